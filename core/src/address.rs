@@ -1,0 +1,175 @@
+//! Where a server listens.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+/// The port of a MongoDB server when none is given.
+pub const DEFAULT_PORT: u16 = 27017;
+
+/// A server's address as clients name it: host and port, or the path of a Unix domain socket.
+///
+/// Host names are kept in lower case, so that equal servers have equal addresses (SDAM-20, SDAM-53).
+/// Cloning is cheap.
+///
+/// ```
+/// use onionskin_core::address::Address;
+///
+/// let address: Address = "DB1.example.net".parse()?;
+/// assert_eq!(address.to_string(), "db1.example.net:27017");
+/// assert_eq!("[::1]:27018".parse::<Address>()?.host(), "::1");
+/// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// A host name or IP literal (IPv6 without brackets), and a port.
+    Tcp {
+        /// Lower case; an IPv6 literal stands without its brackets.
+        host: Arc<str>,
+        /// 1 to 65535.
+        port: u16,
+    },
+    /// The path of a Unix domain socket.
+    Unix {
+        /// As the user wrote it, decoded.
+        path: Arc<str>,
+    },
+}
+
+impl Address {
+    /// The address of `host` and `port`; the host is lower-cased.
+    #[must_use]
+    pub fn tcp(host: &str, port: u16) -> Self {
+        Self::Tcp {
+            host: host.to_ascii_lowercase().into(),
+            port,
+        }
+    }
+
+    /// The address of a Unix domain socket.
+    #[must_use]
+    pub fn unix(path: &str) -> Self {
+        Self::Unix { path: path.into() }
+    }
+
+    /// Host name, IP literal or socket path.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Tcp { host, .. } => host,
+            Self::Unix { path } => path,
+        }
+    }
+
+    /// The port; `None` for a Unix domain socket.
+    #[must_use]
+    pub const fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp { port, .. } => Some(*port),
+            Self::Unix { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { path } => f.write_str(path),
+        }
+    }
+}
+
+/// A text that is no address, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidAddress {
+    reason: &'static str,
+}
+
+impl fmt::Display for InvalidAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)
+    }
+}
+
+impl std::error::Error for InvalidAddress {}
+
+impl FromStr for Address {
+    type Err = InvalidAddress;
+
+    /// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a path that ends in `.sock`, already
+    /// percent-decoded (CS-9, CS-11, CS-13).
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let fail = |reason| Err(InvalidAddress { reason });
+        if text.ends_with(".sock") && text.contains('/') {
+            return Ok(Self::unix(text));
+        }
+        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+            let Some((host, after)) = rest.split_once(']') else {
+                return fail("the bracket of an IP literal is not closed");
+            };
+            match after.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if after.is_empty() => (host, None),
+                None => return fail("only a port may follow an IP literal"),
+            }
+        } else {
+            match text.split_once(':') {
+                Some((_, port)) if port.contains(':') => {
+                    return fail("more than one colon; put an IPv6 literal in brackets");
+                }
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            }
+        };
+        if host.is_empty() {
+            return fail("the host is empty");
+        }
+        if host.contains('/') {
+            return fail("a slash in a host; the path of a Unix socket must be percent-encoded");
+        }
+        let port = match port {
+            None => DEFAULT_PORT,
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+                match digits.parse() {
+                    Ok(port) if port > 0 => port,
+                    _ => return fail("a port lies between 1 and 65535"),
+                }
+            }
+            Some(_) => return fail("a port is a number between 1 and 65535"),
+        };
+        Ok(Self::tcp(host, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_reads_and_prints() {
+        for (text, printed) in [
+            ("a", "a:27017"),
+            ("A:1", "a:1"),
+            ("127.0.0.1:65535", "127.0.0.1:65535"),
+            ("[::1]", "[::1]:27017"),
+            ("[FE80::1]:5", "[fe80::1]:5"),
+            ("/tmp/Mongo-1.sock", "/tmp/Mongo-1.sock"),
+        ] {
+            assert_eq!(
+                text.parse::<Address>().map(|a| a.to_string()),
+                Ok(printed.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        // CS-13
+        for text in [
+            "", ":1", "a:0", "a:-1", "a:65536", "a:x", "a:", "a:1:2", "[::1", "[::1]x", "[::1]:",
+            "[]", "a/b", "a:+1", "::1",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Writes BSON into a growing buffer without building a tree first.
+
+use bson::{RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
+
+/// Appends one document, element by element, to a buffer that it borrows.
+///
+/// The caller chooses field names; each must be free of NUL bytes.
+///
+/// ```
+/// use onionskin_core::bson::DocumentWriter;
+///
+/// let mut buffer = Vec::new();
+/// let mut document = DocumentWriter::begin(&mut buffer);
+/// document.i32("ping", 1).str("$db", "admin");
+/// document.end();
+/// let read = bson::RawDocument::from_bytes(&buffer)?;
+/// assert_eq!(read, &*bson::rawdoc! { "ping": 1, "$db": "admin" });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a document is complete only after `end`"]
+pub struct DocumentWriter<'a> {
+    buffer: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> DocumentWriter<'a> {
+    /// Starts a document at the end of `buffer`.
+    pub fn begin(buffer: &'a mut Vec<u8>) -> Self {
+        let start = buffer.len();
+        buffer.extend_from_slice(&[0; 4]);
+        Self { buffer, start }
+    }
+
+    /// Ends the document: terminator and length.
+    pub fn end(self) {
+        self.buffer.push(0);
+        let length = i32::try_from(self.buffer.len() - self.start)
+            .expect("documents are bounded by the message size, which fits");
+        self.buffer[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn key(&mut self, element: u8, key: &str) -> &mut Vec<u8> {
+        debug_assert!(!key.bytes().any(|b| b == 0), "a field name holds no NUL");
+        self.buffer.push(element);
+        self.buffer.extend_from_slice(key.as_bytes());
+        self.buffer.push(0);
+        self.buffer
+    }
+
+    /// Appends an int32.
+    pub fn i32(&mut self, key: &str, value: i32) -> &mut Self {
+        self.key(0x10, key).extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Appends an int64.
+    pub fn i64(&mut self, key: &str, value: i64) -> &mut Self {
+        self.key(0x12, key).extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Appends a boolean.
+    pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
+        self.key(0x08, key).push(value.into());
+        self
+    }
+
+    /// Appends a string.
+    pub fn str(&mut self, key: &str, value: &str) -> &mut Self {
+        let length = i32::try_from(value.len() + 1).expect("strings are bounded, the length fits");
+        let buffer = self.key(0x02, key);
+        buffer.extend_from_slice(&length.to_le_bytes());
+        buffer.extend_from_slice(value.as_bytes());
+        buffer.push(0);
+        self
+    }
+
+    /// Appends binary data.
+    pub fn binary(&mut self, key: &str, subtype: BinarySubtype, bytes: &[u8]) -> &mut Self {
+        let length = i32::try_from(bytes.len()).expect("binary data is bounded, the length fits");
+        let buffer = self.key(0x05, key);
+        buffer.extend_from_slice(&length.to_le_bytes());
+        buffer.push(subtype.into());
+        buffer.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends a document.
+    pub fn document(&mut self, key: &str, value: &RawDocument) -> &mut Self {
+        self.key(0x03, key).extend_from_slice(value.as_bytes());
+        self
+    }
+
+    /// Appends an array that is already encoded as a document with the keys "0", "1", ...
+    pub fn array(&mut self, key: &str, value: &bson::RawArray) -> &mut Self {
+        self.key(0x04, key).extend_from_slice(value.as_bytes());
+        self
+    }
+
+    /// Appends a document that `fill` writes.
+    pub fn nested(&mut self, key: &str, fill: impl FnOnce(&mut DocumentWriter<'_>)) -> &mut Self {
+        let buffer = self.key(0x03, key);
+        let mut inner = DocumentWriter::begin(buffer);
+        fill(&mut inner);
+        inner.end();
+        self
+    }
+
+    /// Appends an array of the documents that `fill` writes, one call per item.
+    pub fn documents<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut fill: impl FnMut(&mut DocumentWriter<'_>, T),
+    ) -> &mut Self {
+        let buffer = self.key(0x04, key);
+        let mut array = DocumentWriter::begin(buffer);
+        for (index, item) in items.into_iter().enumerate() {
+            array.nested(&index.to_string(), |document| fill(document, item));
+        }
+        array.end();
+        self
+    }
+
+    /// Appends any value.
+    pub fn value(&mut self, key: &str, value: RawBsonRef<'_>) -> &mut Self {
+        match value {
+            RawBsonRef::Int32(n) => self.i32(key, n),
+            RawBsonRef::Int64(n) => self.i64(key, n),
+            RawBsonRef::Boolean(b) => self.bool(key, b),
+            RawBsonRef::String(s) => self.str(key, s),
+            RawBsonRef::Document(d) => self.document(key, d),
+            RawBsonRef::Array(a) => self.array(key, a),
+            other => {
+                // Rare types go through the library: one small document of one field, whose
+                // element bytes are copied.
+                let mut one = bson::RawDocumentBuf::new();
+                one.append(bson::cstr!("v"), RawBson::from(other));
+                let bytes = one.as_bytes();
+                self.key(bytes[4], key)
+                    .extend_from_slice(&bytes[7..bytes.len() - 1]);
+                self
+            }
+        }
+    }
+
+    /// Appends elements that are encoded already: a document's bytes without length and terminator.
+    pub fn elements(&mut self, elements: &[u8]) -> &mut Self {
+        self.buffer.extend_from_slice(elements);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{oid::ObjectId, rawdoc};
+
+    #[test]
+    fn each_type_reads_back_as_the_library_writes_it() {
+        let expected = rawdoc! {
+            "a": 1, "b": 2_i64, "c": true, "d": "text", "e": { "f": 1.5 },
+            "g": [1, { "h": null }], "i": ObjectId::from_bytes([3; 12]),
+        };
+        let mut buffer = vec![0xff];
+        let mut writer = DocumentWriter::begin(&mut buffer);
+        for element in &expected {
+            let (key, value) = element.expect("the library wrote it");
+            writer.value(key.as_str(), value);
+        }
+        writer.end();
+        assert_eq!(&buffer[1..], expected.as_bytes());
+    }
+
+    #[test]
+    fn nested_documents_and_arrays_carry_their_lengths() {
+        let mut buffer = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut buffer);
+        writer.nested("a", |a| {
+            a.binary("b", BinarySubtype::Generic, &[1, 2, 3]);
+        });
+        writer.documents("l", ["x", "y"], |d, text| {
+            d.str("n", text);
+        });
+        writer.end();
+        let binary = bson::Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: vec![1, 2, 3],
+        };
+        let expected = rawdoc! { "a": { "b": binary }, "l": [{ "n": "x" }, { "n": "y" }] };
+        assert_eq!(buffer, expected.as_bytes());
+    }
+}

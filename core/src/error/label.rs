@@ -1,0 +1,99 @@
+//! Error labels: how servers and drivers tell each other what may be done about an error.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+/// A label, by the name that the specifications give it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Label {
+    /// A write that failed so may be sent once more with the same transaction number (RW-13).
+    RetryableWriteError,
+    /// Trying again may help, also for what is not a retryable read or write (section 5 of the
+    /// retry requirements).
+    RetryableError,
+    /// The server is overloaded; its state is not in doubt (CMAP-44).
+    SystemOverloadedError,
+    /// The failed attempt wrote nothing (RW-26).
+    NoWritesPerformed,
+    /// The whole transaction may be tried again.
+    TransientTransactionError,
+    /// It is not known whether the transaction was committed.
+    UnknownTransactionCommitResult,
+    /// A label that this driver gives no meaning to.
+    Other(Arc<str>),
+}
+
+impl Label {
+    /// The label of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "RetryableWriteError" => Self::RetryableWriteError,
+            "RetryableError" => Self::RetryableError,
+            "SystemOverloadedError" => Self::SystemOverloadedError,
+            "NoWritesPerformed" => Self::NoWritesPerformed,
+            "TransientTransactionError" => Self::TransientTransactionError,
+            "UnknownTransactionCommitResult" => Self::UnknownTransactionCommitResult,
+            other => Self::Other(other.into()),
+        }
+    }
+
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::RetryableWriteError => "RetryableWriteError",
+            Self::RetryableError => "RetryableError",
+            Self::SystemOverloadedError => "SystemOverloadedError",
+            Self::NoWritesPerformed => "NoWritesPerformed",
+            Self::TransientTransactionError => "TransientTransactionError",
+            Self::UnknownTransactionCommitResult => "UnknownTransactionCommitResult",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels(BTreeSet<Label>);
+
+impl Labels {
+    /// Adds a label; adding it twice is once.
+    pub fn insert(&mut self, label: Label) {
+        self.0.insert(label);
+    }
+
+    /// Adds all of `other`.
+    pub fn extend(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
+    }
+
+    /// True if `label` is in the set.
+    #[must_use]
+    pub fn contains(&self, label: &Label) -> bool {
+        self.0.contains(label)
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The labels, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = &Label> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<Label> for Labels {
+    fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Self {
+        Self(labels.into_iter().collect())
+    }
+}

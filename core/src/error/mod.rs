@@ -1,0 +1,223 @@
+//! What can go wrong, and whose fault it is.
+
+mod command;
+mod kind;
+mod label;
+
+pub use command::{CommandFault, TopologyVersion, WriteConcernFault, WriteError, WriteFault};
+pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
+pub use label::{Label, Labels};
+
+use crate::address::Address;
+use std::{fmt, sync::Arc};
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error, as plain data: what happened, at which server, with which labels.
+///
+/// Cloning is cheap and two equal failures compare equal.
+///
+/// ```
+/// use onionskin_core::error::{Error, ErrorKind, Fault, NetworkFault};
+///
+/// let error = Error::network(NetworkFault::Reset, "connection reset by peer");
+/// assert_eq!(error.kind().fault(), Fault::Network);
+/// assert!(error.is_network());
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Inner {
+    kind: ErrorKind,
+    labels: Labels,
+    server: Option<Address>,
+}
+
+impl Error {
+    /// An error of this kind, without labels and not yet tied to a server.
+    #[must_use]
+    pub fn new(kind: ErrorKind) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            labels: Labels::default(),
+            server: None,
+        }))
+    }
+
+    /// A network error other than a timeout.
+    #[must_use]
+    pub fn network(fault: NetworkFault, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Network {
+            fault,
+            message: message.into(),
+        })
+    }
+
+    /// A peer that does not keep to the protocol.
+    #[must_use]
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol {
+            message: message.into(),
+        })
+    }
+
+    /// An argument that cannot be used.
+    #[must_use]
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument {
+            message: message.into(),
+        })
+    }
+
+    /// A deadline that passed during `wait`.
+    #[must_use]
+    pub fn timeout(wait: Wait, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Timeout {
+            wait,
+            message: message.into(),
+        })
+    }
+
+    /// The same error with one more label.
+    #[must_use]
+    pub fn with_label(mut self, label: Label) -> Self {
+        Arc::make_mut(&mut self.0).labels.insert(label);
+        self
+    }
+
+    /// The same error with `labels` added.
+    #[must_use]
+    pub fn with_labels(mut self, labels: &Labels) -> Self {
+        if !labels.is_empty() {
+            Arc::make_mut(&mut self.0).labels.extend(labels);
+        }
+        self
+    }
+
+    /// The same error, tied to the server where it arose (RR-20); an earlier tie is kept.
+    #[must_use]
+    pub fn with_server(mut self, server: &Address) -> Self {
+        if self.0.server.is_none() {
+            Arc::make_mut(&mut self.0).server = Some(server.clone());
+        }
+        self
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The labels that the server or the driver put on it.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        &self.0.labels
+    }
+
+    /// True if it carries `label`.
+    #[must_use]
+    pub fn has_label(&self, label: &Label) -> bool {
+        self.0.labels.contains(label)
+    }
+
+    /// The server where it arose, where there is one.
+    #[must_use]
+    pub fn server(&self) -> Option<&Address> {
+        self.0.server.as_ref()
+    }
+
+    /// The server's numeric error code, where a server sent one.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        match &self.0.kind {
+            ErrorKind::Command(fault) => fault.code,
+            ErrorKind::Write(fault) => fault
+                .write_concern
+                .as_ref()
+                .map(|w| w.code)
+                .or(fault.first_code()),
+            _ => None,
+        }
+    }
+
+    /// True for a broken connection and for a wait on the network that took too long.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        match &self.0.kind {
+            ErrorKind::Network { .. } => true,
+            ErrorKind::Timeout { wait, .. } => wait.is_network(),
+            _ => false,
+        }
+    }
+
+    /// True if a deadline passed.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(
+            self.0.kind,
+            ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
+        )
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self::new(kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.kind)?;
+        if let Some(server) = &self.0.server {
+            write!(f, " (server {server})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            kind,
+            labels,
+            server,
+        } = &*self.0;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("labels", labels)
+            .field("server", server)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_server_sticks() {
+        let (a, b) = (Address::tcp("a", 1), Address::tcp("b", 1));
+        let error = Error::protocol("nonsense").with_server(&a).with_server(&b);
+        assert_eq!(error.server(), Some(&a));
+        assert_eq!(
+            error.to_string(),
+            "the server broke the protocol: nonsense (server a:1)"
+        );
+    }
+
+    #[test]
+    fn a_wait_for_a_connection_is_no_network_error() {
+        assert!(Error::timeout(Wait::Exchange, "x").is_network());
+        assert!(!Error::timeout(Wait::Selection, "x").is_network());
+        let queue = Error::new(ErrorKind::WaitQueueTimeout {
+            message: "x".into(),
+        });
+        assert!(queue.is_timeout() && !queue.is_network());
+    }
+}

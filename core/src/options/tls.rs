@@ -1,0 +1,32 @@
+//! How connections are encrypted.
+
+use super::Secret;
+
+/// TLS options. Certificates are named by path; who drives the core reads the files and puts their
+/// bytes beside the paths before the client is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsOptions {
+    /// `tls` (or `ssl`): encrypt. Default: off, on with `mongodb+srv`.
+    pub enabled: bool,
+    /// `tlsCAFile`: PEM file of the authorities to trust instead of the built-in Mozilla list.
+    pub ca_file: Option<String>,
+    /// The bytes of [`ca_file`](Self::ca_file).
+    pub ca_pem: Option<Vec<u8>>,
+    /// `tlsCertificateKeyFile`: PEM file of the client's certificate chain and private key.
+    pub certificate_key_file: Option<String>,
+    /// The bytes of [`certificate_key_file`](Self::certificate_key_file).
+    pub certificate_key_pem: Option<Secret>,
+    /// `tlsCertificateKeyFilePassword`.
+    pub certificate_key_password: Option<Secret>,
+    /// `tlsAllowInvalidCertificates`: accept any certificate. Default: off.
+    pub allow_invalid_certificates: bool,
+    /// `tlsAllowInvalidHostnames`: accept a certificate of another host. Default: off.
+    pub allow_invalid_hostnames: bool,
+    /// `tlsInsecure`: both of the above. Default: off.
+    pub insecure: bool,
+    /// `tlsDisableOCSPEndpointCheck`. Default: off.
+    pub disable_ocsp_endpoint_check: bool,
+    /// `tlsDisableCertificateRevocationCheck`. Default: off.
+    pub disable_certificate_revocation_check: bool,
+}

@@ -1,0 +1,265 @@
+//! Frames out of a stream of bytes, however the network cut it.
+
+use super::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
+
+/// A buffer larger than this is given back to the allocator once its frame was consumed, so that an
+/// idle connection holds little memory.
+pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
+
+/// Room offered for a read when the size of the next frame is not known yet.
+const READ_BYTES: usize = 1024;
+
+/// Collects bytes until a whole message is there.
+///
+/// Bytes are read straight into the decoder's buffer: ask for [`spare`](Self::spare), fill a part
+/// of it, say how much with [`filled`](Self::filled), then ask for a [`frame`](Self::frame). A
+/// message's length is checked before room for it is made.
+///
+/// ```
+/// use onionskin_core::wire::{FrameDecoder, MessageWriter};
+///
+/// let mut bytes = Vec::new();
+/// MessageWriter::begin(&mut bytes, 7, 0).body(&bson::rawdoc! { "ping": 1 }).end();
+///
+/// let mut decoder = FrameDecoder::new();
+/// for byte in &bytes {
+///     assert!(decoder.frame()?.is_none());
+///     decoder.extend(&[*byte]);
+/// }
+/// assert_eq!(decoder.frame()?.map(|(header, _)| header.request_id), Some(7));
+/// # Ok::<(), onionskin_core::wire::WireError>(())
+/// ```
+#[derive(Debug)]
+pub struct FrameDecoder {
+    /// All of it is initialised; `start..end` is what was received and not consumed.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    max_bytes: usize,
+}
+
+impl Default for FrameDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FrameDecoder {
+    /// An empty decoder with the limit of [`MAX_MESSAGE_BYTES`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            max_bytes: MAX_MESSAGE_BYTES,
+        }
+    }
+
+    /// Sets the largest message that is accepted, header included.
+    pub fn set_max_bytes(&mut self, max_bytes: usize) {
+        self.max_bytes = max_bytes;
+    }
+
+    /// Gives the decoder a buffer to use again. Only while nothing is buffered.
+    pub fn set_buffer(&mut self, buffer: Vec<u8>) {
+        debug_assert!(self.is_empty(), "received bytes would be lost");
+        self.buffer = buffer;
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Takes the buffer away, so that an idle connection holds none. `None` while bytes are in it.
+    pub fn take_buffer(&mut self) -> Option<Vec<u8>> {
+        if !self.is_empty() {
+            return None;
+        }
+        self.start = 0;
+        self.end = 0;
+        Some(std::mem::take(&mut self.buffer))
+    }
+
+    /// True if nothing was received that was not consumed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Room for the next read: enough for the rest of the frame under way, where its size is known.
+    /// Never empty.
+    pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
+        let wanted = match self.header()? {
+            Some(header) => (header.length - (self.end - self.start)).max(1),
+            None => READ_BYTES,
+        };
+        self.make_room(wanted);
+        Ok(&mut self.buffer[self.end..])
+    }
+
+    /// Says that the first `count` bytes of [`spare`](Self::spare) were filled.
+    pub fn filled(&mut self, count: usize) {
+        self.end += count;
+        assert!(
+            self.end <= self.buffer.len(),
+            "more bytes were filled than there was room"
+        );
+    }
+
+    /// Copies received bytes in, for those who read into a buffer of their own.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
+    /// The next whole message, header included, or `None` until it is there. The same message is
+    /// given again until it is [consumed](Self::consume).
+    pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
+        let Some(header) = self.header()? else {
+            return Ok(None);
+        };
+        let bytes = &self.buffer[self.start..self.end];
+        Ok(bytes.get(..header.length).map(|frame| (header, frame)))
+    }
+
+    /// Drops the first `length` bytes, a message that was dealt with.
+    pub fn consume(&mut self, length: usize) {
+        self.start += length;
+        assert!(
+            self.start <= self.end,
+            "only what was received can be consumed"
+        );
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            if self.buffer.len() > MAX_IDLE_BUFFER_BYTES {
+                self.buffer = Vec::new();
+            }
+        }
+    }
+
+    /// Moves a whole message out without copying it, where it is all that the buffer holds; copies
+    /// it where more follows. The range says where in the returned buffer the message stands.
+    pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
+        let range = self.start..self.start + length;
+        assert!(range.end <= self.end, "the message is not complete");
+        if range.end == self.end {
+            self.start = 0;
+            self.end = 0;
+            return (std::mem::take(&mut self.buffer), range);
+        }
+        let copy = self.buffer[range].to_vec();
+        self.consume(length);
+        (copy, 0..length)
+    }
+
+    fn header(&self) -> Result<Option<Header>, WireError> {
+        let bytes = &self.buffer[self.start..self.end];
+        if bytes.len() < HEADER_BYTES {
+            return Ok(None);
+        }
+        Header::decode(bytes, self.max_bytes).map(Some)
+    }
+
+    fn make_room(&mut self, wanted: usize) {
+        if self.buffer.len() - self.end >= wanted {
+            return;
+        }
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.buffer.len() - self.end < wanted {
+            self.buffer.resize(self.end + wanted, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::MessageWriter;
+    use bson::rawdoc;
+
+    fn message(id: i32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, id, 0)
+            .body(&rawdoc! { "n": id })
+            .end();
+        bytes
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_were_cut() {
+        let stream: Vec<u8> = (0..5).flat_map(message).collect();
+        for step in 1..stream.len() {
+            let mut decoder = FrameDecoder::new();
+            let mut ids = Vec::new();
+            for chunk in stream.chunks(step) {
+                let mut chunk = chunk;
+                while !chunk.is_empty() {
+                    let spare = decoder.spare().expect("valid");
+                    let count = spare.len().min(chunk.len());
+                    spare[..count].copy_from_slice(&chunk[..count]);
+                    decoder.filled(count);
+                    chunk = &chunk[count..];
+                    while let Some((header, frame)) = decoder.frame().expect("valid") {
+                        assert_eq!(frame.len(), header.length);
+                        ids.push(header.request_id);
+                        decoder.consume(header.length);
+                    }
+                }
+            }
+            assert_eq!(ids, [0, 1, 2, 3, 4], "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_length_is_refused_before_room_is_made() {
+        for (length, error) in [
+            (-1, WireError::LengthTooSmall(-1)),
+            (15, WireError::LengthTooSmall(15)),
+            (
+                i32::MAX,
+                WireError::LengthTooLarge {
+                    length: i32::MAX as u64,
+                    limit: MAX_MESSAGE_BYTES as u64,
+                },
+            ),
+        ] {
+            let mut bytes = message(1);
+            bytes[..4].copy_from_slice(&i32::to_le_bytes(length));
+            let mut decoder = FrameDecoder::new();
+            decoder.extend(&bytes);
+            assert_eq!(decoder.frame().err(), Some(error));
+            assert_eq!(decoder.spare().err(), Some(error));
+            assert!(decoder.buffer.len() < 4096);
+        }
+    }
+
+    #[test]
+    fn a_large_buffer_is_not_kept() {
+        let mut decoder = FrameDecoder::new();
+        let mut bytes = Vec::new();
+        let big = rawdoc! { "x": "x".repeat(100_000) };
+        MessageWriter::begin(&mut bytes, 1, 0).body(&big).end();
+        decoder.extend(&bytes);
+        let (header, _) = decoder.frame().expect("valid").expect("whole");
+        decoder.consume(header.length);
+        assert_eq!(decoder.buffer.capacity(), 0);
+    }
+
+    #[test]
+    fn a_frame_can_be_moved_out() {
+        let mut decoder = FrameDecoder::new();
+        let (one, two) = (message(1), message(2));
+        decoder.extend(&one);
+        decoder.extend(&two);
+        let (copied, range) = decoder.take_frame(one.len());
+        assert_eq!(&copied[range], one);
+        let (moved, range) = decoder.take_frame(two.len());
+        assert_eq!(&moved[range], two);
+        assert!(decoder.is_empty());
+    }
+}

@@ -1,0 +1,366 @@
+//! OP_MSG: flags, one body, document sequences, perhaps a checksum (MSG-2 to MSG-17).
+
+use super::{HEADER_BYTES, Header, OpCode, WireError, take, take_document};
+use crate::bson::DocumentWriter;
+use bson::RawDocument;
+
+/// Bits 0 to 15 are required: a reader that does not know one must refuse the message (MSG-15).
+const REQUIRED_BITS: u32 = 0xffff;
+
+/// The flags of an OP_MSG (MSG-14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// A CRC-32C of all bytes before it ends the message.
+    pub const CHECKSUM_PRESENT: Self = Self(1);
+    /// On a request: no reply is wanted. On a reply: another reply follows (MSG-18, MSG-20).
+    pub const MORE_TO_COME: Self = Self(1 << 1);
+    /// On a request: several replies are welcome (MSG-23).
+    pub const EXHAUST_ALLOWED: Self = Self(1 << 16);
+
+    /// The union of both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// True if all bits of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// As the wire has them.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// A part of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Section<'a> {
+    /// Kind 0: the command or the reply.
+    Body(&'a RawDocument),
+    /// Kind 1: documents that were moved out of the command's argument of this name.
+    Sequence {
+        /// Name of the argument, for example `documents`.
+        identifier: &'a str,
+        /// The documents, back to back.
+        documents: &'a [u8],
+    },
+}
+
+/// A message, checked in its outer structure; the documents themselves are read lazily.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The flags.
+    pub flags: Flags,
+    /// The body.
+    pub body: &'a RawDocument,
+    sections: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// Reads a whole frame, header included, whose header was decoded already.
+    ///
+    /// The order of sections is free (MSG-9). Lengths, kinds and identifiers are checked here; a
+    /// checksum is verified.
+    pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
+        let Some(mut bytes) = frame.get(HEADER_BYTES..) else {
+            return Err(WireError::Truncated("the header"));
+        };
+        let flags = Flags(u32::from_le_bytes(take(&mut bytes, "the flags")?));
+        let known = Flags::CHECKSUM_PRESENT.with(Flags::MORE_TO_COME).bits();
+        let unknown = flags.bits() & REQUIRED_BITS & !known;
+        if unknown != 0 {
+            return Err(WireError::UnknownFlags(unknown));
+        }
+        if flags.contains(Flags::CHECKSUM_PRESENT) {
+            // MSG-17: the four bytes are no part of the sections.
+            let Some((sections, expected)) = bytes.split_last_chunk::<4>() else {
+                return Err(WireError::Truncated("the checksum"));
+            };
+            let expected = u32::from_le_bytes(*expected);
+            let actual = crc32c::crc32c(&frame[..frame.len() - 4]);
+            if expected != actual {
+                return Err(WireError::Checksum { expected, actual });
+            }
+            bytes = sections;
+        }
+        let mut body = None;
+        let mut bodies = 0;
+        let mut identifiers: Vec<&str> = Vec::new();
+        let mut rest = Sections { bytes };
+        while let Some(section) = rest.step()? {
+            match section {
+                Section::Body(document) => {
+                    bodies += 1;
+                    body = Some(document);
+                }
+                Section::Sequence {
+                    identifier,
+                    documents,
+                } => {
+                    if identifiers.contains(&identifier) {
+                        return Err(WireError::DuplicateIdentifier);
+                    }
+                    identifiers.push(identifier);
+                    let mut documents = documents;
+                    while !documents.is_empty() {
+                        take_document(&mut documents, "a document sequence")?;
+                    }
+                }
+            }
+        }
+        match body {
+            Some(body) if bodies == 1 => Ok(Self {
+                flags,
+                body,
+                sections: bytes,
+            }),
+            _ => Err(WireError::BodySections(bodies)),
+        }
+    }
+
+    /// All sections in the order in which they came.
+    #[must_use]
+    pub const fn sections(&self) -> Sections<'a> {
+        Sections {
+            bytes: self.sections,
+        }
+    }
+}
+
+/// Walks through the sections of a message.
+#[derive(Clone, Debug)]
+pub struct Sections<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Sections<'a> {
+    fn step(&mut self) -> Result<Option<Section<'a>>, WireError> {
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        let [kind] = take(&mut self.bytes, "a section's kind")?;
+        match kind {
+            0 => take_document(&mut self.bytes, "the body").map(|d| Some(Section::Body(d))),
+            1 => {
+                let what = "a document sequence";
+                let whole = self.bytes;
+                let size = i32::from_le_bytes(take(&mut self.bytes, what)?);
+                let size = usize::try_from(size).map_err(|_| WireError::Truncated(what))?;
+                let Some((section, rest)) = whole.split_at_checked(size) else {
+                    return Err(WireError::Truncated(what));
+                };
+                // The size counts itself, so anything under four is a lie.
+                let content = section.get(4..).ok_or(WireError::Truncated(what))?;
+                let Some(end) = content.iter().position(|&b| b == 0) else {
+                    return Err(WireError::Truncated("a section's identifier"));
+                };
+                let identifier = std::str::from_utf8(&content[..end])
+                    .map_err(|_| WireError::Document("an identifier is not UTF-8"))?;
+                self.bytes = rest;
+                Ok(Some(Section::Sequence {
+                    identifier,
+                    documents: &content[end + 1..],
+                }))
+            }
+            other => Err(WireError::UnknownSectionKind(other)),
+        }
+    }
+}
+
+impl<'a> Iterator for Sections<'a> {
+    type Item = Section<'a>;
+
+    fn next(&mut self) -> Option<Section<'a>> {
+        // `Message::decode` walked the same bytes already.
+        self.step().ok().flatten()
+    }
+}
+
+/// Writes an OP_MSG to the end of a buffer.
+#[derive(Debug)]
+#[must_use = "a message is complete only after `end`"]
+pub struct MessageWriter<'a> {
+    buffer: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> MessageWriter<'a> {
+    /// Starts a message without flags.
+    pub fn begin(buffer: &'a mut Vec<u8>, request_id: i32, response_to: i32) -> Self {
+        let start = buffer.len();
+        let header = Header {
+            length: 0,
+            request_id,
+            response_to,
+            op_code: OpCode::Msg,
+        };
+        header.encode(buffer);
+        buffer.extend_from_slice(&[0; 4]);
+        Self { buffer, start }
+    }
+
+    /// Sets the flags.
+    pub fn flags(self, flags: Flags) -> Self {
+        let at = self.start + HEADER_BYTES;
+        self.buffer[at..at + 4].copy_from_slice(&flags.bits().to_le_bytes());
+        self
+    }
+
+    /// Appends the body.
+    pub fn body(self, document: &RawDocument) -> Self {
+        self.buffer.push(0);
+        self.buffer.extend_from_slice(document.as_bytes());
+        self
+    }
+
+    /// Appends a body that `fill` writes.
+    pub fn body_with(self, fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Self {
+        self.buffer.push(0);
+        let mut document = DocumentWriter::begin(self.buffer);
+        fill(&mut document);
+        document.end();
+        self
+    }
+
+    /// Appends a document sequence: documents back to back (MSG-6).
+    pub fn sequence(self, identifier: &str, documents: &[u8]) -> Self {
+        let size = 4 + identifier.len() + 1 + documents.len();
+        let size = i32::try_from(size).expect("messages are bounded by 48 MB");
+        self.buffer.push(1);
+        self.buffer.extend_from_slice(&size.to_le_bytes());
+        self.buffer.extend_from_slice(identifier.as_bytes());
+        self.buffer.push(0);
+        self.buffer.extend_from_slice(documents);
+        self
+    }
+
+    /// Ends the message: sets its length, appends the checksum if the flags promise one, and
+    /// returns its size in bytes.
+    pub fn end(self) -> usize {
+        let flags = self.start + HEADER_BYTES;
+        let checksum = self.buffer[flags] & 1 == 1;
+        let size = self.buffer.len() - self.start + if checksum { 4 } else { 0 };
+        let length = i32::try_from(size).expect("messages are bounded by 48 MB");
+        self.buffer[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
+        if checksum {
+            let sum = crc32c::crc32c(&self.buffer[self.start..]);
+            self.buffer.extend_from_slice(&sum.to_le_bytes());
+        }
+        size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    fn sample(flags: Flags) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let documents: Vec<u8> = [rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }]
+            .iter()
+            .flat_map(|d| d.as_bytes().to_vec())
+            .collect();
+        MessageWriter::begin(&mut bytes, 3, 4)
+            .flags(flags)
+            .body(&rawdoc! { "insert": "c", "$db": "d" })
+            .sequence("documents", &documents)
+            .end();
+        bytes
+    }
+
+    #[test]
+    fn a_message_reads_back_as_written() {
+        for flags in [
+            Flags::default(),
+            Flags::CHECKSUM_PRESENT,
+            Flags::MORE_TO_COME,
+        ] {
+            let bytes = sample(flags);
+            let header = Header::decode(&bytes, 1000).expect("a header");
+            assert_eq!(
+                (header.length, header.request_id, header.response_to),
+                (bytes.len(), 3, 4)
+            );
+            let message = Message::decode(&bytes).expect("a message");
+            assert_eq!(message.flags, flags);
+            assert_eq!(message.body.get_str("insert").ok(), Some("c"));
+            assert_eq!(message.sections().count(), 2);
+        }
+    }
+
+    #[test]
+    fn sections_come_in_any_order() {
+        // MSG-9
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, 1, 0)
+            .sequence("documents", &[])
+            .body(&rawdoc! {})
+            .end();
+        assert!(Message::decode(&bytes).is_ok());
+    }
+
+    #[test]
+    fn a_message_cut_anywhere_is_refused_and_never_a_panic() {
+        let bytes = sample(Flags::CHECKSUM_PRESENT);
+        for end in 0..bytes.len() {
+            assert!(Message::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_of_a_checked_message_is_noticed() {
+        let bytes = sample(Flags::CHECKSUM_PRESENT);
+        for at in HEADER_BYTES + 4..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x55;
+            assert!(Message::decode(&changed).is_err(), "changed at {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_where_it_must_be() {
+        let mut bytes = sample(Flags::default());
+        bytes[HEADER_BYTES] = 0x04;
+        // MSG-15: bit 2 is required and unknown.
+        assert_eq!(
+            Message::decode(&bytes).err(),
+            Some(WireError::UnknownFlags(4))
+        );
+        bytes[HEADER_BYTES] = 0;
+        bytes[HEADER_BYTES + 3] = 0x80;
+        assert!(Message::decode(&bytes).is_ok(), "optional bits are ignored");
+        // MSG-10
+        bytes[HEADER_BYTES + 4] = 9;
+        assert_eq!(
+            Message::decode(&bytes).err(),
+            Some(WireError::UnknownSectionKind(9))
+        );
+        // MSG-5, MSG-7
+        let mut two = Vec::new();
+        MessageWriter::begin(&mut two, 1, 0)
+            .body(&rawdoc! {})
+            .body(&rawdoc! {})
+            .end();
+        assert_eq!(
+            Message::decode(&two).err(),
+            Some(WireError::BodySections(2))
+        );
+        let mut twice = Vec::new();
+        MessageWriter::begin(&mut twice, 1, 0)
+            .body(&rawdoc! {})
+            .sequence("a", &[])
+            .sequence("a", &[])
+            .end();
+        assert_eq!(
+            Message::decode(&twice).err(),
+            Some(WireError::DuplicateIdentifier)
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! OP_QUERY and OP_REPLY, which only the first hello to an old server still uses (HELLO-4).
+
+use super::{HEADER_BYTES, Header, OpCode, WireError, take, take_document};
+use bson::RawDocument;
+
+/// The flag that lets a secondary answer.
+const SECONDARY_OK: i32 = 1 << 2;
+
+/// Reply flags that tell of failure: cursor not found, query failure.
+const FAILURE_FLAGS: i32 = 0b11;
+
+/// A legacy command: a query for one document on `<database>.$cmd`.
+#[derive(Clone, Copy, Debug)]
+pub struct LegacyQuery<'a> {
+    /// For example `admin.$cmd`.
+    pub collection: &'a str,
+    /// The command.
+    pub command: &'a RawDocument,
+}
+
+impl<'a> LegacyQuery<'a> {
+    /// Appends the message.
+    pub fn encode(&self, buffer: &mut Vec<u8>, request_id: i32) {
+        let command = self.command.as_bytes();
+        let length = HEADER_BYTES + 4 + self.collection.len() + 1 + 8 + command.len();
+        Header {
+            length,
+            request_id,
+            response_to: 0,
+            op_code: OpCode::Query,
+        }
+        .encode(buffer);
+        buffer.extend_from_slice(&SECONDARY_OK.to_le_bytes());
+        buffer.extend_from_slice(self.collection.as_bytes());
+        buffer.push(0);
+        buffer.extend_from_slice(&0_i32.to_le_bytes());
+        buffer.extend_from_slice(&(-1_i32).to_le_bytes());
+        buffer.extend_from_slice(command);
+    }
+
+    /// Reads a whole frame, header included.
+    pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
+        let mut bytes = frame
+            .get(HEADER_BYTES..)
+            .ok_or(WireError::Truncated("the header"))?;
+        take::<4>(&mut bytes, "the flags")?;
+        let Some(end) = bytes.iter().position(|&b| b == 0) else {
+            return Err(WireError::Truncated("the collection's name"));
+        };
+        let collection = std::str::from_utf8(&bytes[..end])
+            .map_err(|_| WireError::Document("a collection's name is not UTF-8"))?;
+        bytes = &bytes[end + 1..];
+        take::<8>(&mut bytes, "the number of documents")?;
+        Ok(Self {
+            collection,
+            command: take_document(&mut bytes, "the query")?,
+        })
+    }
+}
+
+/// The answer to a legacy command: one document.
+#[derive(Clone, Copy, Debug)]
+pub struct LegacyReply<'a> {
+    /// The reply document.
+    pub body: &'a RawDocument,
+}
+
+impl<'a> LegacyReply<'a> {
+    /// Reads a whole frame, header included. A reply that holds no or several documents is no
+    /// answer to a command.
+    pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
+        let mut bytes = frame
+            .get(HEADER_BYTES..)
+            .ok_or(WireError::Truncated("the header"))?;
+        let flags = i32::from_le_bytes(take(&mut bytes, "the flags")?);
+        take::<12>(&mut bytes, "the cursor")?;
+        let count = i32::from_le_bytes(take(&mut bytes, "the number of documents")?);
+        if count != 1 {
+            return Err(WireError::Document("a command's reply is one document"));
+        }
+        let body = take_document(&mut bytes, "the reply")?;
+        if flags & FAILURE_FLAGS != 0 && body.get("ok").is_ok_and(|ok| ok.is_some()) {
+            return Err(WireError::Document(
+                "a failed query that claims a command's result",
+            ));
+        }
+        Ok(Self { body })
+    }
+
+    /// Appends the message.
+    pub fn encode(&self, buffer: &mut Vec<u8>, request_id: i32, response_to: i32) {
+        let body = self.body.as_bytes();
+        let length = HEADER_BYTES + 20 + body.len();
+        Header {
+            length,
+            request_id,
+            response_to,
+            op_code: OpCode::Reply,
+        }
+        .encode(buffer);
+        // Flag 3: await capable, as every server since 1.6 sets it.
+        buffer.extend_from_slice(&(1_i32 << 3).to_le_bytes());
+        buffer.extend_from_slice(&0_i64.to_le_bytes());
+        buffer.extend_from_slice(&0_i32.to_le_bytes());
+        buffer.extend_from_slice(&1_i32.to_le_bytes());
+        buffer.extend_from_slice(body);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn query_and_reply_read_back_and_cuts_are_refused() {
+        let command = rawdoc! { "isMaster": 1, "helloOk": true };
+        let mut query = Vec::new();
+        LegacyQuery {
+            collection: "admin.$cmd",
+            command: &command,
+        }
+        .encode(&mut query, 5);
+        assert_eq!(
+            Header::decode(&query, 1000).map(|h| h.length),
+            Ok(query.len())
+        );
+        let read = LegacyQuery::decode(&query).expect("as written");
+        assert_eq!((read.collection, read.command), ("admin.$cmd", &*command));
+
+        let mut reply = Vec::new();
+        LegacyReply {
+            body: &rawdoc! { "ok": 1 },
+        }
+        .encode(&mut reply, 6, 5);
+        assert!(LegacyReply::decode(&reply).is_ok());
+        for end in 0..query.len() {
+            assert!(LegacyQuery::decode(&query[..end]).is_err());
+        }
+        for end in 0..reply.len() {
+            assert!(LegacyReply::decode(&reply[..end]).is_err());
+        }
+    }
+}
