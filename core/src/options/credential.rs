@@ -1,7 +1,6 @@
 //! Who the client says it is.
 
 use super::Secret;
-use crate::error::Error;
 use std::{collections::BTreeMap, fmt};
 
 /// How identity is proved (AUTH-44 to AUTH-50).
@@ -105,9 +104,13 @@ impl Credential {
         }
     }
 
-    /// Checks that all that the mechanism needs is there, and nothing that it refuses (AUTH-4).
-    pub fn check(&self) -> Result<(), Error> {
-        Ok(())
+    /// The mechanism property of this name, compared without case (AUTH-10).
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&Secret> {
+        self.properties
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 

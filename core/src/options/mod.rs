@@ -4,6 +4,7 @@ mod choices;
 mod client;
 mod concern;
 mod credential;
+mod credential_rules;
 mod read_preference;
 mod secret;
 mod tls;
@@ -17,6 +18,8 @@ pub use client::{
 };
 pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
 pub use credential::{Credential, Mechanism};
+pub(crate) use credential_rules::CODE_ONLY_PROPERTIES;
 pub use read_preference::{ReadMode, ReadPreference};
 pub use secret::Secret;
+pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 pub use tls::TlsOptions;

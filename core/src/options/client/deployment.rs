@@ -74,6 +74,23 @@ impl ClientOptions {
         Ok(self)
     }
 
+    /// Takes over the credential of a connection string, which may still lack something, and
+    /// whether its source was chosen there.
+    pub(crate) fn set_parsed_credential(&mut self, credential: Credential, source_chosen: bool) {
+        self.credential = Some(credential);
+        self.auth_source_is_default = !source_chosen;
+    }
+
+    /// True if neither a connection string nor code chose `authSource`, so that a TXT record may.
+    pub(crate) const fn auth_source_is_default(&self) -> bool {
+        self.auth_source_is_default
+    }
+
+    /// `loadBalanced` as far as it was chosen.
+    pub(crate) const fn load_balanced_choice(&self) -> Option<bool> {
+        self.load_balanced
+    }
+
     /// Sets [`default_database`](Self::default_database).
     pub fn set_default_database(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();

@@ -1,6 +1,7 @@
 //! Rules about several options together.
 
 use super::{ClientOptions, Error, invalid};
+use crate::options::TLS_CONFLICTS;
 
 impl ClientOptions {
     /// Checks the rules that involve several options. Whoever makes a client calls this first; with
@@ -119,10 +120,7 @@ impl ClientOptions {
             ),
         ];
         let on = |name: &&str| options.iter().any(|&(option, on)| on && option == *name);
-        match super::super::tls::CONFLICTS
-            .iter()
-            .find(|(a, b)| on(a) && on(b))
-        {
+        match TLS_CONFLICTS.iter().find(|(a, b)| on(a) && on(b)) {
             Some((a, b)) => Err(invalid(a, format!("it conflicts with {b}; leave one out"))),
             None => Ok(()),
         }
