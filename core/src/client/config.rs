@@ -7,7 +7,7 @@ use crate::{
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
-    options::{ClientOptions, MonitoringMode},
+    options::{ClientOptions, MonitoringMode, ReadPreference},
     pool::PoolOptions,
     random::Seed,
     sdam::SdamOptions,
@@ -89,18 +89,18 @@ pub struct Counts {
 #[derive(Debug)]
 pub(super) struct Limits {
     pub(super) selection: Duration,
-    pub(super) wait_queue: Option<Duration>,
     pub(super) socket: Option<Duration>,
     pub(super) retry: RetryPolicy,
     pub(super) pool: PoolOptions,
     pub(super) timeout: Option<Duration>,
+    /// The preference of reads that have none.
+    pub(super) primary: Arc<ReadPreference>,
 }
 
 impl Limits {
     pub(super) fn new(options: &ClientOptions) -> Self {
         Self {
             selection: options.server_selection_timeout(),
-            wait_queue: options.wait_queue_timeout(),
             socket: options.socket_timeout(),
             retry: RetryPolicy {
                 reads: options.retry_reads(),
@@ -111,9 +111,11 @@ impl Limits {
                 min_size: options.min_pool_size(),
                 max_idle: options.max_idle_time(),
                 max_connecting: options.max_connecting(),
+                wait_queue_timeout: options.wait_queue_timeout(),
                 reported: options.reported_pool_options(),
             },
             timeout: options.timeout(),
+            primary: Arc::default(),
         }
     }
 

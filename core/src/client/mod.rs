@@ -78,7 +78,7 @@ pub struct Client {
     cluster_time: Option<Arc<ClusterTime>>,
     sockets: BTreeMap<SocketId, Socket>,
     /// Connections of pools that are established: parked, leased, or granted.
-    established: BTreeMap<SocketId, pools::Place>,
+    established: BTreeSet<SocketId>,
     checks: BTreeMap<CheckId, SocketId>,
     waiting: BTreeMap<OperationId, Waiting>,
     /// Those of `waiting` that wait for a server, oldest first.
@@ -141,7 +141,7 @@ impl Client {
             session_ids: seed.split("sessions").random(),
             cluster_time: None,
             sockets: BTreeMap::new(),
-            established: BTreeMap::new(),
+            established: BTreeSet::new(),
             checks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
@@ -272,7 +272,8 @@ impl Client {
 
     /// A session that its holder no longer needs.
     pub fn return_session(&mut self, now: Instant, session: ServerSession) {
-        self.sessions.put_back(now, session, false);
+        let timeout = self.sdam.description().logical_session_timeout_minutes;
+        self.sessions.put_back(now, timeout, session);
     }
 
     /// The command that tells the server which sessions are over; `None` when there are none left.

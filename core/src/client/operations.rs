@@ -8,7 +8,6 @@ use crate::{
     operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
-    selection::{ReadPreferenceToSend, read_preference_to_send},
     time::Instant,
 };
 use std::sync::Arc;
@@ -188,7 +187,7 @@ impl Client {
                 ServerType::Standalone => None,
                 _ => self.cluster_time.clone(),
             },
-            read_preference: self.read_preference(&operation, facts.server_type),
+            topology_type: self.sdam.description().topology_type,
             request_id: self.next_request,
             deadline,
             observed: self.subscriptions.command,
@@ -210,19 +209,6 @@ impl Client {
         {
             operation.txn_number = Some(session.next_txn_number());
         }
-    }
-
-    fn read_preference(
-        &self,
-        operation: &Operation,
-        server_type: ServerType,
-    ) -> Option<ReadPreferenceToSend> {
-        let command = &operation.command;
-        if command.kind.is_write() {
-            return None;
-        }
-        let topology_type = self.sdam.description().topology_type;
-        read_preference_to_send(topology_type, server_type, command.read_preference.as_ref())
     }
 
     /// Decides what follows a failed attempt: the operation again, or the error that it raises.
@@ -253,8 +239,11 @@ impl Client {
 
     /// The operation is over: its implicit session goes back.
     pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation, is_dirty: bool) {
-        if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
-            self.sessions.put_back(now, session, is_dirty);
+        if let (true, Some(mut session)) = (operation.session_is_implicit, operation.session) {
+            if is_dirty {
+                session.mark_dirty();
+            }
+            self.return_session(now, session);
         }
     }
 
@@ -276,6 +265,7 @@ impl Client {
             error,
             phase: Phase::Operation,
             generation: facts.generation,
+            service: None,
         };
         self.sdam
             .handle_application_error(now, facts.server, &error);

@@ -26,15 +26,8 @@ pub(super) struct PoolSlot {
 impl PoolSlot {
     /// Leases that were not given back.
     pub(super) fn leased(&self) -> usize {
-        self.pool.counts().in_use
+        self.pool.counts().in_use as usize
     }
-}
-
-/// Where an established connection belongs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) server: ServerId,
-    pub(super) pooled: PooledId,
 }
 
 impl Client {

@@ -1,7 +1,7 @@
 //! Sockets of the control plane: those of monitors, and those of connections that are still being
 //! established.
 
-use super::{Action, Client, Fate, pools::Place};
+use super::{Action, Client, Fate};
 use crate::{
     address::Address,
     connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
@@ -137,7 +137,7 @@ impl Client {
     fn fate(&self, id: SocketId) -> Fate {
         if self.sockets.contains_key(&id) {
             Fate::Open
-        } else if self.established.contains_key(&id) {
+        } else if self.established.contains(&id) {
             Fate::Parked
         } else {
             Fate::Closed
@@ -238,7 +238,7 @@ impl Client {
         };
         slot.parked
             .insert(pooled, Box::new(Established { transport, facts }));
-        self.established.insert(id, Place { server, pooled });
+        self.established.insert(id);
         slot.pool.handle_established(now, pooled);
         self.drain_pool(now, server);
     }
@@ -252,9 +252,9 @@ impl Client {
         phase: Phase,
     ) {
         self.forget_socket(id);
-        self.actions.push_back(Action::Close { socket: id });
         match owner {
             Owner::Check(check) => {
+                self.actions.push_back(Action::Close { socket: id });
                 self.checks.remove(&check);
                 self.sdam.handle_failed(now, check, error);
             }
@@ -264,14 +264,8 @@ impl Client {
                 generation,
             } => {
                 let error = label_overload(error, phase);
-                if let Some(slot) = self.pools.get_mut(&server) {
-                    slot.sockets.remove(&pooled);
-                }
-                let report = ApplicationError {
-                    error: error.clone(),
-                    phase,
-                    generation,
-                };
+                let report =
+                    ApplicationError { error: error.clone(), phase, generation, service: None };
                 // The topology comes first, so that a clear precedes the close (CMAP-151).
                 self.sdam.handle_application_error(now, server, &report);
                 self.route_topology(now);

@@ -90,12 +90,7 @@ impl Client {
     }
 
     fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
-        let Self {
-            sdam,
-            selector,
-            pools,
-            ..
-        } = self;
+        let Self { sdam, selector, pools, limits, .. } = self;
         if let Some(target) = &operation.command.target {
             let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
             let Some(server) = server else {
@@ -109,7 +104,7 @@ impl Client {
             sdam.version(),
             sdam.description(),
             |address| sdam.server_id(address),
-            &criteria(operation),
+            &criteria(operation, &limits.primary),
             &[],
         )
     }
@@ -131,11 +126,8 @@ impl Client {
             let message = "the server has no connections yet".to_owned();
             return CheckOut::Failed(Error::new(ErrorKind::PoolCleared { message }));
         };
-        let limit = match (operation.deadline, self.limits.wait_queue) {
-            // CMAP-153: with a time limit for the operation, that one counts.
-            (Some(deadline), _) => earliest(Some(deadline), now.checked_add(self.limits.selection)),
-            (None, wait) => wait.and_then(|wait| now.checked_add(wait)),
-        };
+        // CMAP-153: with a time limit for the operation, that one counts; the pool knows its own.
+        let limit = operation.deadline;
         let result = slot.pool.check_out(now, RequestId(operation.id.0), limit);
         self.drain_pool(now, server);
         result
@@ -233,7 +225,7 @@ impl Client {
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        let error = selection_error(self.sdam.description(), &criteria(&operation));
+        let error = selection_error(self.sdam.description(), &criteria(&operation, &self.limits.primary));
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation, false);
         self.wake_with(id, error);
@@ -276,14 +268,14 @@ impl Client {
     }
 }
 
-fn criteria(operation: &Operation) -> Criteria {
+fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
         CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
             match &command.read_preference {
                 Some(preference) => Criteria::Readable(preference.clone()),
-                None => Criteria::Readable(Arc::new(ReadPreference::default())),
+                None => Criteria::Readable(primary.clone()),
             }
         }
     }

@@ -6,8 +6,9 @@ use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     error::{Error, ErrorKind},
+    description::TopologyType,
     event::{CommandEvent, CommandFacts},
-    selection::{ReadPreferenceToSend, write_read_preference},
+    selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
@@ -23,8 +24,8 @@ const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 pub(crate) struct Context {
     /// The newest cluster time known to the client.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
-    /// What `$readPreference` says, if it is sent.
-    pub(crate) read_preference: Option<ReadPreferenceToSend>,
+    /// Decides, with the server's type, what `$readPreference` says.
+    pub(crate) topology_type: TopologyType,
     /// The wire's number of the request.
     pub(crate) request_id: i32,
     /// When the reply must be there.
@@ -149,7 +150,7 @@ impl Lease {
         connection.transport.send(|buffer| {
             let mut message = MessageWriter::begin(buffer, context.request_id, 0)
                 .flags(flags)
-                .body_with(|body| write_body(body, operation, context));
+                .body_with(|body| write_body(body, operation, context, &connection.facts));
             if let Some((identifier, documents)) = &command.sequence {
                 message = message.sequence(identifier, documents);
             }
@@ -350,19 +351,24 @@ impl Lease {
         self.facts = Some(facts.clone());
         CommandEvent::Started {
             facts,
-            command: command_document(&self.operation, &self.context),
+            command: command_document(&self.operation, &self.context, &self.connection.facts),
         }
     }
 }
 
 /// The body: what the user wants, then what the moment adds. The name stays first (MSG-13).
-fn write_body(body: &mut DocumentWriter<'_>, operation: &Operation, context: &Context) {
+fn write_body(
+    body: &mut DocumentWriter<'_>,
+    operation: &Operation,
+    context: &Context,
+    facts: &ConnectionFacts,
+) {
     let command = &operation.command;
     body.elements(&command.elements)
         .str("$db", &command.database);
     if let Some(session) = &operation.session {
         body.nested("lsid", |lsid| {
-            lsid.binary("id", BinarySubtype::Uuid, &session.id());
+            lsid.binary("id", BinarySubtype::Uuid, &session.id);
         });
     }
     if let Some(number) = operation.txn_number {
@@ -371,16 +377,25 @@ fn write_body(body: &mut DocumentWriter<'_>, operation: &Operation, context: &Co
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());
     }
-    if let Some(preference) = &context.read_preference {
-        write_read_preference(body, preference);
+    if !command.kind.is_write() {
+        let wanted = command.read_preference.as_deref();
+        if let Some(sent) =
+            read_preference_to_send(context.topology_type, facts.server_type, wanted)
+        {
+            write_read_preference(body, sent);
+        }
     }
 }
 
 /// The command as one document, for events: sequences become arrays again.
-fn command_document(operation: &Operation, context: &Context) -> RawDocumentBuf {
+fn command_document(
+    operation: &Operation,
+    context: &Context,
+    facts: &ConnectionFacts,
+) -> RawDocumentBuf {
     let mut bytes = Vec::new();
     let mut body = DocumentWriter::begin(&mut bytes);
-    write_body(&mut body, operation, context);
+    write_body(&mut body, operation, context, facts);
     if let Some((identifier, documents)) = &operation.command.sequence {
         let mut array = RawArrayBuf::new();
         let mut rest = documents.as_slice();

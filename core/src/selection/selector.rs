@@ -106,6 +106,13 @@ impl Selector {
         Ok(chosen)
     }
 
+    /// An operation that was bound to this server has begun there without being selected.
+    pub fn started(&mut self, server: ServerId) {
+        if let Some(count) = self.count_mut(server) {
+            *count = count.saturating_add(1);
+        }
+    }
+
     /// An operation that was counted at this server has ended.
     pub fn finished(&mut self, server: ServerId) {
         if let Some(count) = self.count_mut(server) {
@@ -139,9 +146,7 @@ impl Selector {
                 }
             }
         };
-        if let Some(count) = self.count_mut(chosen) {
-            *count = count.saturating_add(1);
-        }
+        self.started(chosen);
         Some(chosen)
     }
 
