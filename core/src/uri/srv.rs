@@ -14,7 +14,8 @@ use crate::{
 const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 
 /// The options of a client whose `mongodb+srv` host is resolved: the hosts of its SRV records (as
-/// many of them as `srvMaxHosts` leaves) become the seeds, and the TXT record fills in what neither
+/// many of them as `srvMaxHosts` leaves) become the seeds, and the TXT record, whose strings are
+/// joined without anything between them (DNS-28), fills in what neither
 /// the string nor code has chosen (DNS-32, DNS-37). All rules are checked again, because the record
 /// can break them (DNS-12).
 ///
@@ -24,20 +25,32 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 /// let parsed = uri::parse("mongodb+srv://cluster.example.net/?replicaSet=mine")?;
 /// assert!(parsed.options.hosts().is_empty() && parsed.options.tls().enabled);
 /// let hosts = vec![Address::tcp("a.example.net", 27017)];
-/// let txt = "authSource=users&replicaSet=theirs";
-/// let (options, _) = uri::resolve(&parsed.options, hosts, Some(txt))?;
+/// let txt = ["authSource=users&replicaSet=theirs".to_owned()];
+/// let (options, _) = uri::resolve(&parsed.options, hosts, &txt)?;
 /// assert_eq!(options.replica_set(), Some("mine"));
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 pub fn resolve(
     options: &ClientOptions,
     hosts: Vec<Address>,
-    txt: Option<&str>,
+    txt: &[String],
 ) -> Result<(ClientOptions, Vec<Warning>)> {
     let mut resolved = options.clone();
+    let srv_host = options.srv_host().unwrap_or_default();
+    if !hosts.iter().all(|host| is_below_srv_domain(srv_host, host)) {
+        // DNS-21: one bad record spoils all, and none is contacted.
+        let message = "an SRV record names a host outside the domain of the connection string";
+        return Err(invalid(UriPart::Host, message));
+    }
+    if txt.len() > 1 {
+        // DNS-29
+        let message =
+            "the host has several TXT records, and one is allowed; ask whoever runs its DNS";
+        return Err(invalid(UriPart::Options, message));
+    }
     resolved.set_hosts(hosts);
     let mut warnings = Vec::new();
-    if let Some(txt) = txt {
+    if let Some(txt) = txt.first() {
         let mut read = Read::default();
         for given in &allowed(txt, &mut read.warnings)? {
             read.apply(given)?;
@@ -72,6 +85,32 @@ pub fn resolve(
     Ok((resolved, warnings))
 }
 
+/// True if a host that an SRV record of `srv_host` names lies under the same domain: all labels but
+/// the first where there are three or more, else the whole name; compared at a label boundary and
+/// without case (DNS-4, DNS-19, DNS-20). Others must not be contacted.
+///
+/// ```
+/// use onionskin_core::{address::Address, uri};
+///
+/// let below = |host| uri::is_below_srv_domain("blogs.mongodb.com", &Address::tcp(host, 27017));
+/// assert!(below("db1.mongodb.com"));
+/// assert!(!below("cluster.testmongodb.com") && !below("mongodb.com"));
+/// ```
+#[must_use]
+pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
+    let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();
+    let domain = match srv_host.split_once('.') {
+        Some((_, domain)) if domain.contains('.') => domain,
+        _ => &srv_host,
+    };
+    let name = host.host().trim_end_matches('.');
+    matches!(host, Address::Tcp { .. })
+        && name
+            .strip_suffix(domain)
+            .and_then(|rest| rest.strip_suffix('.'))
+            .is_some_and(|labels| !labels.is_empty())
+}
+
 /// The record's options, if it has only those that it may have (DNS-30, DNS-31, DNS-33).
 fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
     let given = gather(txt, warnings)?;
@@ -101,7 +140,8 @@ mod tests {
             "in lower case"
         );
         let hosts = (0..hosts).map(|i| Address::tcp(&format!("h{i}.example.net"), 27017));
-        resolve(&parsed.options, hosts.collect(), txt).map(|(options, _)| options)
+        let txt: Vec<String> = txt.into_iter().map(str::to_owned).collect();
+        resolve(&parsed.options, hosts.collect(), &txt).map(|(options, _)| options)
     }
 
     #[test]
@@ -131,8 +171,8 @@ mod tests {
             .set_credential(credential)
             .expect("it is complete");
         let hosts = vec![Address::tcp("h.example.net", 1)];
-        let txt = Some("authSource=txt");
-        let (o, _) = resolve(&parsed.options, hosts, txt).expect("it is valid");
+        let txt = ["authSource=txt".to_owned()];
+        let (o, _) = resolve(&parsed.options, hosts, &txt).expect("it is valid");
         assert_eq!(o.credential().map(|c| c.source.as_str()), Some("admin"));
     }
 
@@ -188,5 +228,44 @@ mod tests {
         assert!(!o.load_balanced());
         let uri = "mongodb+srv://c.example.net/?srvMaxHosts=0";
         assert!(resolved(uri, 1, Some("loadBalanced=true")).is_ok());
+    }
+
+    #[test]
+    fn a_host_outside_the_domain_is_refused() {
+        // Prose tests 2 to 4 of the seed list specification
+        for (srv_host, host, below) in [
+            ("localhost", "a.localhost", true),
+            ("localhost", "localhost.mongodb", false),
+            ("localhost", "localhost", false),
+            ("localhost", "test_1.cluster_1localhost", false),
+            ("mongo.local", "a.mongo.local", true),
+            ("mongo.local", "test_1.evil.local", false),
+            ("mongo.local", "mongo.local", false),
+            ("mongo.local", "test_1.my_hostmongo.local", false),
+            ("Blogs.MongoDB.com", "x.y.mongodb.com.", true),
+            ("blogs.mongodb.com", "blogs.evil.com", false),
+            ("blogs.mongodb.com", ".mongodb.com", false),
+        ] {
+            let host = Address::tcp(host, 1);
+            assert_eq!(
+                is_below_srv_domain(srv_host, &host),
+                below,
+                "{srv_host} {host}"
+            );
+        }
+        let parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let hosts = vec![
+            Address::tcp("a.example.net", 1),
+            Address::tcp("a.evil.net", 1),
+        ];
+        assert!(resolve(&parsed.options, hosts, &[]).is_err());
+    }
+
+    #[test]
+    fn a_second_txt_record_is_an_error() {
+        let parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let hosts = vec![Address::tcp("a.example.net", 1)];
+        let txt = ["replicaSet=x".to_owned(), "authSource=y".to_owned()];
+        assert!(resolve(&parsed.options, hosts, &txt).is_err());
     }
 }
