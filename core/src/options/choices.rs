@@ -2,7 +2,7 @@
 
 use super::Secret;
 
-/// `serverMonitoringMode`: how monitors learn of changes (SDAM-127).
+/// `serverMonitoringMode`: how monitors learn of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitoringMode {
     /// Stream where that pays: everywhere but in function-as-a-service environments.

@@ -28,7 +28,7 @@ mod warning;
 #[cfg(test)]
 mod tests;
 
-pub use srv::resolve;
+pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
 pub use warning::Warning;
 
