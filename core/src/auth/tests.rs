@@ -1,3 +1,4 @@
+mod hostile;
 mod negotiation;
 
 use super::*;
