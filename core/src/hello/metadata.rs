@@ -273,5 +273,4 @@ pub(super) fn truncated(text: &str, bytes: usize) -> &str {
 }
 
 #[cfg(test)]
-#[path = "metadata_tests.rs"]
 mod tests;

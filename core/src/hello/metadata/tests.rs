@@ -328,7 +328,9 @@ proptest! {
         let environment = Environment::from_lookup(lookup, docker, os);
         let infos: Vec<_> = infos
             .iter()
-            .map(|(name, version, platform)| info(&format!("l{name}"), Some(version), Some(platform)))
+            .map(|(name, version, platform)| {
+                info(&format!("l{name}"), Some(version), Some(platform))
+            })
             .collect();
         let metadata = ClientMetadata::new(Some(&app_name), &environment, &infos)
             .expect("no text is refused");
