@@ -1,14 +1,14 @@
 //! The future of an operation.
 
 use crate::{
-    Runtime,
+    Decode, Runtime,
     shared::{Begun, Held, Shared},
 };
 use onionskin_core::{
     client::Outcome,
     error::Error,
     event::{Event, EventKind},
-    operation::{Command, Lease, OperationId},
+    operation::{Command, OperationId},
 };
 use std::{
     future::Future,
@@ -16,15 +16,6 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-
-/// Turns a reply into what the caller gets, while the lease is still held.
-pub trait Decode: Unpin {
-    /// What the caller gets.
-    type Output;
-
-    /// Reads the reply of a successful command.
-    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
-}
 
 /// An operation on its way.
 ///
@@ -35,11 +26,12 @@ pub struct Execution<R: Runtime, D: Decode> {
     shared: Arc<Shared<R>>,
     state: State<R>,
     decode: D,
-    /// What was decoded of a reply whose lease is not given back yet.
-    output: Option<D::Output>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one per operation, and a box would cost more")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one per operation, and a box would cost more"
+)]
 enum State<R: Runtime> {
     Ready(Command),
     Refused(Error),
@@ -57,7 +49,11 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Ok(command) => State::Ready(command),
             Err(error) => State::Refused(error),
         };
-        Self { shared, state, decode, output: None }
+        Self {
+            shared,
+            state,
+            decode,
+        }
     }
 
     fn on_begun(&mut self, begun: Begun<R::Stream>) -> Option<Error> {
@@ -76,7 +72,9 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
 
     /// Frames the request of a lease that was just taken.
     fn frame(&mut self) -> Result<(), Outcome> {
-        let State::Exchanging(held) = &mut self.state else { return Ok(()) };
+        let State::Exchanging(held) = &mut self.state else {
+            return Ok(());
+        };
         let now = self.shared.now();
         match held.lease.begin(now) {
             Ok(None) => Ok(()),

@@ -11,16 +11,11 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     operation::{Command, Lease},
-    options::{ClientOptions, Secret},
+    options::{ClientOptions, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
 };
-use std::{
-    future::poll_fn,
-    sync::{Arc, Weak},
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 /// A handle to a deployment: discovery, monitoring and pools run behind it.
 ///
@@ -32,7 +27,9 @@ pub struct Client<R: Runtime> {
 
 impl<R: Runtime> Clone for Client<R> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone() }
+        Self {
+            handle: self.handle.clone(),
+        }
     }
 }
 
@@ -44,6 +41,7 @@ impl<R: Runtime> std::fmt::Debug for Client<R> {
 
 struct Handle<R: Runtime> {
     shared: Arc<Shared<R>>,
+    read_preference: Arc<ReadPreference>,
     options: ClientOptions,
     warnings: Vec<Warning>,
 }
@@ -94,7 +92,15 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Starts the client. Does not wait for a server: a deployment that is not there shows in the
     /// first operation (SDAM-33).
     pub fn build(self) -> Result<Client<R>, Error> {
-        let Self { runtime, mut options, warnings, listeners, seed, environment, infos } = self;
+        let Self {
+            runtime,
+            mut options,
+            warnings,
+            listeners,
+            seed,
+            environment,
+            infos,
+        } = self;
         read_certificates(&mut options)?;
         let seed = match seed {
             Some(seed) => seed,
@@ -107,12 +113,14 @@ impl<R: Runtime> ClientBuilder<R> {
             }
         };
         let environment = environment.unwrap_or_else(environment::environment);
-        let subscriptions =
-            if listeners.is_empty() { Subscriptions::default() } else { Subscriptions::all() };
+        let subscriptions = if listeners.is_empty() {
+            Subscriptions::default()
+        } else {
+            Subscriptions::all()
+        };
         let ids = ObjectIds::new(&seed);
-        let config =
-            ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
-                .with_subscriptions(subscriptions);
+        let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
+            .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
         let shared = Shared::new(runtime, Core::new(config), delivery, ids);
         let wall = shared.wall_time();
@@ -121,7 +129,15 @@ impl<R: Runtime> ClientBuilder<R> {
             inner.core.open(now);
         });
         shared.spawn(timer::run(shared.clone()));
-        Ok(Client { handle: Arc::new(Handle { shared, options, warnings }) })
+        let read_preference = Arc::new(options.read_preference().clone());
+        Ok(Client {
+            handle: Arc::new(Handle {
+                shared,
+                read_preference,
+                options,
+                warnings,
+            }),
+        })
     }
 }
 
@@ -149,7 +165,10 @@ impl<R: Runtime> Client<R> {
 
     /// A client with the runtime's defaults for a connection string such as
     /// `mongodb://localhost:27017`.
-    #[expect(clippy::unused_async, reason = "names of mongodb+srv strings will be looked up here")]
+    #[expect(
+        clippy::unused_async,
+        reason = "names of mongodb+srv strings will be looked up here"
+    )]
     pub async fn with_uri_str(text: impl AsRef<str>) -> Result<Self, Error>
     where
         R: Default,
@@ -174,7 +193,10 @@ impl<R: Runtime> Client<R> {
     /// The database that the connection string names, if it names one.
     #[must_use]
     pub fn default_database(&self) -> Option<Database<R>> {
-        self.handle.options.default_database().map(|name| self.database(name))
+        self.handle
+            .options
+            .default_database()
+            .map(|name| self.database(name))
     }
 
     /// What the connection string said that was ignored or is outdated.
@@ -214,7 +236,11 @@ impl<R: Runtime> Client<R> {
         shared.with(|inner, now| inner.core.close(now));
         drop(self);
         poll_fn(|context| {
-            if shared.lock().is_idle(context.waker()) { Poll::Ready(()) } else { Poll::Pending }
+            if shared.lock().is_idle(context.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }
@@ -223,8 +249,8 @@ impl<R: Runtime> Client<R> {
         &self.handle.shared
     }
 
-    pub(crate) fn downgrade(&self) -> Weak<Shared<R>> {
-        Arc::downgrade(&self.handle.shared)
+    pub(crate) fn read_preference(&self) -> &Arc<ReadPreference> {
+        &self.handle.read_preference
     }
 
     /// Runs a command in a task of its own, whatever becomes of it.

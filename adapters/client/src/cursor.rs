@@ -1,13 +1,12 @@
 //! Cursors.
 
-use crate::{Client, Decode, Execution, Runtime, shared::Shared};
-use futures_core::Stream;
-use onionskin_core::{
-    bson::check_depth,
-    error::{Error, ErrorKind},
-    operation::{self, Command, Lease, Reply},
-    session::ServerSession,
+use crate::{
+    Client, Execution, Runtime,
+    decode::{TakeReply, decode},
+    shared::Shared,
 };
+use futures_core::Stream;
+use onionskin_core::{error::Error, operation};
 use serde::de::DeserializeOwned;
 use std::{
     future::{Future, poll_fn},
@@ -37,7 +36,13 @@ impl<R: Runtime, T> Cursor<R, T> {
         cursor: operation::Cursor,
         timeout: Option<Duration>,
     ) -> Self {
-        let mut this = Self { shared, cursor, fetching: None, timeout, marker: PhantomData };
+        let mut this = Self {
+            shared,
+            cursor,
+            fetching: None,
+            timeout,
+            marker: PhantomData,
+        };
         this.return_session();
         this
     }
@@ -56,7 +61,8 @@ impl<R: Runtime, T> Cursor<R, T> {
 
     fn return_session(&mut self) {
         if let Some(session) = self.cursor.take_idle_session() {
-            self.shared.with(|inner, now| inner.core.return_session(now, session));
+            self.shared
+                .with(|inner, now| inner.core.return_session(now, session));
         }
     }
 
@@ -66,9 +72,8 @@ impl<R: Runtime, T> Cursor<R, T> {
             if let Some(fetch) = &mut self.fetching {
                 let result = ready!(Pin::new(fetch).poll(context));
                 self.fetching = None;
-                let taken = result.and_then(|(reply, session)| {
-                    self.cursor.handle_reply(reply, session)
-                });
+                let taken =
+                    result.and_then(|(reply, session)| self.cursor.handle_reply(reply, session));
                 if let Err(error) = taken {
                     self.cursor.handle_failure();
                     self.return_session();
@@ -117,10 +122,7 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
 impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
     type Item = Result<T, Error>;
 
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_document(context)
     }
 }
@@ -134,64 +136,4 @@ impl<R: Runtime, T> Drop for Cursor<R, T> {
             None => self.return_session(),
         }
     }
-}
-
-/// Reads one document as `T`.
-pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
-    check_depth(document)?;
-    bson::deserialize_from_slice(document.as_bytes())
-        .map_err(|error| Error::new(ErrorKind::Bson { message: error.to_string() }))
-}
-
-/// Takes the reply and the session out of the lease.
-#[derive(Debug)]
-pub(crate) struct TakeReply;
-
-impl Decode for TakeReply {
-    type Output = (Reply, Option<ServerSession>);
-
-    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error> {
-        let session = lease.take_session();
-        let reply = lease.take_reply();
-        Ok((reply.ok_or_else(|| Error::protocol("no reply came"))?, session))
-    }
-}
-
-/// Runs a command that opens a cursor.
-pub(crate) struct OpenCursor<R: Runtime, T> {
-    pub(crate) shared: Arc<Shared<R>>,
-    pub(crate) database: Arc<str>,
-    pub(crate) batch_size: Option<u32>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) marker: PhantomData<fn() -> T>,
-}
-
-impl<R: Runtime, T> Decode for OpenCursor<R, T> {
-    type Output = Cursor<R, T>;
-
-    fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
-        let server = lease.facts().address.clone();
-        let (reply, session) = TakeReply.decode(lease)?;
-        match operation::Cursor::open(reply, self.database.clone(), server, session) {
-            Ok(mut cursor) => {
-                cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
-                Ok(Cursor::new(self.shared.clone(), cursor, self.timeout))
-            }
-            Err((error, session)) => {
-                lease.put_session(session);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl<R: Runtime, T> Unpin for OpenCursor<R, T> {}
-
-/// Opens a cursor with a prepared command.
-pub(crate) fn open<R: Runtime, T>(
-    shared: Arc<Shared<R>>,
-    command: Result<Command, Error>,
-    opener: OpenCursor<R, T>,
-) -> Execution<R, OpenCursor<R, T>> {
-    Execution::new(shared, command, opener)
 }

@@ -1,11 +1,10 @@
 //! Databases.
 
-use crate::{Client, Collection, Decode, Execution, Runtime};
+use crate::{Client, Collection, Execution, Runtime, decode::WholeReply};
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
-    bson::decode_document,
     error::{Error, ErrorKind},
-    operation::{Command, Lease, crud::check_name},
+    operation::{Command, crud::check_name},
     options::ReadPreference,
 };
 use std::{future::IntoFuture, sync::Arc, time::Duration};
@@ -18,13 +17,19 @@ pub struct Database<R: Runtime> {
 
 impl<R: Runtime> Clone for Database<R> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), name: self.name.clone() }
+        Self {
+            client: self.client.clone(),
+            name: self.name.clone(),
+        }
     }
 }
 
 impl<R: Runtime> Database<R> {
     pub(crate) fn new(client: Client<R>, name: &str) -> Self {
-        Self { client, name: name.into() }
+        Self {
+            client,
+            name: name.into(),
+        }
     }
 
     /// Its name.
@@ -51,7 +56,12 @@ impl<R: Runtime> Database<R> {
     /// added nor looked at (RUN-2, RUN-17), and nothing is retried (RUN-21). Fields that the driver
     /// adds itself (`$db`, `lsid`, `$clusterTime`, `$readPreference`) must not be in the command.
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
-        RunCommand { database: self, command, read_preference: None, timeout: None }
+        RunCommand {
+            database: self,
+            command,
+            read_preference: None,
+            timeout: None,
+        }
     }
 
     pub(crate) fn check_name(&self) -> Result<(), Error> {
@@ -83,8 +93,9 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
 
     fn prepare(self) -> Result<Command, Error> {
         self.database.check_name()?;
-        let raw = RawDocumentBuf::try_from(&self.command)
-            .map_err(|error| ErrorKind::Bson { message: error.to_string() })?;
+        let raw = RawDocumentBuf::try_from(&self.command).map_err(|error| ErrorKind::Bson {
+            message: error.to_string(),
+        })?;
         let mut command = Command::from_document(&raw, self.database.name.clone())
             .ok_or_else(|| Error::argument("a command's document is empty, so it has no name"))?;
         if let Some(preference) = self.read_preference {
@@ -102,20 +113,5 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     fn into_future(self) -> Self::IntoFuture {
         let shared = self.database.client.shared().clone();
         Execution::new(shared, self.prepare(), WholeReply(()))
-    }
-}
-
-/// Gives the whole reply.
-#[derive(Debug)]
-pub struct WholeReply(());
-
-impl Decode for WholeReply {
-    type Output = Document;
-
-    fn decode(&mut self, lease: &mut Lease) -> Result<Document, Error> {
-        match lease.reply() {
-            Some(reply) => decode_document(reply),
-            None => Ok(Document::new()),
-        }
     }
 }

@@ -53,7 +53,10 @@ impl Delivery {
     }
 
     fn push(&self, event: Event) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(event);
     }
 
     /// Calls the listeners. If somebody does so already, that one goes on.
@@ -74,13 +77,21 @@ impl Delivery {
             }
             drop(_turn);
             // An event that came between the last look and the end of the turn found it taken.
-            if self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            if self
+                .queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
+            {
                 return;
             }
         }
     }
 
     fn pop(&self) -> Option<Event> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
     }
 }

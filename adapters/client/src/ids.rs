@@ -16,7 +16,10 @@ impl ObjectIds {
         let mut random = seed.split("object ids").random();
         let mut own = [0; 5];
         random.fill(&mut own);
-        Self { own, counter: AtomicU32::new(random.next_u32()) }
+        Self {
+            own,
+            counter: AtomicU32::new(random.next_u32()),
+        }
     }
 
     pub(crate) fn next(&self, now: WallTime) -> ObjectId {

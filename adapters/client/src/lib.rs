@@ -15,6 +15,7 @@ mod client;
 mod collection;
 mod cursor;
 mod database;
+pub mod decode;
 mod environment;
 mod events;
 mod execution;
@@ -25,13 +26,14 @@ mod signal;
 mod socket;
 mod timer;
 
-pub use action::{Decode, Execution};
+pub use action::Execution;
 pub use client::{Client, ClientBuilder};
 pub use collection::{
-    CountDocuments, Collection, DeleteOne, Find, FindOne, InsertMany, InsertOne, UpdateOne,
+    Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne, UpdateOne,
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
+pub use decode::Decode;
 pub use events::EventListener;
 pub use runtime::Runtime;
 

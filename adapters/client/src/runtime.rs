@@ -15,10 +15,8 @@ pub trait Runtime: Send + Sync + 'static {
     type Sleep: Future<Output = ()> + Send;
 
     /// Connects to an address, with the system's own time limit; the client bounds it further.
-    fn connect(
-        &self,
-        address: SocketAddr,
-    ) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn connect(&self, address: SocketAddr)
+    -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
     /// Connects to a Unix domain socket.
     fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;

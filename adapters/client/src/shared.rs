@@ -75,7 +75,10 @@ pub(crate) struct Held<S> {
 }
 
 /// How an operation goes on.
-#[expect(clippy::large_enum_variant, reason = "it is moved once, and a box would cost more")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is moved once, and a box would cost more"
+)]
 pub(crate) enum Begun<S> {
     Held(Held<S>),
     Waiting(OperationId),
@@ -233,7 +236,11 @@ impl<S> Inner<S> {
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
-                return Begun::Held(Held { lease, stream, signal });
+                return Begun::Held(Held {
+                    lease,
+                    stream,
+                    signal,
+                });
             }
             // The core leases only what was parked, so this is a socket that broke meanwhile.
             let error = onionskin_core::connection::closed_by_peer();
@@ -252,11 +259,19 @@ impl<S> Inner<S> {
                 Action::Dial { socket, address } => {
                     let signal = Arc::new(Signal::default());
                     after.dials.push((socket, address, signal.clone()));
-                    self.sockets.insert(socket, Socket { stream: None, signal });
+                    self.sockets.insert(
+                        socket,
+                        Socket {
+                            stream: None,
+                            signal,
+                        },
+                    );
                 }
                 Action::Transmit { socket, bytes } => {
                     if let Some(socket) = self.sockets.get(&socket) {
-                        socket.signal.write(|letter| letter.bytes.extend_from_slice(&bytes));
+                        socket
+                            .signal
+                            .write(|letter| letter.bytes.extend_from_slice(&bytes));
                         after.signals.push(socket.signal.clone());
                     }
                 }
@@ -282,7 +297,7 @@ impl<S> Inner<S> {
             (Some(deadline), Some(set)) => deadline < set,
             (Some(_), None) => true,
             (None, _) => false,
-        };
+        } || self.core.is_over();
         after
     }
 
@@ -302,7 +317,11 @@ impl<R: Runtime> Drop for TaskTicket<R> {
     fn drop(&mut self) {
         let mut guard = self.0.lock();
         guard.tasks -= 1;
-        let idle = if guard.tasks == 0 { std::mem::take(&mut guard.idle) } else { Vec::new() };
+        let idle = if guard.tasks == 0 {
+            std::mem::take(&mut guard.idle)
+        } else {
+            Vec::new()
+        };
         drop(guard);
         for waker in idle {
             waker.wake();

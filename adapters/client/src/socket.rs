@@ -79,7 +79,10 @@ async fn dial<R: Runtime>(runtime: &R, address: &Address) -> Result<R::Stream, E
     let (host, port) = match address {
         Address::Unix { path } => {
             let path = Path::new(&**path);
-            return runtime.connect_unix(path).await.map_err(|e| network_error(&e, address));
+            return runtime
+                .connect_unix(path)
+                .await
+                .map_err(|e| network_error(&e, address));
         }
         Address::Tcp { host, port } => (host, *port),
     };
@@ -148,7 +151,9 @@ impl<R: Runtime> Pump<'_, R> {
                 self.stream = None;
                 return Poll::Ready(());
             }
-            let Some(stream) = &mut self.stream else { return Poll::Ready(()) };
+            let Some(stream) = &mut self.stream else {
+                return Poll::Ready(());
+            };
             if self.written < self.letter.bytes.len() {
                 let rest = &self.letter.bytes[self.written..];
                 match Pin::new(&mut *stream).poll_write(context, rest) {
@@ -178,7 +183,13 @@ impl<R: Runtime> Pump<'_, R> {
     }
 
     fn received(&mut self, count: usize) -> Fate {
-        let Self { shared, id, stream, buffer, .. } = self;
+        let Self {
+            shared,
+            id,
+            stream,
+            buffer,
+            ..
+        } = self;
         shared.with(|inner, now| {
             let fate = inner.core.handle_received(now, *id, &buffer[..count]);
             match (fate, stream.take()) {
@@ -196,7 +207,9 @@ impl<R: Runtime> Pump<'_, R> {
         let Self { shared, id, .. } = self;
         shared.with(|inner, now| {
             if let Some(address) = inner.core.address_of(*id).cloned() {
-                inner.core.handle_failed(now, *id, network_error(error, &address));
+                inner
+                    .core
+                    .handle_failed(now, *id, network_error(error, &address));
             }
             inner.forget(*id);
         });

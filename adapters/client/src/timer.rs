@@ -31,7 +31,9 @@ fn poll<R: Runtime>(
         if is_over {
             return Poll::Ready(());
         }
-        let Some(deadline) = deadline else { return Poll::Pending };
+        let Some(deadline) = deadline else {
+            return Poll::Pending;
+        };
         let now = shared.now();
         // The clock is asked before the timer is believed: timers may fire early, and a process may
         // have been frozen.
@@ -47,7 +49,9 @@ fn poll<R: Runtime>(
         if sleep.as_ref().is_none_or(|(at, _)| *at != deadline) {
             *sleep = Some((deadline, Box::pin(shared.runtime.sleep(deadline - now))));
         }
-        let Some((_, timer)) = sleep else { return Poll::Pending };
+        let Some((_, timer)) = sleep else {
+            return Poll::Pending;
+        };
         match timer.as_mut().poll(context) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(()) => *sleep = None,

@@ -1,7 +1,9 @@
 //! Helpers for raw documents: writing one field by field into a buffer of the caller's.
 
+mod depth;
 mod writer;
 
+pub use depth::{check_depth, decode_document};
 pub use writer::DocumentWriter;
 
 /// How deep documents from outside may be nested, counting the outermost; the server's own limit

@@ -254,6 +254,12 @@ impl Client {
         self.sdam.description()
     }
 
+    /// True once the client is closed and nothing is left to be done.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.closed && self.sockets.is_empty() && self.established.is_empty()
+    }
+
     /// Which events are built.
     #[must_use]
     pub fn subscriptions(&self) -> Subscriptions {

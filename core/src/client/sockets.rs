@@ -264,8 +264,12 @@ impl Client {
                 generation,
             } => {
                 let error = label_overload(error, phase);
-                let report =
-                    ApplicationError { error: error.clone(), phase, generation, service: None };
+                let report = ApplicationError {
+                    error: error.clone(),
+                    phase,
+                    generation,
+                    service: None,
+                };
                 // The topology comes first, so that a clear precedes the close (CMAP-151).
                 self.sdam.handle_application_error(now, server, &report);
                 self.route_topology(now);

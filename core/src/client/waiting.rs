@@ -90,7 +90,13 @@ impl Client {
     }
 
     fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
-        let Self { sdam, selector, pools, limits, .. } = self;
+        let Self {
+            sdam,
+            selector,
+            pools,
+            limits,
+            ..
+        } = self;
         if let Some(target) = &operation.command.target {
             let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
             let Some(server) = server else {
@@ -225,7 +231,10 @@ impl Client {
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        let error = selection_error(self.sdam.description(), &criteria(&operation, &self.limits.primary));
+        let error = selection_error(
+            self.sdam.description(),
+            &criteria(&operation, &self.limits.primary),
+        );
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation, false);
         self.wake_with(id, error);

@@ -125,6 +125,21 @@ impl Cursor {
         }
     }
 
+    /// A cursor that has nothing and wants nothing.
+    #[must_use]
+    pub fn over() -> Self {
+        Self {
+            id: 0,
+            database: "".into(),
+            collection: String::new(),
+            server: Address::unix(""),
+            session: None,
+            batch: Batch::EMPTY,
+            batch_size: None,
+            max_await_time: None,
+        }
+    }
+
     /// Asks for this many documents per batch from now on.
     pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
         self.batch_size = batch_size;

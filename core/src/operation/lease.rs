@@ -5,8 +5,8 @@ use super::{Assessment, ClusterTime, Operation, OperationId};
 use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
-    error::{Error, ErrorKind},
     description::TopologyType,
+    error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
@@ -282,6 +282,12 @@ impl Lease {
     pub fn take_session(&mut self) -> Option<crate::session::ServerSession> {
         self.operation.session_is_implicit = false;
         self.operation.session.take()
+    }
+
+    /// Puts back a session that was taken and is not kept after all.
+    pub fn put_session(&mut self, session: Option<crate::session::ServerSession>) {
+        self.operation.session = session;
+        self.operation.session_is_implicit = true;
     }
 
     /// Drops the reply, so that the connection is empty again.

@@ -3,7 +3,7 @@
 mod read;
 mod write;
 
-pub use read::{CountOptions, FindOptions, count_documents, find};
+pub use read::{CountOptions, FindOptions, count_documents, counted, find, first_document};
 pub use write::{
     DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,
     delete, ensure_id, insert, replace, update,

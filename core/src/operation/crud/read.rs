@@ -2,11 +2,12 @@
 
 use super::Namespace;
 use crate::{
+    bson::integer_field,
     error::Error,
     operation::{Command, CommandKind},
     options::{ReadConcern, ReadPreference},
 };
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{sync::Arc, time::Duration};
 
 /// Options of `find`. All are unset by default, which leaves the server's own defaults.
@@ -65,6 +66,31 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
     }
     command.set_timeout(options.timeout);
     command
+}
+
+/// The first document of a cursor's first batch, read in place; `None` for an empty batch.
+pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"))
+        .map_err(|_| Error::protocol("the reply has no cursor"))?;
+    match batch.into_iter().next() {
+        None => Ok(None),
+        Some(Ok(RawBsonRef::Document(document))) => Ok(Some(document)),
+        Some(_) => Err(Error::protocol(
+            "a cursor's batch holds something else than documents",
+        )),
+    }
+}
+
+/// Reads the number that [`count_documents`] asked for.
+pub fn counted(reply: &RawDocument) -> Result<u64, Error> {
+    let Some(document) = first_document(reply)? else {
+        return Ok(0);
+    };
+    integer_field(document, "n")
+        .and_then(|n| u64::try_from(n).ok())
+        .ok_or_else(|| Error::protocol("a count without its number"))
 }
 
 /// Options of counting.

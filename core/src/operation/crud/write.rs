@@ -68,6 +68,22 @@ pub struct DeleteResult {
     pub deleted_count: u64,
 }
 
+impl InsertOneResult {
+    /// The result of an insert of the document with this `_id`.
+    #[must_use]
+    pub const fn new(inserted_id: Bson) -> Self {
+        Self { inserted_id }
+    }
+}
+
+impl InsertManyResult {
+    /// The result of an insert of documents with these `_id`s.
+    #[must_use]
+    pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
+        Self { inserted_ids }
+    }
+}
+
 impl UpdateResult {
     /// Reads the reply of an update of one statement.
     #[must_use]

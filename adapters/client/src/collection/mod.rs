@@ -1,0 +1,243 @@
+//! Collections.
+
+mod read;
+mod write;
+
+pub use read::{CountDocuments, Find, FindOne};
+pub use write::{DeleteOne, InsertMany, InsertOne, UpdateOne};
+
+use crate::{Client, Decode, Execution, Runtime};
+use bson::{Document, RawDocumentBuf};
+use onionskin_core::{
+    error::{Error, ErrorKind},
+    operation::{
+        Command,
+        crud::{CountOptions, FindOptions, Namespace, UpdateOptions, WriteOptions},
+    },
+    options::ReadPreference,
+};
+use serde::Serialize;
+use std::{borrow::Borrow, marker::PhantomData, sync::Arc};
+
+/// A collection whose documents are read and written as `T`. Cloning is cheap.
+///
+/// Read preference, concerns and whether to retry come from the client's options unless a call says
+/// otherwise.
+pub struct Collection<R: Runtime, T> {
+    client: Client<R>,
+    namespace: Result<Namespace, Error>,
+    name: Arc<str>,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<R: Runtime, T> Clone for Collection<R, T> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, T: Send + Sync> Collection<R, T> {
+    pub(crate) fn new(client: Client<R>, database: Arc<str>, name: &str) -> Self {
+        let namespace = Namespace::new(database, name);
+        Self {
+            client,
+            namespace,
+            name: name.into(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same collection, with documents read and written as `U`.
+    #[must_use]
+    pub fn clone_with_type<U: Send + Sync>(&self) -> Collection<R, U> {
+        Collection {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Inserts a document. One without `_id` gets an ObjectId.
+    pub fn insert_one(&self, document: impl Borrow<T>) -> InsertOne<'_, R, T>
+    where
+        T: Serialize,
+    {
+        let document = encode(document.borrow());
+        InsertOne {
+            collection: self,
+            document,
+            options: self.write_options(),
+        }
+    }
+
+    /// Inserts documents with one command, in order; the first failure ends it unless
+    /// [`unordered`](InsertMany::unordered).
+    pub fn insert_many(
+        &self,
+        documents: impl IntoIterator<Item = impl Borrow<T>>,
+    ) -> InsertMany<'_, R, T>
+    where
+        T: Serialize,
+    {
+        let documents = documents.into_iter().map(|d| encode(d.borrow())).collect();
+        InsertMany {
+            collection: self,
+            documents,
+            options: self.write_options(),
+        }
+    }
+
+    /// Finds the first document that matches.
+    pub fn find_one(&self, filter: Document) -> FindOne<'_, R, T> {
+        let mut options = self.find_options();
+        options.limit = Some(1);
+        FindOne {
+            collection: self,
+            filter,
+            options,
+        }
+    }
+
+    /// Finds all documents that match.
+    pub fn find(&self, filter: Document) -> Find<'_, R, T> {
+        Find {
+            collection: self,
+            filter,
+            options: self.find_options(),
+            refused: None,
+        }
+    }
+
+    /// Changes the first document that matches, by operators such as `$set`.
+    pub fn update_one(&self, filter: Document, update: Document) -> UpdateOne<'_, R, T> {
+        self.update(filter, update, false)
+    }
+
+    /// Changes all documents that match.
+    pub fn update_many(&self, filter: Document, update: Document) -> UpdateOne<'_, R, T> {
+        self.update(filter, update, true)
+    }
+
+    /// Deletes the first document that matches.
+    pub fn delete_one(&self, filter: Document) -> DeleteOne<'_, R, T> {
+        DeleteOne {
+            collection: self,
+            filter,
+            multi: false,
+            options: self.write_options(),
+        }
+    }
+
+    /// Deletes all documents that match.
+    pub fn delete_many(&self, filter: Document) -> DeleteOne<'_, R, T> {
+        DeleteOne {
+            collection: self,
+            filter,
+            multi: true,
+            options: self.write_options(),
+        }
+    }
+
+    /// Counts the documents that match, exactly.
+    pub fn count_documents(&self, filter: Document) -> CountDocuments<'_, R, T> {
+        let mut options = CountOptions::default();
+        options.read_preference = self.read_preference();
+        options.read_concern = self.client.options().read_concern().cloned();
+        CountDocuments {
+            collection: self,
+            filter,
+            options,
+        }
+    }
+
+    fn update(&self, filter: Document, update: Document, multi: bool) -> UpdateOne<'_, R, T> {
+        let mut options = UpdateOptions::default();
+        options.write = self.write_options();
+        UpdateOne {
+            collection: self,
+            filter,
+            update,
+            multi,
+            options,
+        }
+    }
+
+    fn namespace(&self) -> Result<&Namespace, Error> {
+        self.namespace.as_ref().map_err(Clone::clone)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        options.write_concern = self.client.options().write_concern().cloned();
+        options
+    }
+
+    fn find_options(&self) -> FindOptions {
+        let mut options = FindOptions::default();
+        options.read_preference = self.read_preference();
+        options.read_concern = self.client.options().read_concern().cloned();
+        options
+    }
+
+    fn read_preference(&self) -> Option<Arc<ReadPreference>> {
+        Some(self.client.read_preference().clone())
+    }
+
+    fn execute<D: Decode>(&self, command: Result<Command, Error>, decode: D) -> Execution<R, D> {
+        Execution::new(self.client.shared().clone(), command, decode)
+    }
+}
+
+fn encode<T: Serialize>(value: &T) -> Result<RawDocumentBuf, Error> {
+    bson::serialize_to_raw_document_buf(value).map_err(|error| bson_error(&error))
+}
+
+fn raw(document: &Document) -> Result<RawDocumentBuf, Error> {
+    RawDocumentBuf::try_from(document).map_err(|error| bson_error(&error))
+}
+
+fn bson_error(error: &bson::error::Error) -> Error {
+    ErrorKind::Bson {
+        message: error.to_string(),
+    }
+    .into()
+}
+
+/// Gives each kind of call its limits and its way to be awaited.
+macro_rules! call {
+    ($name:ident, $options:ident $(. $part:ident)?, $output:ty, $decode:ty) => {
+        impl<'a, R: Runtime, T: Send + Sync> $name<'a, R, T> {
+            /// Bounds the whole operation: finding a server, waiting for a connection, the
+            /// exchange, and retries.
+            pub fn timeout(mut self, timeout: Duration) -> Self {
+                self.$options$(.$part)?.timeout = Some(timeout);
+                self
+            }
+        }
+
+        impl<'a, R: Runtime, T: Send + Sync> IntoFuture for $name<'a, R, T> {
+            type Output = Result<$output, Error>;
+            type IntoFuture = Execution<R, $decode>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let collection = self.collection;
+                let (command, decode) = self.prepare();
+                collection.execute(command, decode)
+            }
+        }
+    };
+}
+
+use call;

@@ -1,0 +1,186 @@
+//! How replies become what callers get.
+
+use crate::{Cursor, Runtime, shared::Shared};
+use bson::{Bson, Document};
+use onionskin_core::{
+    bson::{check_depth, decode_document},
+    error::{Error, ErrorKind},
+    operation::{
+        self, Lease, Reply,
+        crud::{
+            self, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult, first_document,
+        },
+    },
+    session::ServerSession,
+};
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeMap, marker::PhantomData, sync::Arc, time::Duration};
+
+/// Turns a reply into what the caller gets, while the lease is still held.
+pub trait Decode: Unpin {
+    /// What the caller gets.
+    type Output;
+
+    /// Reads the reply of a successful command.
+    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
+}
+
+/// Knows the `_id` of the document that was inserted.
+#[derive(Debug)]
+pub struct InsertedOne(pub(crate) Bson);
+
+impl Decode for InsertedOne {
+    type Output = InsertOneResult;
+
+    fn decode(&mut self, _: &mut Lease) -> Result<InsertOneResult, Error> {
+        Ok(InsertOneResult::new(std::mem::replace(
+            &mut self.0,
+            Bson::Null,
+        )))
+    }
+}
+
+/// Knows the `_id`s of the documents that were inserted.
+#[derive(Debug)]
+pub struct InsertedMany(pub(crate) BTreeMap<usize, Bson>);
+
+impl Decode for InsertedMany {
+    type Output = InsertManyResult;
+
+    fn decode(&mut self, _: &mut Lease) -> Result<InsertManyResult, Error> {
+        Ok(InsertManyResult::new(std::mem::take(&mut self.0)))
+    }
+}
+
+/// Reads the first document of the reply, in place.
+#[derive(Debug)]
+pub struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
+
+impl<T: DeserializeOwned> Decode for FirstDocument<T> {
+    type Output = Option<T>;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Option<T>, Error> {
+        let reply = lease
+            .reply()
+            .ok_or_else(|| Error::protocol("no reply came"))?;
+        first_document(reply)?.map(decode).transpose()
+    }
+}
+
+/// Reads what an update did.
+#[derive(Debug)]
+pub struct Updated(pub(crate) ());
+
+impl Decode for Updated {
+    type Output = UpdateResult;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<UpdateResult, Error> {
+        Ok(lease
+            .reply()
+            .map(UpdateResult::from_reply)
+            .unwrap_or_default())
+    }
+}
+
+/// Reads what a delete did.
+#[derive(Debug)]
+pub struct Deleted(pub(crate) ());
+
+impl Decode for Deleted {
+    type Output = DeleteResult;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<DeleteResult, Error> {
+        Ok(lease
+            .reply()
+            .map(DeleteResult::from_reply)
+            .unwrap_or_default())
+    }
+}
+
+/// Reads the number of a count.
+#[derive(Debug)]
+pub struct Counted(pub(crate) ());
+
+impl Decode for Counted {
+    type Output = u64;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<u64, Error> {
+        crud::counted(
+            lease
+                .reply()
+                .ok_or_else(|| Error::protocol("no reply came"))?,
+        )
+    }
+}
+
+/// Gives the whole reply.
+#[derive(Debug)]
+pub struct WholeReply(pub(crate) ());
+
+impl Decode for WholeReply {
+    type Output = Document;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Document, Error> {
+        match lease.reply() {
+            Some(reply) => decode_document(reply),
+            None => Ok(Document::new()),
+        }
+    }
+}
+
+/// Reads one document as `T`.
+pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
+    check_depth(document)?;
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
+        Error::new(ErrorKind::Bson {
+            message: error.to_string(),
+        })
+    })
+}
+
+/// Takes the reply and the session out of the lease.
+#[derive(Debug)]
+pub struct TakeReply;
+
+impl Decode for TakeReply {
+    type Output = (Reply, Option<ServerSession>);
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error> {
+        let session = lease.take_session();
+        let reply = lease.take_reply();
+        Ok((
+            reply.ok_or_else(|| Error::protocol("no reply came"))?,
+            session,
+        ))
+    }
+}
+
+/// Runs a command that opens a cursor.
+pub struct OpenCursor<R: Runtime, T> {
+    pub(crate) shared: Arc<Shared<R>>,
+    pub(crate) database: Arc<str>,
+    pub(crate) batch_size: Option<u32>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) marker: PhantomData<fn() -> T>,
+}
+
+impl<R: Runtime, T> Decode for OpenCursor<R, T> {
+    type Output = Cursor<R, T>;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
+        let server = lease.facts().address.clone();
+        let (reply, session) = TakeReply.decode(lease)?;
+        match operation::Cursor::open(reply, self.database.clone(), server, session) {
+            Ok(mut cursor) => {
+                cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
+                Ok(Cursor::new(self.shared.clone(), cursor, self.timeout))
+            }
+            Err((error, session)) => {
+                lease.put_session(session);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<R: Runtime, T> Unpin for OpenCursor<R, T> {}

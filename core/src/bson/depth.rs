@@ -1,0 +1,109 @@
+//! Documents from outside are walked before anything recursive touches them.
+
+use super::MAX_DEPTH;
+use crate::error::{Error, ErrorKind};
+use bson::{Document, RawBsonRef, RawDocument};
+
+/// Bytes that a level of nesting takes at least: a type, an empty key, a length, a terminator.
+const MIN_LEVEL_BYTES: usize = 7;
+
+/// Refuses a document that is nested deeper than [`MAX_DEPTH`], which decoding into a tree could not
+/// survive. Documents too small to be that deep are not walked.
+pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
+    if document.as_bytes().len() <= MAX_DEPTH * MIN_LEVEL_BYTES {
+        return Ok(());
+    }
+    let malformed = |error: bson::error::Error| {
+        Error::new(ErrorKind::Bson {
+            message: error.to_string(),
+        })
+    };
+    // One iterator per open level; the stack lives on the heap and is bounded.
+    let mut levels = vec![document.iter()];
+    while let Some(level) = levels.last_mut() {
+        let inner = match level.next().transpose().map_err(malformed)? {
+            None => {
+                levels.pop();
+                continue;
+            }
+            Some((_, RawBsonRef::Document(inner))) => inner,
+            Some((_, RawBsonRef::Array(array))) => {
+                RawDocument::from_bytes(array.as_bytes()).map_err(malformed)?
+            }
+            Some((_, RawBsonRef::JavaScriptCodeWithScope(code))) => code.scope,
+            Some(_) => continue,
+        };
+        if levels.len() >= MAX_DEPTH {
+            return Err(Error::new(ErrorKind::Limit {
+                what: "the depth of a document",
+                limit: MAX_DEPTH as u64,
+                actual: levels.len() as u64 + 1,
+            }));
+        }
+        levels.push(inner.iter());
+    }
+    Ok(())
+}
+
+/// Reads a raw document into a tree, within the bound of depth.
+pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
+    check_depth(document)?;
+    Document::try_from(document).map_err(|error| {
+        Error::new(ErrorKind::Bson {
+            message: error.to_string(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    fn nested(levels: usize) -> Vec<u8> {
+        let mut bytes = rawdoc! {}.as_bytes().to_vec();
+        for _ in 1..levels {
+            let length = i32::try_from(bytes.len() + 7).expect("small");
+            let mut outer = length.to_le_bytes().to_vec();
+            outer.extend_from_slice(&[3, 0]);
+            outer.extend_from_slice(&bytes);
+            outer.push(0);
+            bytes = outer;
+        }
+        bytes
+    }
+
+    #[test]
+    fn depth_is_bounded_without_recursion() {
+        let deepest = nested(MAX_DEPTH);
+        assert!(check_depth(RawDocument::from_bytes(&deepest).expect("BSON")).is_ok());
+        for levels in [MAX_DEPTH + 1, 100_000] {
+            let bytes = nested_fast(levels);
+            let error = decode_document(RawDocument::from_bytes(&bytes).expect("BSON"));
+            assert!(matches!(
+                error.map_err(|e| e.kind().clone()),
+                Err(ErrorKind::Limit { .. })
+            ));
+        }
+    }
+
+    /// The same as `nested`, in linear time.
+    fn nested_fast(levels: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for level in 0..levels {
+            let length = i32::try_from(5 + 7 * (levels - 1 - level)).expect("small");
+            bytes.extend_from_slice(&length.to_le_bytes());
+            if level + 1 < levels {
+                bytes.extend_from_slice(&[3, 0]);
+            }
+        }
+        bytes.resize(bytes.len() + levels, 0);
+        bytes
+    }
+
+    #[test]
+    fn ordinary_documents_come_through() {
+        let document = rawdoc! { "a": { "b": [1, { "c": "x".repeat(2000) }] } };
+        assert!(decode_document(&document).is_ok());
+    }
+}
