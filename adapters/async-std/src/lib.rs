@@ -1,1 +1,36 @@
-//! To be described.
+//! The Onionskin MongoDB driver on async-std.
+//!
+//! ```no_run
+//! use onionskin_async_std::{Client, bson::{Document, doc}};
+//!
+//! # async fn example() -> onionskin_async_std::Result<()> {
+//! let client = Client::with_uri_str("mongodb://localhost").await?;
+//! let people = client.database("app").collection::<Document>("people");
+//! people.insert_one(doc! { "name": "Ada" }).await?;
+//! let ada = people.find_one(doc! { "name": "Ada" }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A client may be made anywhere; its tasks run on the global executor of async-std.
+
+#![forbid(unsafe_code)]
+
+mod runtime;
+mod stream;
+
+pub use onionskin::*;
+pub use runtime::{AsyncStdRuntime, Sleep};
+pub use stream::AsyncStdStream;
+
+/// The client on async-std.
+pub type Client = onionskin::Client<AsyncStdRuntime>;
+
+/// A database on async-std.
+pub type Database = onionskin::Database<AsyncStdRuntime>;
+
+/// A collection on async-std.
+pub type Collection<T> = onionskin::Collection<AsyncStdRuntime, T>;
+
+/// A cursor on async-std.
+pub type Cursor<T> = onionskin::Cursor<AsyncStdRuntime, T>;

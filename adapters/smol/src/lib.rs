@@ -1,1 +1,36 @@
-//! To be described.
+//! The Onionskin MongoDB driver on smol.
+//!
+//! ```no_run
+//! use onionskin_smol::{Client, bson::{Document, doc}};
+//!
+//! # async fn example() -> onionskin_smol::Result<()> {
+//! let client = Client::with_uri_str("mongodb://localhost").await?;
+//! let people = client.database("app").collection::<Document>("people");
+//! people.insert_one(doc! { "name": "Ada" }).await?;
+//! let ada = people.find_one(doc! { "name": "Ada" }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A client may be made anywhere; its tasks run on the global executor of smol.
+
+#![forbid(unsafe_code)]
+
+mod runtime;
+mod stream;
+
+pub use onionskin::*;
+pub use runtime::{Sleep, SmolRuntime};
+pub use stream::SmolStream;
+
+/// The client on smol.
+pub type Client = onionskin::Client<SmolRuntime>;
+
+/// A database on smol.
+pub type Database = onionskin::Database<SmolRuntime>;
+
+/// A collection on smol.
+pub type Collection<T> = onionskin::Collection<SmolRuntime, T>;
+
+/// A cursor on smol.
+pub type Cursor<T> = onionskin::Cursor<SmolRuntime, T>;

@@ -1,0 +1,95 @@
+//! Sockets, time, tasks, names and chance.
+
+use crate::AsyncStdStream;
+use onionskin::Runtime;
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// AsyncStd, as the client uses it.
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncStdRuntime {
+    start: Instant,
+}
+
+impl Default for AsyncStdRuntime {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Runtime for AsyncStdRuntime {
+    type Stream = AsyncStdStream;
+    type Sleep = Sleep;
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<AsyncStdStream> {
+        let stream = async_std::net::TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(AsyncStdStream::Tcp(stream))
+    }
+
+    #[cfg(unix)]
+    async fn connect_unix(&self, path: &Path) -> io::Result<AsyncStdStream> {
+        async_std::os::unix::net::UnixStream::connect(path)
+            .await
+            .map(AsyncStdStream::Unix)
+    }
+
+    #[cfg(not(unix))]
+    async fn connect_unix(&self, _: &Path) -> io::Result<AsyncStdStream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        use async_std::net::ToSocketAddrs;
+        Ok((host, port).to_socket_addrs().await?.collect())
+    }
+
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::new(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        async_std::task::spawn(task);
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wall_time(&self) -> Duration {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::from)
+    }
+}
+
+/// A wait of async-std's.
+#[derive(Debug)]
+pub struct Sleep(async_io::Timer);
+
+impl Sleep {
+    fn new(duration: Duration) -> Self {
+        Self(async_io::Timer::after(duration))
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}

@@ -1,0 +1,94 @@
+//! Sockets, time, tasks, names and chance.
+
+use crate::SmolStream;
+use onionskin::Runtime;
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Smol, as the client uses it.
+#[derive(Clone, Copy, Debug)]
+pub struct SmolRuntime {
+    start: Instant,
+}
+
+impl Default for SmolRuntime {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Runtime for SmolRuntime {
+    type Stream = SmolStream;
+    type Sleep = Sleep;
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<SmolStream> {
+        let stream = smol::net::TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(SmolStream::Tcp(stream))
+    }
+
+    #[cfg(unix)]
+    async fn connect_unix(&self, path: &Path) -> io::Result<SmolStream> {
+        smol::net::unix::UnixStream::connect(path)
+            .await
+            .map(SmolStream::Unix)
+    }
+
+    #[cfg(not(unix))]
+    async fn connect_unix(&self, _: &Path) -> io::Result<SmolStream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        smol::net::resolve((host, port)).await
+    }
+
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::new(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        smol::spawn(task).detach();
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wall_time(&self) -> Duration {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::from)
+    }
+}
+
+/// A wait of smol's.
+#[derive(Debug)]
+pub struct Sleep(smol::Timer);
+
+impl Sleep {
+    fn new(duration: Duration) -> Self {
+        Self(smol::Timer::after(duration))
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}

@@ -1,0 +1,57 @@
+//! A socket with the traits that the client reads and writes by.
+
+use futures_io::{AsyncRead, AsyncWrite};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A connected socket of smol's.
+#[derive(Debug)]
+pub enum SmolStream {
+    /// Over TCP.
+    Tcp(smol::net::TcpStream),
+    /// Over a Unix domain socket.
+    #[cfg(unix)]
+    Unix(smol::net::unix::UnixStream),
+}
+
+/// Calls the same method of whichever socket it is.
+macro_rules! each {
+    ($this:expr, $socket:ident => $call:expr) => {
+        match $this.get_mut() {
+            SmolStream::Tcp($socket) => $call,
+            #[cfg(unix)]
+            SmolStream::Unix($socket) => $call,
+        }
+    };
+}
+
+impl AsyncRead for SmolStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, socket => Pin::new(socket).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for SmolStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, socket => Pin::new(socket).poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, socket => Pin::new(socket).poll_flush(context))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, socket => Pin::new(socket).poll_close(context))
+    }
+}

@@ -1,0 +1,65 @@
+//! A socket with the traits that the client reads and writes by.
+
+use futures_io::{AsyncRead, AsyncWrite};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::io::ReadBuf;
+
+/// A connected socket of tokio's.
+#[derive(Debug)]
+pub enum TokioStream {
+    /// Over TCP.
+    Tcp(tokio::net::TcpStream),
+    /// Over a Unix domain socket.
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+/// Calls the same method of whichever socket it is.
+macro_rules! each {
+    ($this:expr, $socket:ident => $call:expr) => {
+        match $this.get_mut() {
+            TokioStream::Tcp($socket) => $call,
+            #[cfg(unix)]
+            TokioStream::Unix($socket) => $call,
+        }
+    };
+}
+
+impl AsyncRead for TokioStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        use tokio::io::AsyncRead;
+        let mut buffer = ReadBuf::new(buffer);
+        let result = each!(self, socket => Pin::new(socket).poll_read(context, &mut buffer));
+        ready!(result)?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+}
+
+impl AsyncWrite for TokioStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        use tokio::io::AsyncWrite;
+        each!(self, socket => Pin::new(socket).poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        use tokio::io::AsyncWrite;
+        each!(self, socket => Pin::new(socket).poll_flush(context))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        use tokio::io::AsyncWrite;
+        each!(self, socket => Pin::new(socket).poll_shutdown(context))
+    }
+}
