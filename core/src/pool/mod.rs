@@ -8,6 +8,8 @@ mod arena;
 mod background;
 mod clear;
 mod establish;
+#[cfg(test)]
+mod tests;
 mod types;
 mod waiters;
 
