@@ -76,6 +76,9 @@ pub struct Pool {
     deadlines: BTreeSet<(Instant, RequestId)>,
     /// When the next background run is due.
     background: Option<Instant>,
+    /// The connection that is being established for `minPoolSize`, one at a time: a request that
+    /// comes meanwhile finds room for its own, and is served by whichever is ready first.
+    populating: Option<PooledId>,
     /// Population waits until then after a connection for it could not be kept.
     populate_from: Instant,
     actions: VecDeque<Action>,
@@ -138,6 +141,7 @@ impl Pool {
             queue: List::new(),
             deadlines: BTreeSet::new(),
             background: None,
+            populating: None,
             populate_from: Instant::ZERO,
             actions: VecDeque::new(),
         };
@@ -338,7 +342,7 @@ impl Pool {
     /// Takes a connection out of the books, whatever its place, then tears it down (CMAP-63).
     fn close(&mut self, slot: Slot, reason: CloseReason, error: Option<Error>) {
         match self.connections.get(slot).place {
-            Place::Pending { .. } => self.pending -= 1,
+            Place::Pending { .. } => self.leave_pending(slot),
             Place::Available { .. } => self.connections.unlink(&mut self.available, slot),
             Place::InUse { .. } => {}
         }
