@@ -165,7 +165,8 @@ impl Pool {
     /// Asks for a connection, to be had by `deadline`.
     ///
     /// What can be granted at once is granted in the answer. Otherwise `Action::Grant` or
-    /// `Action::Fail` follows, unless `cancel` comes first. A request that waits already is refused.
+    /// `Action::Fail` follows, unless `cancel` comes first. A request that waits already is
+    /// refused.
     pub fn check_out(
         &mut self,
         now: Instant,
