@@ -287,7 +287,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_arena_finds_what_a_map_finds(steps in prop::collection::vec((0_u64..64, any::<bool>()), 0..400)) {
+        fn an_arena_finds_what_a_map_finds(
+            steps in prop::collection::vec((0_u64..64, any::<bool>()), 0..400),
+        ) {
             let mut arena = Arena::new();
             let mut model = BTreeMap::new();
             for (n, (id, add)) in steps.into_iter().enumerate() {

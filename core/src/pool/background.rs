@@ -1,6 +1,6 @@
 //! What other drivers have a thread for: keeping `minPoolSize`, closing what is stale or idle.
 
-use super::{Place, Pool, PoolState, arena::Slot};
+use super::{Place, Pool, PoolState, PooledId, arena::Slot};
 use crate::{event::CloseReason, time::Instant};
 use std::time::Duration;
 
@@ -31,8 +31,9 @@ impl Pool {
         if self.background.is_some_and(|at| at <= now) {
             self.background = None;
         }
-        while self.wants_population() && self.populate_from <= now {
-            self.create(now, None);
+        if self.wants_population() && self.populate_from <= now {
+            let slot = self.create(now, None);
+            self.populating = Some(PooledId(self.connections.id(slot)));
         }
         self.settle(now);
     }
@@ -68,6 +69,7 @@ impl Pool {
     fn wants_population(&self) -> bool {
         self.connections.len() < self.options.min_size
             && self.state == PoolState::Ready
+            && self.populating.is_none()
             && self.has_room()
     }
 

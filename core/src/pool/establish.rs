@@ -31,7 +31,7 @@ impl Pool {
                 self.fail(now, request, CheckOutFailure::ConnectionError, error);
             }
         } else {
-            self.pending -= 1;
+            self.leave_pending(slot);
             match request {
                 Some(request) => {
                     self.release(request);
@@ -96,6 +96,13 @@ impl Pool {
         });
         self.actions.push_back(Action::Open(PooledId(connection)));
         slot
+    }
+
+    pub(super) fn leave_pending(&mut self, slot: Slot) {
+        self.pending -= 1;
+        if self.populating == Some(PooledId(self.connections.id(slot))) {
+            self.populating = None;
+        }
     }
 
     /// Cuts the tie from a request to its connection, which has an end of its own. The request

@@ -8,6 +8,8 @@ mod arena;
 mod background;
 mod clear;
 mod establish;
+#[cfg(test)]
+mod tests;
 mod types;
 mod waiters;
 
@@ -74,6 +76,9 @@ pub struct Pool {
     deadlines: BTreeSet<(Instant, RequestId)>,
     /// When the next background run is due.
     background: Option<Instant>,
+    /// The connection that is being established for `minPoolSize`, one at a time: a request that
+    /// comes meanwhile finds room for its own, and is served by whichever is ready first.
+    populating: Option<PooledId>,
     /// Population waits until then after a connection for it could not be kept.
     populate_from: Instant,
     actions: VecDeque<Action>,
@@ -136,6 +141,7 @@ impl Pool {
             queue: List::new(),
             deadlines: BTreeSet::new(),
             background: None,
+            populating: None,
             populate_from: Instant::ZERO,
             actions: VecDeque::new(),
         };
@@ -159,7 +165,8 @@ impl Pool {
     /// Asks for a connection, to be had by `deadline`.
     ///
     /// What can be granted at once is granted in the answer. Otherwise `Action::Grant` or
-    /// `Action::Fail` follows, unless `cancel` comes first. A request that waits already is refused.
+    /// `Action::Fail` follows, unless `cancel` comes first. A request that waits already is
+    /// refused.
     pub fn check_out(
         &mut self,
         now: Instant,
@@ -336,7 +343,7 @@ impl Pool {
     /// Takes a connection out of the books, whatever its place, then tears it down (CMAP-63).
     fn close(&mut self, slot: Slot, reason: CloseReason, error: Option<Error>) {
         match self.connections.get(slot).place {
-            Place::Pending { .. } => self.pending -= 1,
+            Place::Pending { .. } => self.leave_pending(slot),
             Place::Available { .. } => self.connections.unlink(&mut self.available, slot),
             Place::InUse { .. } => {}
         }

@@ -7,6 +7,8 @@ mod preference;
 mod selector;
 mod staleness;
 mod suitable;
+#[cfg(test)]
+mod tests;
 
 pub use criteria::Criteria;
 pub use error::selection_error;

@@ -7,7 +7,8 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How often an idle primary writes something so that secondaries can tell how far they are (SEL-9).
+/// How often an idle primary writes something, so that secondaries can tell how far they are
+/// (SEL-9).
 pub const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 
 /// The smallest limit that makes sense (SEL-9).

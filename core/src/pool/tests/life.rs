@@ -1,0 +1,302 @@
+//! How connections and pools begin and end.
+
+use super::*;
+
+#[test]
+fn a_paused_or_closed_pool_refuses_and_says_so() {
+    // CMAP-73, CMAP-79, CMAP-80
+    let mut pool = new_pool(options(1, 1, 1));
+    let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(1), None) else {
+        panic!("a paused pool serves nobody");
+    };
+    assert!(matches!(error.kind(), ErrorKind::PoolCleared { .. }));
+    pool.handle_timeout(at(0));
+    let expected = [
+        "PoolCreated",
+        "Started",
+        "Failed: ConnectionError after 0 ms",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_close(at(1));
+    pool.handle_ready(at(1));
+    let CheckOut::Failed(error) = pool.check_out(at(1), RequestId(2), None) else {
+        panic!("a closed pool serves nobody");
+    };
+    assert!(matches!(error.kind(), ErrorKind::PoolClosed { .. }));
+    let expected = ["PoolClosed", "Started", "Failed: PoolClosed after 0 ms"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!((pool.state(), pool.deadline()), (PoolState::Closed, None));
+}
+
+#[test]
+fn stale_generation_is_closed_on_check_in() {
+    // CMAP-89, CMAP-90
+    let mut pool = ready_pool(options(2, 0, 2));
+    let connection = fresh(&mut pool, at(0), 1);
+    pool.handle_clear(at(1), &reset(), false);
+    assert_eq!(
+        (pool.generation(), pool.generation_of(connection)),
+        (1, Some(0))
+    );
+    give_back(&mut pool, at(2), connection);
+    let expected = [
+        "PoolCleared(false)",
+        "CheckedIn 1",
+        "Closed 1: Stale",
+        "close 1",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.counts(), Counts::default());
+}
+
+#[test]
+fn reasons_have_an_order() {
+    // Trap 8 of section 1.3: broken before stale, a closed pool before both.
+    for (close, broken, reason) in [
+        (false, false, "Stale"),
+        (false, true, "Error"),
+        (true, true, "PoolClosed"),
+        (true, false, "PoolClosed"),
+    ] {
+        let mut pool = ready_pool(options(2, 0, 2));
+        let connection = fresh(&mut pool, at(0), 1);
+        pool.handle_clear(at(1), &reset(), false);
+        if close {
+            pool.handle_close(at(1));
+        }
+        let condition = match broken {
+            true => Condition::Broken(Some(reset())),
+            false => Condition::Healthy,
+        };
+        assert_eq!(pool.check_in(at(2), connection, condition), Ok(()));
+        assert!(drain(&mut pool).contains(&format!("Closed 1: {reason}")));
+    }
+}
+
+#[test]
+fn stale_and_idle_connections_met_on_check_out_are_closed() {
+    // CMAP-75, with the background never running
+    let mut pool = ready_pool(PoolOptions {
+        max_idle: Some(Duration::from_millis(10)),
+        ..options(5, 0, 5)
+    });
+    let a = fresh(&mut pool, at(0), 1);
+    give_back(&mut pool, at(0), a);
+    assert_eq!(
+        pool.check_out(at(10), RequestId(2), None),
+        CheckOut::Granted(a)
+    );
+    give_back(&mut pool, at(10), a);
+    drain(&mut pool);
+    assert_eq!(
+        pool.check_out(at(21), RequestId(3), None),
+        CheckOut::Waiting
+    );
+    let expected = [
+        "Started",
+        "Closed 1: Idle",
+        "close 1",
+        "Created 2",
+        "open 2",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_established(at(21), PooledId(2));
+    give_back(&mut pool, at(21), PooledId(2));
+    pool.handle_clear(at(22), &reset(), false);
+    pool.handle_ready(at(22));
+    drain(&mut pool);
+    assert_eq!(
+        pool.check_out(at(22), RequestId(4), None),
+        CheckOut::Waiting
+    );
+    let expected = [
+        "Started",
+        "Closed 2: Stale",
+        "close 2",
+        "Created 3",
+        "open 3",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+}
+
+#[test]
+fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
+    // CMAP-107, CMAP-108, CMAP-111
+    let mut pool = ready_pool(PoolOptions {
+        max_idle: Some(Duration::from_millis(10)),
+        ..options(5, 0, 5)
+    });
+    let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
+    give_back(&mut pool, at(0), a);
+    give_back(&mut pool, at(5), b);
+    drain(&mut pool);
+    let due = pool.deadline().expect("something will be idle");
+    assert!(due > at(10) && due < at(11));
+    pool.handle_timeout(at(10));
+    assert_eq!(drain(&mut pool), [""; 0]);
+    pool.handle_timeout(due);
+    assert_eq!(drain(&mut pool), ["Closed 1: Idle", "close 1"]);
+    pool.handle_clear(at(12), &reset(), false);
+    assert_eq!(pool.deadline(), Some(at(12)));
+    pool.handle_timeout(at(12));
+    let expected = ["PoolCleared(false)", "Closed 2: Stale", "close 2"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.deadline(), None);
+}
+
+#[test]
+fn a_failed_establishment_ends_its_check_out_after_the_clear() {
+    // CMAP-83, CMAP-151, traps 1 and 2
+    let mut pool = ready_pool(options(5, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    pool.handle_clear(at(3), &reset(), false);
+    pool.handle_establish_failed(at(3), PooledId(1), &reset());
+    let expected = [
+        "PoolCleared(false)",
+        "Failed: ConnectionError after 3 ms",
+        "fail 2: cleared",
+        "Closed 1: Error",
+        "close 1",
+        "Failed: ConnectionError after 3 ms",
+        "fail 1: other",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.counts(), Counts::default());
+    pool.handle_establish_failed(at(4), PooledId(1), &reset());
+    assert_eq!(drain(&mut pool), [""; 0]);
+}
+
+#[test]
+fn a_connection_established_across_a_clear_is_not_handed_out() {
+    let mut pool = ready_pool(options(5, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    pool.handle_clear(at(1), &reset(), false);
+    pool.handle_ready(at(2));
+    drain(&mut pool);
+    pool.handle_established(at(3), PooledId(1));
+    let expected = [
+        "Ready 1 after 3 ms",
+        "Closed 1: Stale",
+        "close 1",
+        "Failed: ConnectionError after 3 ms",
+        "fail 1: cleared",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+}
+
+#[test]
+fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
+    // CMAP-94 to CMAP-98, trap 9
+    let mut pool = ready_pool(options(5, 0, 5));
+    let used = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    pool.handle_clear(at(1), &reset(), true);
+    let expected = [
+        "PoolCleared(true)",
+        "Closed 2: Stale",
+        "close 2",
+        "Failed: ConnectionError after 1 ms",
+        "fail 2: cleared",
+        "interrupt 1",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_clear(at(2), &reset(), true);
+    assert_eq!(drain(&mut pool), [""; 0]);
+    assert_eq!(
+        pool.generation(),
+        2,
+        "trap 4: also a paused pool's clear counts"
+    );
+    assert_eq!(pool.check_in(at(3), used, Condition::Broken(None)), Ok(()));
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 1", "Closed 1: Error", "close 1"]
+    );
+}
+
+#[test]
+fn close_ends_everything_in_order() {
+    // CMAP-55, CMAP-56
+    let mut pool = ready_pool(options(3, 0, 1));
+    let (used, free) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
+    give_back(&mut pool, at(0), free);
+    let _ = pool.check_out(at(0), RequestId(3), None);
+    let _ = pool.check_out(at(0), RequestId(4), None);
+    let _ = pool.check_out(at(0), RequestId(5), None);
+    give_back(&mut pool, at(0), free);
+    let _ = pool.check_out(at(0), RequestId(6), None);
+    drain(&mut pool);
+    pool.handle_close(at(1));
+    pool.handle_close(at(1));
+    let expected = [
+        "Closed 3: PoolClosed",
+        "close 3",
+        "PoolClosed",
+        "Failed: PoolClosed after 1 ms",
+        "fail 4: closed",
+        "Failed: PoolClosed after 1 ms",
+        "fail 6: closed",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    give_back(&mut pool, at(2), used);
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 1", "Closed 1: PoolClosed", "close 1"]
+    );
+}
+
+#[test]
+fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
+    // CMAP-66 to CMAP-72
+    let mut pool = new_pool(options(10, 3, 2));
+    pool.handle_timeout(at(0));
+    assert_eq!(drain(&mut pool), ["PoolCreated"]);
+    pool.handle_ready(at(1));
+    assert_eq!(drain(&mut pool), ["PoolReady"]);
+    assert_eq!(pool.deadline(), Some(at(1)));
+    pool.handle_timeout(at(1));
+    assert_eq!(drain(&mut pool), ["Created 1", "open 1"]);
+    assert_eq!(pool.deadline(), None);
+    pool.handle_established(at(2), PooledId(1));
+    assert_eq!(pool.deadline(), Some(at(2)));
+    pool.handle_timeout(at(2));
+    assert_eq!(
+        drain(&mut pool),
+        ["Ready 1 after 1 ms", "Created 2", "open 2"]
+    );
+    pool.handle_clear(at(3), &reset(), false);
+    pool.handle_timeout(at(3));
+    let expected = ["PoolCleared(false)", "Closed 1: Stale", "close 1"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.deadline(), None);
+}
+
+#[test]
+fn population_pauses_after_a_failure_that_does_not_clear() {
+    // CMAP-44: an overloaded server is not asked in a tight loop.
+    let mut pool = ready_pool(options(10, 1, 2));
+    pool.handle_timeout(at(0));
+    pool.handle_establish_failed(at(5), PooledId(1), &reset());
+    pool.handle_timeout(at(5));
+    let expected = ["Created 1", "open 1", "Closed 1: Error", "close 1"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.deadline(), Some(at(5) + POPULATION_PAUSE));
+    pool.handle_timeout(at(5) + POPULATION_PAUSE);
+    assert_eq!(drain(&mut pool), ["Created 2", "open 2"]);
+}
+
+#[test]
+fn a_connection_that_breaks_while_idle_leaves() {
+    let mut pool = ready_pool(options(10, 0, 2));
+    let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
+    give_back(&mut pool, at(0), a);
+    drain(&mut pool);
+    pool.handle_idle_closed(at(1), a, Some(reset()));
+    pool.handle_idle_closed(at(1), a, Some(reset()));
+    pool.handle_idle_closed(at(1), b, Some(reset()));
+    assert_eq!(drain(&mut pool), ["Closed 1: Error", "close 1"]);
+    assert_eq!((pool.counts().total, pool.counts().in_use), (1, 1));
+}

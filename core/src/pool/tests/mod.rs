@@ -1,0 +1,116 @@
+//! Scripts: inputs, and the events and actions that have to follow.
+
+mod life;
+mod program;
+mod requests;
+
+use super::*;
+use crate::{error::NetworkFault, event::ReportedPoolOptions};
+
+const fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn reset() -> Error {
+    Error::network(NetworkFault::Reset, "reset")
+}
+
+fn options(max_size: u32, min_size: u32, max_connecting: u32) -> PoolOptions {
+    PoolOptions {
+        max_size,
+        min_size,
+        max_connecting,
+        ..PoolOptions::default()
+    }
+}
+
+fn new_pool(options: PoolOptions) -> Pool {
+    Pool::new(Address::tcp("db", 27017), options, true)
+}
+
+fn ready_pool(options: PoolOptions) -> Pool {
+    let mut pool = new_pool(options);
+    pool.handle_ready(at(0));
+    drain(&mut pool);
+    pool
+}
+
+/// All actions, in short.
+fn drain(pool: &mut Pool) -> Vec<String> {
+    std::iter::from_fn(|| pool.poll_action())
+        .map(short)
+        .collect()
+}
+
+fn short(action: Action) -> String {
+    match action {
+        Action::Emit(event) => short_event(&event),
+        Action::Open(PooledId(n)) => format!("open {n}"),
+        Action::Close(PooledId(n)) => format!("close {n}"),
+        Action::Grant {
+            request,
+            connection,
+        } => format!("grant {} to {}", connection.0, request.0),
+        Action::Fail { request, error } => {
+            let kind = match error.kind() {
+                ErrorKind::PoolCleared { .. } => "cleared",
+                ErrorKind::PoolClosed { .. } => "closed",
+                ErrorKind::WaitQueueTimeout { .. } => "timeout",
+                _ => "other",
+            };
+            format!("fail {}: {kind}", request.0)
+        }
+        Action::Interrupt { connection, .. } => format!("interrupt {}", connection.0),
+    }
+}
+
+fn short_event(event: &PoolEvent) -> String {
+    match event {
+        PoolEvent::Created { .. } => "PoolCreated".into(),
+        PoolEvent::Ready { .. } => "PoolReady".into(),
+        PoolEvent::Cleared {
+            interrupt_in_use, ..
+        } => format!("PoolCleared({interrupt_in_use})"),
+        PoolEvent::Closed { .. } => "PoolClosed".into(),
+        PoolEvent::ConnectionCreated { connection, .. } => format!("Created {connection}"),
+        PoolEvent::ConnectionReady {
+            connection,
+            duration,
+            ..
+        } => format!("Ready {connection} after {} ms", duration.as_millis()),
+        PoolEvent::ConnectionClosed {
+            connection, reason, ..
+        } => format!("Closed {connection}: {reason:?}"),
+        PoolEvent::CheckOutStarted { .. } => "Started".into(),
+        PoolEvent::CheckOutFailed {
+            reason, duration, ..
+        } => format!("Failed: {reason:?} after {} ms", duration.as_millis()),
+        PoolEvent::CheckedOut {
+            connection,
+            duration,
+            ..
+        } => format!("CheckedOut {connection} after {} ms", duration.as_millis()),
+        PoolEvent::CheckedIn { connection, .. } => format!("CheckedIn {connection}"),
+    }
+}
+
+/// Checks out a new connection that is established at once.
+fn fresh(pool: &mut Pool, now: Instant, request: u64) -> PooledId {
+    assert_eq!(
+        pool.check_out(now, RequestId(request), None),
+        CheckOut::Waiting
+    );
+    let opened = std::iter::from_fn(|| pool.poll_action())
+        .find_map(|action| match action {
+            Action::Open(connection) => Some(connection),
+            _ => None,
+        })
+        .expect("there was room");
+    pool.handle_established(now, opened);
+    drain(pool);
+    opened
+}
+
+fn give_back(pool: &mut Pool, now: Instant, connection: PooledId) {
+    assert_eq!(pool.check_in(now, connection, Condition::Healthy), Ok(()));
+}

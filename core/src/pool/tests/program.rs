@@ -1,0 +1,319 @@
+//! Random programs against the pool, watched by books of its own: plain sets and lists that are
+//! kept from what the pool says alone.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Ready,
+    Clear {
+        interrupt: bool,
+    },
+    CheckOut {
+        patience: Option<u8>,
+    },
+    Cancel(prop::sample::Index),
+    CheckIn {
+        which: prop::sample::Index,
+        broken: bool,
+    },
+    Established(prop::sample::Index),
+    EstablishFailed(prop::sample::Index),
+    IdleClosed(prop::sample::Index),
+    Wait(u8),
+    Nonsense(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use prop::sample::Index;
+    prop_oneof![
+        3 => Just(Step::Ready),
+        1 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
+        9 => any::<Option<u8>>().prop_map(|patience| Step::CheckOut { patience }),
+        2 => any::<Index>().prop_map(Step::Cancel),
+        6 => (any::<Index>(), prop::bool::weighted(0.2))
+            .prop_map(|(which, broken)| Step::CheckIn { which, broken }),
+        6 => any::<Index>().prop_map(Step::Established),
+        2 => any::<Index>().prop_map(Step::EstablishFailed),
+        1 => any::<Index>().prop_map(Step::IdleClosed),
+        5 => any::<u8>().prop_map(Step::Wait),
+        1 => (0..50_u64).prop_map(Step::Nonsense),
+    ]
+}
+
+/// The books.
+#[derive(Default)]
+struct Books {
+    now: u64,
+    next_request: u64,
+    last_created: u64,
+    generation: u64,
+    /// Pending connections and the requests that they were opened for.
+    pending: BTreeMap<u64, Option<u64>>,
+    available: BTreeSet<u64>,
+    used: BTreeSet<u64>,
+    /// Closed in the events, not yet torn down.
+    closing: BTreeSet<u64>,
+    /// First come first; requests that a connection is opened for have left.
+    queue: Vec<u64>,
+    /// Requests whose own connection was closed before they were answered.
+    orphans: BTreeSet<u64>,
+    started: u64,
+    ended: u64,
+}
+
+impl Books {
+    fn live(&self) -> Vec<u64> {
+        let bound = self.pending.values().filter_map(|request| *request);
+        self.queue.iter().copied().chain(bound).collect()
+    }
+
+    fn forget(&mut self, request: u64) {
+        self.queue.retain(|&r| r != request);
+        for owner in self.pending.values_mut() {
+            owner.take_if(|r| *r == request);
+        }
+    }
+
+    fn lend(&mut self, pool: &Pool, connection: u64) {
+        assert!(
+            self.available.remove(&connection),
+            "only what is free is lent"
+        );
+        assert!(self.used.insert(connection));
+        assert_eq!(
+            pool.generation_of(PooledId(connection)),
+            Some(pool.generation())
+        );
+    }
+
+    fn drain(&mut self, pool: &mut Pool) {
+        while let Some(action) = pool.poll_action() {
+            match action {
+                Action::Emit(event) => self.note(event),
+                Action::Open(PooledId(id)) => {
+                    // The head of the queue gets it; for nobody if nobody waits.
+                    let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
+                    self.pending.insert(id, owner);
+                }
+                Action::Close(PooledId(id)) => {
+                    assert!(self.closing.remove(&id), "closed once, after its event");
+                }
+                Action::Grant {
+                    request,
+                    connection: PooledId(id),
+                } => {
+                    let own = self.pending.remove(&id);
+                    if own != Some(Some(request.0)) {
+                        assert_eq!(
+                            self.queue.first(),
+                            Some(&request.0),
+                            "first come first served"
+                        );
+                    }
+                    self.available.insert(id);
+                    self.forget(request.0);
+                    self.lend(pool, id);
+                }
+                Action::Fail { request, .. } => {
+                    let orphan = self.orphans.remove(&request.0);
+                    assert!(
+                        orphan || self.live().contains(&request.0),
+                        "only who waits fails"
+                    );
+                    self.forget(request.0);
+                }
+                Action::Interrupt { connection, .. } => {
+                    assert!(self.used.contains(&connection.0));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, event: PoolEvent) {
+        match event {
+            PoolEvent::CheckOutStarted { .. } => self.started += 1,
+            PoolEvent::CheckedOut { .. } | PoolEvent::CheckOutFailed { .. } => self.ended += 1,
+            PoolEvent::ConnectionCreated { connection, .. } => {
+                assert_eq!(connection, self.last_created + 1, "CMAP-21");
+                self.last_created = connection;
+            }
+            PoolEvent::ConnectionClosed { connection, .. } => {
+                let pending = self.pending.remove(&connection);
+                self.orphans.extend(pending.flatten());
+                let known = pending.is_some()
+                    | self.available.remove(&connection)
+                    | self.used.remove(&connection);
+                assert!(known, "only what exists is closed");
+                self.closing.insert(connection);
+            }
+            _ => {}
+        }
+    }
+
+    /// What has to hold between any two inputs.
+    fn audit(&mut self, pool: &Pool, options: &PoolOptions) {
+        let counts = pool.counts();
+        let size = |n: usize| u32::try_from(n).expect("small");
+        assert_eq!(counts.pending, size(self.pending.len()));
+        assert_eq!(counts.available, size(self.available.len()));
+        assert_eq!(counts.in_use, size(self.used.len()));
+        assert_eq!(
+            counts.total,
+            counts.pending + counts.available + counts.in_use
+        );
+        assert_eq!(counts.waiting, size(self.queue.len()));
+        let full = options.max_size != 0 && counts.total == options.max_size;
+        assert!(
+            options.max_size == 0 || counts.total <= options.max_size,
+            "CMAP-42"
+        );
+        assert!(counts.pending <= options.max_connecting, "CMAP-43");
+        // Nobody waits for what is there.
+        if counts.waiting > 0 {
+            assert_eq!(pool.state(), PoolState::Ready);
+            assert!(counts.available == 0 && (full || counts.pending == options.max_connecting));
+        }
+        assert_eq!(
+            self.started,
+            self.ended + self.live().len() as u64,
+            "one end for each start"
+        );
+        assert!(
+            self.closing.is_empty(),
+            "each closed event comes with its order to close"
+        );
+        assert!(
+            pool.generation() >= self.generation,
+            "generations never fall"
+        );
+        self.generation = pool.generation();
+    }
+
+    fn apply(&mut self, pool: &mut Pool, step: &Step) {
+        let now = at(self.now);
+        match step {
+            Step::Ready => pool.handle_ready(now),
+            Step::Clear { interrupt } => pool.handle_clear(now, &reset(), *interrupt),
+            Step::CheckOut { patience } => {
+                self.next_request += 1;
+                let request = self.next_request;
+                let deadline = patience.map(|p| at(self.now + 1 + u64::from(p)));
+                let waiting = pool.counts().waiting;
+                match pool.check_out(now, RequestId(request), deadline) {
+                    CheckOut::Granted(connection) => {
+                        assert_eq!(waiting, 0, "newcomers do not overtake");
+                        self.lend(pool, connection.0);
+                    }
+                    CheckOut::Waiting => self.queue.push(request),
+                    CheckOut::Failed(_) => assert_ne!(pool.state(), PoolState::Ready),
+                }
+            }
+            Step::Cancel(which) => {
+                if let Some(request) = pick(which, self.live()) {
+                    pool.cancel(now, RequestId(request));
+                    self.forget(request);
+                }
+            }
+            Step::CheckIn { which, broken } => {
+                if let Some(id) = pick(which, self.used.iter().copied().collect()) {
+                    let condition = match broken {
+                        true => Condition::Broken(None),
+                        false => Condition::Healthy,
+                    };
+                    assert_eq!(pool.check_in(now, PooledId(id), condition), Ok(()));
+                    self.used.remove(&id);
+                    self.available.insert(id);
+                }
+            }
+            Step::Established(which) => {
+                if let Some(id) = pick(which, self.pending.keys().copied().collect()) {
+                    pool.handle_established(now, PooledId(id));
+                    if self.pending[&id].is_none() {
+                        self.pending.remove(&id);
+                        self.available.insert(id);
+                    }
+                }
+            }
+            Step::EstablishFailed(which) => {
+                if let Some(id) = pick(which, self.pending.keys().copied().collect()) {
+                    pool.handle_establish_failed(now, PooledId(id), &reset());
+                }
+            }
+            Step::IdleClosed(which) => {
+                if let Some(id) = pick(which, self.available.iter().copied().collect()) {
+                    pool.handle_idle_closed(now, PooledId(id), None);
+                }
+            }
+            Step::Wait(millis) => self.wait(pool, u64::from(*millis)),
+            Step::Nonsense(id) => {
+                let id = self.last_created + 1 + id;
+                pool.handle_established(now, PooledId(id));
+                pool.handle_establish_failed(now, PooledId(id), &reset());
+                pool.handle_idle_closed(now, PooledId(id), None);
+                pool.cancel(now, RequestId(self.next_request + 1 + id));
+                let refused = pool.check_in(now, PooledId(id), Condition::Healthy);
+                assert_eq!(refused, Err(NotCheckedOut(PooledId(id))));
+            }
+        }
+    }
+
+    /// Lets time pass, with each deadline kept.
+    fn wait(&mut self, pool: &mut Pool, millis: u64) {
+        self.now += millis;
+        for _ in 0..1000 {
+            match pool.deadline() {
+                Some(due) if due <= at(self.now) => {
+                    pool.handle_timeout(at(self.now));
+                    self.drain(pool);
+                    let next = pool.deadline();
+                    assert!(next.is_none_or(|next| next > at(self.now)), "time moves on");
+                }
+                _ => return,
+            }
+        }
+        panic!("the deadline never moves on");
+    }
+}
+
+fn pick(which: &prop::sample::Index, from: Vec<u64>) -> Option<u64> {
+    (!from.is_empty()).then(|| from[which.index(from.len())])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn the_books_agree_after_each_step(
+        max_size in 0..5_u32,
+        min_size in 0..4_u32,
+        max_connecting in 1..4_u32,
+        max_idle in prop::option::of(1..200_u64),
+        queue_limit in prop::option::of(1..200_u64),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let options = PoolOptions {
+            max_idle: max_idle.map(Duration::from_millis),
+            wait_queue_timeout: queue_limit.map(Duration::from_millis),
+            ..options(max_size, min_size, max_connecting)
+        };
+        let mut pool = new_pool(options.clone());
+        let mut books = Books::default();
+        for step in &steps {
+            books.apply(&mut pool, step);
+            books.drain(&mut pool);
+            books.audit(&pool, &options);
+        }
+        // After the end nothing is left, and nobody waits for ever.
+        pool.handle_close(at(books.now));
+        books.drain(&mut pool);
+        for id in books.used.clone() {
+            prop_assert!(pool.check_in(at(books.now), PooledId(id), Condition::Healthy).is_ok());
+            books.drain(&mut pool);
+        }
+        prop_assert_eq!(pool.counts(), Counts::default());
+        prop_assert_eq!(pool.deadline(), None);
+        prop_assert_eq!(books.started, books.ended);
+    }
+}

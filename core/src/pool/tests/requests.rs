@@ -1,0 +1,259 @@
+//! Who gets a connection, and who does not.
+
+use super::*;
+
+#[test]
+fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
+    // CMAP-60, CMAP-61, CMAP-73, CMAP-86
+    let mut pool = new_pool(options(0, 0, 2));
+    pool.handle_ready(at(0));
+    pool.handle_ready(at(0));
+    assert_eq!(pool.check_out(at(1), RequestId(7), None), CheckOut::Waiting);
+    let expected = ["PoolCreated", "PoolReady", "Started", "Created 1", "open 1"];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_established(at(5), PooledId(1));
+    let expected = [
+        "Ready 1 after 4 ms",
+        "CheckedOut 1 after 4 ms",
+        "grant 1 to 7",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    give_back(&mut pool, at(6), PooledId(1));
+    assert_eq!(
+        pool.check_out(at(7), RequestId(8), None),
+        CheckOut::Granted(PooledId(1))
+    );
+    let expected = ["CheckedIn 1", "Started", "CheckedOut 1 after 0 ms"];
+    assert_eq!(drain(&mut pool), expected);
+}
+
+#[test]
+fn without_subscribers_no_event_is_made() {
+    let mut pool = Pool::new(Address::tcp("db", 1), options(1, 0, 1), false);
+    pool.handle_ready(at(0));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    pool.handle_established(at(1), PooledId(1));
+    give_back(&mut pool, at(1), PooledId(1));
+    assert_eq!(drain(&mut pool), ["open 1", "grant 1 to 1"]);
+}
+
+#[test]
+fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
+    // CMAP-30, CMAP-33
+    let mut pool = ready_pool(options(1, 0, 1));
+    let only = fresh(&mut pool, at(0), 1);
+    for request in 2..=4 {
+        assert_eq!(
+            pool.check_out(at(1), RequestId(request), None),
+            CheckOut::Waiting
+        );
+    }
+    assert_eq!(pool.counts().waiting, 3);
+    for request in 2..=4_u64 {
+        drain(&mut pool);
+        give_back(&mut pool, at(1), only);
+        assert_eq!(
+            pool.check_out(at(1), RequestId(10 + request), None),
+            CheckOut::Waiting
+        );
+        let actions = drain(&mut pool);
+        assert!(
+            actions.contains(&format!("grant 1 to {request}")),
+            "{actions:?}"
+        );
+    }
+}
+
+#[test]
+fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
+    // CMAP-77, trap 6
+    let mut pool = ready_pool(options(10, 0, 1));
+    let a = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out(at(1), RequestId(2), None);
+    let _ = pool.check_out(at(1), RequestId(3), None);
+    assert_eq!(
+        drain(&mut pool),
+        ["Started", "Created 2", "open 2", "Started"]
+    );
+    give_back(&mut pool, at(2), a);
+    let expected = ["CheckedIn 1", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_established(at(3), PooledId(2));
+    assert!(drain(&mut pool).contains(&"grant 2 to 2".to_owned()));
+}
+
+#[test]
+fn a_waiter_past_its_deadline_leaves_at_once() {
+    // CMAP-32, CMAP-81
+    let mut pool = ready_pool(PoolOptions {
+        wait_queue_timeout: Some(Duration::from_millis(50)),
+        ..options(1, 0, 1)
+    });
+    let only = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out(at(1), RequestId(2), Some(at(500)));
+    let _ = pool.check_out(at(2), RequestId(3), Some(at(20)));
+    drain(&mut pool);
+    assert_eq!(pool.deadline(), Some(at(20)));
+    pool.handle_timeout(at(20));
+    assert_eq!(
+        drain(&mut pool),
+        ["Failed: Timeout after 18 ms", "fail 3: timeout"]
+    );
+    assert_eq!(pool.deadline(), Some(at(51)));
+    pool.handle_timeout(at(51));
+    assert_eq!(
+        drain(&mut pool),
+        ["Failed: Timeout after 50 ms", "fail 2: timeout"]
+    );
+    assert_eq!(pool.deadline(), None);
+    give_back(&mut pool, at(60), only);
+    assert_eq!(pool.counts().available, 1);
+}
+
+#[test]
+fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
+    let mut pool = ready_pool(PoolOptions {
+        wait_queue_timeout: Some(Duration::from_millis(50)),
+        ..options(1, 0, 1)
+    });
+    let _ = pool.check_out(at(0), RequestId(1), Some(at(300)));
+    drain(&mut pool);
+    assert_eq!(pool.deadline(), Some(at(300)));
+    pool.handle_timeout(at(300));
+    assert_eq!(
+        drain(&mut pool),
+        ["Failed: Timeout after 300 ms", "fail 1: timeout"]
+    );
+    assert_eq!(pool.counts().pending, 1, "the establishment goes on");
+}
+
+#[test]
+fn an_establishment_outlives_its_waiter_and_serves_the_next() {
+    // Scenarios 11 and 28
+    let mut pool = ready_pool(options(1, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    pool.cancel(at(1), RequestId(1));
+    pool.cancel(at(1), RequestId(1));
+    drain(&mut pool);
+    pool.handle_established(at(2), PooledId(1));
+    let expected = [
+        "Ready 1 after 2 ms",
+        "CheckedOut 1 after 2 ms",
+        "grant 1 to 2",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    give_back(&mut pool, at(3), PooledId(1));
+    let _ = pool.check_out(at(3), RequestId(3), None);
+    pool.cancel(at(3), RequestId(3));
+    assert_eq!(
+        pool.counts().in_use,
+        1,
+        "what was granted has to be checked in"
+    );
+}
+
+#[test]
+fn an_abandoned_establishment_becomes_available() {
+    let mut pool = ready_pool(options(1, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    pool.cancel(at(1), RequestId(1));
+    pool.handle_established(at(2), PooledId(1));
+    assert_eq!(pool.counts().available, 1);
+    assert_eq!(
+        pool.check_out(at(3), RequestId(2), None),
+        CheckOut::Granted(PooledId(1))
+    );
+}
+
+#[test]
+fn a_failed_establishment_lets_the_next_waiter_try() {
+    // Scenario 15
+    let mut pool = ready_pool(options(5, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    pool.handle_establish_failed(at(3), PooledId(1), &reset());
+    let actions = drain(&mut pool);
+    assert_eq!(actions[actions.len() - 2..], ["Created 2", "open 2"]);
+}
+
+#[test]
+fn what_is_not_checked_out_is_refused_and_harms_nothing() {
+    // CMAP-87, scenario 30
+    let mut pool = ready_pool(options(2, 0, 2));
+    let a = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    give_back(&mut pool, at(0), a);
+    let before = pool.counts();
+    for wrong in [a, PooledId(2), PooledId(99), PooledId(0)] {
+        let refused = pool.check_in(at(1), wrong, Condition::Healthy);
+        assert_eq!(refused, Err(NotCheckedOut(wrong)));
+    }
+    assert_eq!(pool.counts(), before);
+    assert_eq!(drain(&mut pool), ["CheckedIn 1"]);
+}
+
+#[test]
+fn the_latest_connection_is_used_first() {
+    let mut pool = ready_pool(options(3, 0, 3));
+    let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
+    give_back(&mut pool, at(0), b);
+    give_back(&mut pool, at(0), a);
+    assert_eq!(
+        pool.check_out(at(1), RequestId(3), None),
+        CheckOut::Granted(a)
+    );
+}
+
+#[test]
+fn the_created_event_reports_what_the_user_chose() {
+    // CMAP-113
+    let reported = ReportedPoolOptions {
+        max_pool_size: Some(50),
+        ..ReportedPoolOptions::default()
+    };
+    let mut pool = new_pool(PoolOptions {
+        reported: reported.clone(),
+        ..PoolOptions::default()
+    });
+    let expected = PoolEvent::Created {
+        address: Address::tcp("db", 27017),
+        options: reported,
+    };
+    assert_eq!(pool.poll_action(), Some(Action::Emit(expected)));
+}
+
+#[test]
+fn the_texts_are_those_of_the_specification() {
+    // CMAP-97, CMAP-141 to CMAP-143
+    let mut pool = ready_pool(options(1, 0, 1));
+    let _ = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out(at(0), RequestId(2), Some(at(1)));
+    drain(&mut pool);
+    pool.handle_timeout(at(1));
+    pool.handle_clear(at(2), &reset(), true);
+    let _ = pool.check_out(at(2), RequestId(3), None);
+    let mut texts = Vec::new();
+    while let Some(action) = pool.poll_action() {
+        match action {
+            Action::Fail { error, .. } | Action::Interrupt { error, .. } => {
+                texts.push(error.kind().to_string());
+            }
+            Action::Emit(PoolEvent::CheckOutFailed { error, .. }) => {
+                texts.extend(error.map(|e| e.kind().to_string()));
+            }
+            _ => {}
+        }
+    }
+    let timeout = "Timed out while checking out a connection from connection pool";
+    let expected = [
+        timeout,
+        timeout,
+        "Connection to db:27017 interrupted due to server monitor timeout",
+        "Connection pool for db:27017 was cleared because another operation failed with: \
+         network error: reset",
+    ];
+    assert_eq!(texts, expected);
+}

@@ -1,0 +1,187 @@
+//! What the official files do not look at: memory between selections, counts, errors.
+
+use super::*;
+use crate::{
+    address::Address,
+    description::{
+        ServerDescription, ServerId, ServerType, TopologyDescription, TopologyId, TopologyType,
+    },
+    error::{Error, ErrorKind, NetworkFault},
+    options::{ReadMode, ReadPreference},
+    random::Seed,
+};
+use bson::oid::ObjectId;
+use std::{cell::Cell, collections::BTreeMap, sync::Arc, time::Duration};
+
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+fn address(n: u64) -> Address {
+    Address::tcp(&format!("s{n}"), 1)
+}
+
+fn mongos(count: u64) -> TopologyDescription {
+    let mut description = TopologyDescription::unknown(TopologyId(ObjectId::from_bytes([0; 12])));
+    description.topology_type = TopologyType::Sharded;
+    for n in 0..count {
+        let mut server = ServerDescription::unknown(address(n));
+        server.server_type = ServerType::Mongos;
+        server.max_wire_version = 21;
+        server.round_trip_time = Some(Duration::from_millis(5));
+        description.servers.insert(address(n), Arc::new(server));
+    }
+    description
+}
+
+fn id(address: &Address) -> Option<ServerId> {
+    address.host()[1..].parse().ok().map(ServerId)
+}
+
+fn selector() -> Selector {
+    let random = Seed::new([8; 32]).split("selection").random();
+    Selector::new(DEFAULT_LOCAL_THRESHOLD, HEARTBEAT, random)
+}
+
+fn secondary(host: &str) -> Criteria {
+    let preference = ReadPreference::new(ReadMode::Secondary)
+        .with_tag_sets(vec![[("host".into(), host.into())].into()])
+        .expect("legal");
+    Criteria::Readable(Arc::new(preference))
+}
+
+#[test]
+fn the_topology_is_read_once_for_each_version() {
+    let (description, mut selector) = (mongos(3), selector());
+    let asked = Cell::new(0);
+    let counted = |a: &Address| {
+        asked.set(asked.get() + 1);
+        id(a)
+    };
+    for (version, total) in [(1, 3), (1, 3), (2, 6), (2, 6)] {
+        let chosen = selector.select(version, &description, counted, &Criteria::Writable, &[]);
+        assert!(matches!(chosen, Ok(Some(_))));
+        assert_eq!(asked.get(), total);
+    }
+}
+
+#[test]
+fn memory_for_criteria_is_bounded_and_answers_stay_right() {
+    let (description, mut selector) = (mongos(1), selector());
+    for round in 0..3 {
+        for n in 0..3 * MAX_CACHED_WINDOWS {
+            let criteria = secondary(&format!("{round} {n}"));
+            let chosen = selector.select(1, &description, id, &criteria, &[]);
+            assert_eq!(chosen, Ok(Some(ServerId(0))));
+        }
+    }
+}
+
+#[test]
+fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
+    // SEL-38
+    let (description, mut selector) = (mongos(2), selector());
+    let mut chosen: BTreeMap<ServerId, u32> = BTreeMap::new();
+    for _ in 0..10 {
+        let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
+        *chosen
+            .entry(found.expect("compatible").expect("two suit"))
+            .or_default() += 1;
+    }
+    assert_eq!(chosen.values().copied().collect::<Vec<_>>(), [5, 5]);
+    for _ in 0..7 {
+        selector.finished(ServerId(1));
+    }
+    selector.finished(ServerId(99));
+    assert_eq!(selector.operation_count(ServerId(1)), 0);
+    assert_eq!(selector.operation_count(ServerId(0)), 5);
+    let found = selector.select(2, &description, id, &Criteria::Writable, &[]);
+    assert_eq!(
+        found,
+        Ok(Some(ServerId(1))),
+        "counts survive a new description"
+    );
+}
+
+#[test]
+fn deprioritized_servers_come_last_and_are_not_remembered() {
+    // SEL-41
+    let (description, mut selector) = (mongos(2), selector());
+    for _ in 0..20 {
+        let found = selector.select(1, &description, id, &Criteria::Writable, &[address(0)]);
+        assert_eq!(found, Ok(Some(ServerId(1))));
+        selector.finished(ServerId(1));
+    }
+    let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
+    assert!(matches!(found, Ok(Some(_))));
+    let all = [address(0), address(1)];
+    let found = selector.select(1, &description, id, &Criteria::Writable, &all);
+    assert!(matches!(found, Ok(Some(_))));
+}
+
+#[test]
+fn nothing_suitable_means_wait_and_incompatible_means_never() {
+    // SEL-40
+    let mut description = mongos(0);
+    let mut selector = selector();
+    let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
+    assert_eq!(found, Ok(None));
+    description.compatibility_error = Some("too old".into());
+    let found = selector.select(2, &description, id, &Criteria::Writable, &[]);
+    let message = "too old".to_owned();
+    assert_eq!(found, Err(ErrorKind::Incompatible { message }.into()));
+}
+
+#[test]
+fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
+    // SEL-34
+    let preference = Arc::new(ReadPreference::new(ReadMode::Secondary));
+    let criteria = Criteria::WritingAggregate(preference);
+    let mut description = mongos(2);
+    let mode = |d: &TopologyDescription| criteria.read_preference(d).map(ReadPreference::mode);
+    assert_eq!(mode(&description), Some(ReadMode::Secondary));
+    let mut old = ServerDescription::unknown(address(1));
+    description
+        .servers
+        .insert(address(1), Arc::new(old.clone()));
+    assert_eq!(
+        mode(&description),
+        Some(ReadMode::Secondary),
+        "not available"
+    );
+    old.server_type = ServerType::Mongos;
+    old.max_wire_version = 12;
+    description.servers.insert(address(1), Arc::new(old));
+    assert_eq!(mode(&description), Some(ReadMode::Primary));
+    description.topology_type = TopologyType::LoadBalanced;
+    assert_eq!(mode(&description), Some(ReadMode::Secondary));
+}
+
+#[test]
+fn the_error_tells_why_nothing_suited() {
+    // SEL-60
+    let criteria = secondary("a");
+    let text = |d: &TopologyDescription| selection_error(d, &criteria).kind().to_string();
+    let mut description = mongos(2);
+    let available = text(&description);
+    assert!(
+        available.contains("No servers are suitable for read preference"),
+        "{available}"
+    );
+    assert!(
+        available.contains("host") && available.contains("secondary"),
+        "{available}"
+    );
+    assert!(text(&mongos(0)).contains("no server is known"));
+    let broken = |n: u64, why: &str| {
+        let mut server = ServerDescription::unknown(address(n));
+        server.error = Some(Error::network(NetworkFault::Refused, why));
+        Arc::new(server)
+    };
+    description.servers.insert(address(0), broken(0, "refused"));
+    description.servers.insert(address(1), broken(1, "refused"));
+    assert!(text(&description).starts_with("server selection failed: network error: refused;"));
+    description
+        .servers
+        .insert(address(1), broken(1, "unreachable"));
+    let expected = "s0:1: network error: refused, s1:1: network error: unreachable";
+    assert!(text(&description).ends_with(expected));
+}

@@ -1,0 +1,306 @@
+//! The official server selection and max staleness files (SEL-P7), against the real selector.
+
+use onionskin_core::{
+    address::Address,
+    description::{
+        ServerDescription, ServerId, ServerType, Tags, TopologyDescription, TopologyId,
+        TopologyType,
+    },
+    options::{ReadMode, ReadPreference},
+    random::Seed,
+    selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector, in_window, suitable},
+    time::{Instant, WallTime},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// The default of `heartbeatFrequencyMS`.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+type Verdict = Result<(), String>;
+
+/// The tree of specifications: named by the environment, or beside the workspace.
+fn specifications() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/specifications");
+    let root = std::env::var_os("MONGODB_SPECIFICATIONS").map_or(beside, PathBuf::from);
+    if root.join("source").is_dir() {
+        return Some(root.join("source"));
+    }
+    eprintln!("NOT RUN: no specifications at {}", root.display());
+    let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!in_ci, "CI has to run the specification files");
+    None
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|e| e == "json") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn run(source: &Path, folder: &str, test: fn(&Value) -> Verdict) -> (usize, usize) {
+    let (mut passed, mut failed) = (0, 0);
+    for path in files(&source.join(folder)) {
+        let text = fs::read_to_string(&path).expect("the file was just listed");
+        let value = serde_json::from_str(&text).expect("specification files are JSON");
+        match test(&value) {
+            Ok(()) => passed += 1,
+            Err(why) => {
+                failed += 1;
+                eprintln!("FAILED {}: {why}", path.display());
+            }
+        }
+    }
+    (passed, failed)
+}
+
+#[test]
+fn the_official_files_select_what_they_should() {
+    let Some(source) = specifications() else {
+        return;
+    };
+    let (mut passed, mut failed) = (0, 0);
+    for (folder, test) in [
+        (
+            "server-selection/tests/server_selection",
+            logic as fn(&Value) -> Verdict,
+        ),
+        ("server-selection/tests/in_window", frequencies),
+        ("max-staleness/tests", logic),
+    ] {
+        let (p, f) = run(&source, folder, test);
+        assert!(p + f > 0, "{folder} holds no files");
+        passed += p;
+        failed += f;
+    }
+    println!("server-selection: {passed} passed, {failed} failed, 0 skipped");
+    assert_eq!(failed, 0);
+}
+
+/// Suitable servers and those in the latency window.
+fn logic(file: &Value) -> Verdict {
+    let wants_error = file["error"] == true;
+    let criteria = if file["operation"] == "write" {
+        Criteria::Writable
+    } else {
+        match read_preference(&file["read_preference"]) {
+            Ok(preference) => Criteria::Readable(Arc::new(preference)),
+            Err(_) if wants_error => return Ok(()),
+            Err(error) => return Err(format!("the read preference was refused: {error}")),
+        }
+    };
+    let heartbeat = file["heartbeatFrequencyMS"].as_u64();
+    let heartbeat = heartbeat.map_or(HEARTBEAT, Duration::from_millis);
+    let description = topology(&file["topology_description"]);
+    let avoid: Vec<Address> = addresses(&file["deprioritized_servers"])
+        .into_iter()
+        .collect();
+    let mut found = match suitable(&description, &criteria, heartbeat, &avoid) {
+        Err(_) if wants_error => return Ok(()),
+        Err(error) => return Err(format!("unexpected error: {error}")),
+        Ok(_) if wants_error => return Err("no error".to_owned()),
+        Ok(found) => found,
+    };
+    let names = |servers: &[&Arc<ServerDescription>]| -> BTreeSet<Address> {
+        servers.iter().map(|s| s.address.clone()).collect()
+    };
+    same(
+        "suitable",
+        &names(&found),
+        &addresses(&file["suitable_servers"]),
+    )?;
+    in_window(&mut found, DEFAULT_LOCAL_THRESHOLD);
+    let window = addresses(&file["in_latency_window"]);
+    same("in the window", &names(&found), &window)?;
+    // The selector chooses exactly from the window, remembered or not.
+    let random = Seed::new([3; 32]).random();
+    let mut selector = Selector::new(DEFAULT_LOCAL_THRESHOLD, heartbeat, random);
+    let mut chosen = BTreeSet::new();
+    for _ in 0..200 {
+        let id = selector
+            .select(
+                1,
+                &description,
+                |a| id_of(&description, a),
+                &criteria,
+                &avoid,
+            )
+            .map_err(|error| error.to_string())?;
+        chosen.extend(id.map(|id| address_of(&description, id)));
+    }
+    same("chosen", &chosen, &window)
+}
+
+fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Verdict {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(format!("{what}: {found:?}, wanted {wanted:?}"))
+}
+
+/// How often each server of the window is chosen, given what runs on it.
+fn frequencies(file: &Value) -> Verdict {
+    let description = topology(&file["topology_description"]);
+    let nearest = ReadPreference::new(ReadMode::Nearest);
+    let criteria = Criteria::Readable(Arc::new(nearest));
+    let random = Seed::new([5; 32]).split("in_window").random();
+    let mut selector = Selector::new(DEFAULT_LOCAL_THRESHOLD, HEARTBEAT, random);
+    load(&mut selector, &description, &criteria, file);
+    let iterations = file["iterations"].as_u64().expect("a number");
+    let mut chosen: BTreeMap<Address, u64> = BTreeMap::new();
+    for _ in 0..iterations {
+        let id = selector
+            .select(0, &description, |a| id_of(&description, a), &criteria, &[])
+            .expect("compatible")
+            .expect("some server suits");
+        selector.finished(id);
+        *chosen.entry(address_of(&description, id)).or_default() += 1;
+    }
+    let tolerance = file["outcome"]["tolerance"].as_f64().expect("a number");
+    let expected = file["outcome"]["expected_frequencies"]
+        .as_object()
+        .expect("a map");
+    for (address, wanted) in expected {
+        let wanted = wanted.as_f64().expect("a number");
+        let count = chosen.get(&address.parse().expect("an address")).copied();
+        let found = count.unwrap_or(0) as f64 / iterations as f64;
+        let exact = wanted == 0.0 || wanted == 1.0;
+        let allowed = if exact { 0.0 } else { tolerance };
+        if (found - wanted).abs() > allowed {
+            return Err(format!("{address}: {found}, wanted {wanted} +- {allowed}"));
+        }
+    }
+    Ok(())
+}
+
+/// Begins as many operations on each server as the file says, by showing the selector one server
+/// at a time.
+fn load(
+    selector: &mut Selector,
+    description: &TopologyDescription,
+    criteria: &Criteria,
+    file: &Value,
+) {
+    for (version, state) in (1..).zip(file["mocked_topology_state"].as_array().expect("a list")) {
+        let address: Address = state["address"]
+            .as_str()
+            .expect("text")
+            .parse()
+            .expect("address");
+        let mut alone = description.clone();
+        alone.servers.retain(|a, _| *a == address);
+        for _ in 0..state["operation_count"].as_u64().expect("a number") {
+            let id = selector.select(version, &alone, |a| id_of(description, a), criteria, &[]);
+            assert!(matches!(id, Ok(Some(_))), "the only server is chosen");
+        }
+    }
+}
+
+fn id_of(description: &TopologyDescription, address: &Address) -> Option<ServerId> {
+    let at = description.servers.keys().position(|a| a == address)?;
+    Some(ServerId(at as u64))
+}
+
+fn address_of(description: &TopologyDescription, id: ServerId) -> Address {
+    let mut keys = description.servers.keys();
+    keys.nth(id.0 as usize).expect("a known server").clone()
+}
+
+fn addresses(list: &Value) -> BTreeSet<Address> {
+    let servers = list.as_array().into_iter().flatten();
+    servers.map(|s| server(s).address).collect()
+}
+
+fn topology(value: &Value) -> TopologyDescription {
+    let id = TopologyId(bson::oid::ObjectId::from_bytes([1; 12]));
+    let mut description = TopologyDescription::unknown(id);
+    description.topology_type = [
+        TopologyType::Single,
+        TopologyType::ReplicaSetNoPrimary,
+        TopologyType::ReplicaSetWithPrimary,
+        TopologyType::Sharded,
+        TopologyType::LoadBalanced,
+        TopologyType::Unknown,
+    ]
+    .into_iter()
+    .find(|t| value["type"] == t.name())
+    .expect("a type of topology");
+    for value in value["servers"].as_array().expect("a list of servers") {
+        let server = server(value);
+        description
+            .servers
+            .insert(server.address.clone(), Arc::new(server));
+    }
+    description
+}
+
+fn server(value: &Value) -> ServerDescription {
+    let address = value["address"].as_str().expect("an address");
+    let mut server = ServerDescription::unknown(address.parse().expect("an address"));
+    server.server_type = [
+        ServerType::Standalone,
+        ServerType::Mongos,
+        ServerType::PossiblePrimary,
+        ServerType::RsPrimary,
+        ServerType::RsSecondary,
+        ServerType::RsArbiter,
+        ServerType::RsOther,
+        ServerType::RsGhost,
+        ServerType::LoadBalancer,
+        ServerType::Unknown,
+    ]
+    .into_iter()
+    .find(|t| value["type"] == t.name())
+    .expect("a type of server");
+    server.round_trip_time = value["avg_rtt_ms"].as_u64().map(Duration::from_millis);
+    server.max_wire_version = value["maxWireVersion"].as_i64().unwrap_or(21) as i32;
+    let updated = value["lastUpdateTime"].as_u64();
+    server.last_update_time = updated.map(|ms| Instant::from_nanos(ms * 1_000_000));
+    let date = value["lastWrite"]["lastWriteDate"]["$numberLong"].as_str();
+    server.last_write_date =
+        date.map(|ms| WallTime::from_unix_millis(ms.parse().expect("milliseconds")));
+    server.tags = tags(&value["tags"]);
+    server
+}
+
+fn tags(value: &Value) -> Tags {
+    let pairs = value.as_object().into_iter().flatten();
+    pairs
+        .map(|(name, tag)| {
+            (
+                name.clone(),
+                tag.as_str().expect("a tag is text").to_owned(),
+            )
+        })
+        .collect()
+}
+
+fn read_preference(value: &Value) -> Result<ReadPreference, onionskin_core::error::Error> {
+    let mode = value["mode"].as_str().unwrap_or("Primary");
+    let (first, rest) = mode.split_at(1);
+    let mode = ReadMode::from_name(&format!("{}{rest}", first.to_lowercase()));
+    let mut preference = ReadPreference::new(mode.expect("a mode"));
+    if let Some(sets) = value["tag_sets"].as_array() {
+        preference = preference.with_tag_sets(sets.iter().map(tags).collect())?;
+    }
+    if let Some(seconds) = value["maxStalenessSeconds"].as_i64()
+        && let Ok(seconds) = u64::try_from(seconds)
+    {
+        preference = preference.with_max_staleness(Duration::from_secs(seconds))?;
+    }
+    Ok(preference)
+}
