@@ -217,3 +217,130 @@ impl Credential {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Secret;
+    use Mechanism::{GssApi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha256};
+
+    /// User name, password and source; an empty text stands for a field that is not given.
+    type Fields = (&'static str, &'static str, &'static str);
+
+    fn check(
+        mechanism: Option<Mechanism>,
+        (username, password, source): Fields,
+        properties: &[(&str, &str)],
+    ) -> Result<(), Error> {
+        let given = |text: &'static str| (!text.is_empty()).then_some(text);
+        let mut credential = Credential::empty(source);
+        credential.mechanism = mechanism;
+        credential.username = given(username).map(str::to_owned);
+        credential.password = given(password).map(Secret::new);
+        let properties = properties.iter();
+        credential.properties = properties
+            .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
+            .collect();
+        credential.check()
+    }
+
+    #[test]
+    fn each_mechanism_takes_its_own_fields_and_no_others() {
+        // AUTH-44 to AUTH-50
+        for (mechanism, fields, allowed) in [
+            (None, ("u", "p", "admin"), true),
+            (None, ("u", "", "admin"), false),
+            (None, ("", "p", "admin"), false),
+            (None, ("u", "p", ""), false),
+            (Some(ScramSha256), ("u", "p", "db"), true),
+            (Some(ScramSha256), ("u", "", "db"), false),
+            (Some(Plain), ("u", "p", "db"), true),
+            (Some(Plain), ("u", "", "$external"), false),
+            (Some(MongoDbX509), ("", "", "$external"), true),
+            (Some(MongoDbX509), ("u", "", "$external"), true),
+            (Some(MongoDbX509), ("u", "p", "$external"), false),
+            (Some(MongoDbX509), ("u", "", "admin"), false),
+            (Some(GssApi), ("u", "", "$external"), true),
+            (Some(GssApi), ("u", "p", "$external"), true),
+            (Some(GssApi), ("", "p", "$external"), false),
+            (Some(GssApi), ("u", "", "admin"), false),
+            (Some(MongoDbAws), ("", "", "$external"), true),
+            (Some(MongoDbAws), ("u", "p", "$external"), false),
+            (Some(MongoDbOidc), ("", "", "$external"), false),
+        ] {
+            let found = check(mechanism, fields, &[]);
+            assert_eq!(
+                found.is_ok(),
+                allowed,
+                "{mechanism:?} {fields:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_foreign_property_is_refused() {
+        // AUTH-8, AUTH-10
+        for (mechanism, property, allowed) in [
+            (None, "SERVICE_NAME", false),
+            (Some(ScramSha256), "SERVICE_NAME", false),
+            (Some(GssApi), "service_name", true),
+            (Some(GssApi), "ENVIRONMENT", false),
+            (Some(GssApi), "CANONICALIZE_HOST_NAME", false),
+        ] {
+            let source = if mechanism == Some(GssApi) {
+                "$external"
+            } else {
+                "admin"
+            };
+            let found = check(mechanism, ("u", "p", source), &[(property, "x")]);
+            assert_eq!(
+                found.is_ok(),
+                allowed,
+                "{mechanism:?} {property}: {found:?}"
+            );
+        }
+        let token = [("AWS_SESSION_TOKEN", "t")];
+        assert!(check(Some(MongoDbAws), ("", "", "$external"), &token).is_err());
+    }
+
+    #[test]
+    fn oidc_needs_one_source_of_tokens() {
+        // AUTH-104 to AUTH-106, AUTH-109
+        const RESOURCE: (&str, &str) = ("Token_Resource", "r");
+        let user = ("u", "", "$external");
+        let nobody = ("", "", "$external");
+        let cases: &[(Fields, &[(&str, &str)], bool)] = &[
+            (user, &[("environment", "azure"), RESOURCE], true),
+            (
+                ("u", "p", "$external"),
+                &[("ENVIRONMENT", "azure"), RESOURCE],
+                false,
+            ),
+            (nobody, &[("ENVIRONMENT", "gcp")], false),
+            (nobody, &[("ENVIRONMENT", "k8s")], true),
+            (nobody, &[("ENVIRONMENT", "k8s"), RESOURCE], false),
+            (nobody, &[("ENVIRONMENT", "test")], true),
+            (user, &[("ENVIRONMENT", "test")], false),
+            (nobody, &[("ENVIRONMENT", "moon")], false),
+            (nobody, &[("OIDC_CALLBACK", "")], true),
+            (
+                nobody,
+                &[("OIDC_CALLBACK", ""), ("OIDC_HUMAN_CALLBACK", "")],
+                false,
+            ),
+            (
+                nobody,
+                &[("ENVIRONMENT", "k8s"), ("OIDC_CALLBACK", "")],
+                false,
+            ),
+        ];
+        for (fields, properties, allowed) in cases {
+            let found = check(Some(MongoDbOidc), *fields, properties);
+            assert_eq!(
+                found.is_ok(),
+                *allowed,
+                "{fields:?} {properties:?}: {found:?}"
+            );
+        }
+    }
+}

@@ -3,7 +3,6 @@
 use super::{Result, invalid, split::decode};
 use crate::{address::Address, error::UriPart, options::Secret};
 use std::net::Ipv6Addr;
-use zeroize::Zeroizing;
 
 /// A user name, and a password if there was a colon; an empty password is one (CS-7).
 pub(super) type Login = (String, Option<Secret>);
@@ -98,7 +97,8 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
     Err(invalid(UriPart::Host, reason))
 }
 
-/// Reads the database; `None` where there is none (CS-16, CS-17).
+/// Decodes the database's name; `None` where there is none (CS-16). Which names are allowed is the
+/// option's own rule (CS-17).
 pub(super) fn database(text: &str) -> Result<Option<String>> {
     if text.is_empty() {
         return Ok(None);
@@ -110,16 +110,8 @@ pub(super) fn database(text: &str) -> Result<Option<String>> {
             "it contains an @; in a user name or password, write / as %2F and @ as %40",
         ));
     }
-    let decoded = decode(text).map(Zeroizing::new);
-    match decoded {
-        Some(name) if !name.contains(['/', '\\', ' ', '"', '$', '\0']) => {
-            Ok(Some(name.to_string()))
-        }
-        Some(_) => Err(invalid(
-            UriPart::Database,
-            "a name has no slash, backslash, space, quote, dollar sign or NUL; the path of a Unix \
-             socket is a host and must be URL encoded",
-        )),
+    match decode(text) {
+        Some(name) => Ok(Some(name)),
         None => Err(invalid(
             UriPart::Database,
             "a % must be followed by two hexadecimal digits of UTF-8 text",

@@ -47,7 +47,8 @@ pub(super) fn in_uri(error: Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidOption { option, message } => match *option {
             "username" | "password" => invalid(UriPart::UserInfo, message.clone()),
-            "hosts" => invalid(UriPart::Host, message.clone()),
+            "defaultDatabase" => invalid(UriPart::Database, message.clone()),
+            "hosts" | "srvHost" => invalid(UriPart::Host, message.clone()),
             option => invalid(UriPart::Options, format!("{option}: {message}")),
         },
         _ => error,

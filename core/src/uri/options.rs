@@ -5,11 +5,12 @@ use super::{
     draft::Draft,
     invalid,
     split::{decode, pairs},
-    table::{self, Kind, Repeat, Spec},
+    table::{self, Kind, Repeat, Set, Spec},
     value::{OptionValue, Refusal, boolean, integer, key_values},
     warning::Warning,
 };
 use crate::{
+    description::Tags,
     error::UriPart,
     options::{Compressor, Secret, TLS_CONFLICTS},
 };
@@ -196,7 +197,7 @@ impl Read {
     fn compressors(
         &mut self,
         values: &[Zeroizing<String>],
-        set: fn(&mut Draft, Vec<Compressor>) -> Result<(), Refusal>,
+        set: Set<Vec<Compressor>>,
     ) -> Result<OptionValue, Refusal> {
         let mut list = Vec::new();
         for name in values.iter().flat_map(|value| value.split(',')) {
@@ -217,12 +218,12 @@ impl Read {
     fn tag_sets(
         &mut self,
         values: &[Zeroizing<String>],
-        set: fn(&mut Draft, Vec<BTreeMap<String, String>>) -> Result<(), Refusal>,
+        set: Set<Vec<Tags>>,
     ) -> Result<OptionValue, Refusal> {
         let mut sets = Vec::new();
         for value in values {
             match key_values(value) {
-                _ if value.is_empty() => sets.push(BTreeMap::new()),
+                _ if value.is_empty() => sets.push(Tags::new()),
                 Ok(pairs) => sets.push(pairs.into_iter().collect()),
                 Err(Refusal::Ignore(reason)) => self.warnings.push(Warning::Ignored {
                     option: "readPreferenceTags",

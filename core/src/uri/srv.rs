@@ -87,3 +87,106 @@ fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
     }
     Ok(given)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uri::parse;
+
+    fn resolved(uri: &str, hosts: usize, txt: Option<&str>) -> Result<ClientOptions> {
+        let parsed = parse(uri).expect(uri);
+        assert_eq!(
+            parsed.options.srv_host(),
+            Some("c.example.net"),
+            "in lower case"
+        );
+        let hosts = (0..hosts).map(|i| Address::tcp(&format!("h{i}.example.net"), 27017));
+        resolve(&parsed.options, hosts.collect(), txt).map(|(options, _)| options)
+    }
+
+    #[test]
+    fn a_txt_record_fills_in_what_was_not_chosen() {
+        // DNS-32
+        let txt = Some("authSource=txt&replicaSet=txt");
+        let o = resolved("mongodb+srv://u:p@C.example.net/db", 2, txt).expect("it is valid");
+        assert_eq!(o.replica_set(), Some("txt"));
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("txt"));
+        let uri = "mongodb+srv://u:p@c.example.net/?authSource=uri&replicaSet=uri";
+        let o = resolved(uri, 2, txt).expect("it is valid");
+        assert_eq!(o.replica_set(), Some("uri"));
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("uri"));
+        let o = resolved("mongodb+srv://c.example.net", 2, txt).expect("it is valid");
+        assert!(
+            o.credential().is_none(),
+            "a source alone asks for no authentication"
+        );
+    }
+
+    #[test]
+    fn a_credential_from_code_keeps_its_source() {
+        let mut parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let credential = Credential::password("u", "p");
+        parsed
+            .options
+            .set_credential(credential)
+            .expect("it is complete");
+        let hosts = vec![Address::tcp("h.example.net", 1)];
+        let txt = Some("authSource=txt");
+        let (o, _) = resolve(&parsed.options, hosts, txt).expect("it is valid");
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("admin"));
+    }
+
+    #[test]
+    fn a_txt_record_may_hold_three_options_only() {
+        // DNS-30, DNS-31, DNS-33
+        for txt in [
+            "ssl=false",
+            "socketTimeoutMS=500",
+            "foo=bar",
+            "authSource",
+            "authSource=",
+        ] {
+            assert!(
+                resolved("mongodb+srv://c.example.net", 1, Some(txt)).is_err(),
+                "{txt}"
+            );
+        }
+        let o = resolved("mongodb+srv://c.example.net", 1, Some("loadBalanced=maybe"));
+        assert!(
+            !o.expect("a wrong value is ignored (DNS-34)")
+                .load_balanced()
+        );
+    }
+
+    #[test]
+    fn what_dns_adds_is_held_to_the_rules() {
+        // DNS-10, DNS-11, DNS-12, DNS-39, LB-7
+        for (uri, hosts, txt) in [
+            ("mongodb+srv://c.example.net", 0, None),
+            ("mongodb+srv://c.example.net/?loadBalanced=true", 2, None),
+            ("mongodb+srv://c.example.net", 2, Some("loadBalanced=true")),
+            (
+                "mongodb+srv://c.example.net/?srvMaxHosts=1",
+                1,
+                Some("loadBalanced=true"),
+            ),
+            (
+                "mongodb+srv://c.example.net/?srvMaxHosts=1",
+                1,
+                Some("replicaSet=x"),
+            ),
+            (
+                "mongodb+srv://c.example.net/?replicaSet=x",
+                1,
+                Some("loadBalanced=true"),
+            ),
+        ] {
+            assert!(resolved(uri, hosts, txt).is_err(), "{uri} {txt:?}");
+        }
+        let uri = "mongodb+srv://c.example.net/?loadBalanced=false";
+        let o = resolved(uri, 2, Some("loadBalanced=true")).expect("the string wins");
+        assert!(!o.load_balanced());
+        let uri = "mongodb+srv://c.example.net/?srvMaxHosts=0";
+        assert!(resolved(uri, 1, Some("loadBalanced=true")).is_ok());
+    }
+}

@@ -7,7 +7,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-type Set<T> = fn(&mut Draft, T) -> Result<(), Refusal>;
+/// Where a value goes.
+pub(super) type Set<T> = fn(&mut Draft, T) -> Result<(), Refusal>;
 
 /// The greatest value of an integer unless an option says otherwise (URI-3).
 const INT32: i64 = i32::MAX as i64;
