@@ -1,5 +1,5 @@
-//! Suites that cross crates. Each official suite has a file in [`suites`]; all of them report in the
-//! same way ([`report`]) and read the same tree of JSON files ([`specifications`]).
+//! Suites that cross crates. Each official suite has a file in [`suites`]; all of them report in
+//! the same way ([`report`]) and read the same tree of JSON files ([`specifications`]).
 
 #![forbid(unsafe_code)]
 

@@ -286,7 +286,7 @@ mod tests {
             // SDAM-94
             (
                 write(
-                    rawdoc! { "ok": 1, "writeErrors": [{ "index": 0, "code": 10107, "errmsg": "x" }] },
+                    rawdoc! { "ok": 1, "writeErrors": [{ "code": 10107, "errmsg": "not master" }] },
                 ),
                 NOTHING,
             ),

@@ -1,7 +1,7 @@
 //! Discovery and monitoring of servers: what deployment is this, and which server can do what?
 //!
-//! One machine holds the deployment's description, a monitor for each server, and the generations of
-//! the pools, so that "the server is lost" and "its pool is stale" are one step (SDAM-85). It is
+//! One machine holds the deployment's description, a monitor for each server, and the generations
+//! of the pools, so that "the server is lost" and "its pool is stale" are one step (SDAM-85). It is
 //! driven as every machine of the core is; see [`Sdam`].
 
 mod action;
@@ -46,8 +46,8 @@ use topology::Topology;
 
 /// Discovers a deployment and keeps watch over it.
 ///
-/// Feed one input, carry out everything that [`poll_action`](Self::poll_action) gives, then wait for
-/// the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and facts
+/// Feed one input, carry out everything that [`poll_action`](Self::poll_action) gives, then wait
+/// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and facts
 /// about servers that are gone, change nothing.
 ///
 /// ```

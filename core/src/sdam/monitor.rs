@@ -89,8 +89,8 @@ impl Monitor {
         }
     }
 
-    /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one is
-    /// enough (MON-17).
+    /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
+    /// is enough (MON-17).
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;

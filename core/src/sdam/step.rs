@@ -36,7 +36,7 @@ pub(super) enum PoolOrder<'a> {
 }
 
 impl Sdam {
-    /// Discovery begins: all seeds are checked. Behind a load balancer there is nothing to discover.
+    /// Discovery begins: all seeds are checked. Behind a load balancer nothing is to be discovered.
     pub fn start(&mut self, now: Instant) {
         if self.phase != Life::New {
             return;

@@ -4,6 +4,7 @@ mod errors;
 mod events;
 mod monitoring;
 mod properties;
+mod topology;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
 use crate::{

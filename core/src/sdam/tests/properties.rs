@@ -9,7 +9,7 @@ use crate::{
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     time::Instant,
 };
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -63,7 +63,7 @@ fn reply(kind: u8) -> RawDocumentBuf {
         6 => rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 },
         7 => rawdoc! {
             "ok": 1, "setName": "rs", "secondary": true, "hosts": ["b:1", "c:1"], "me": "c:1",
-            "topologyVersion": { "processId": bson::oid::ObjectId::from_bytes([2; 12]), "counter": 1_i64 },
+            "topologyVersion": { "processId": ObjectId::from_bytes([2; 12]), "counter": 1_i64 },
         },
         _ => rawdoc! {
             "ok": 1, "setName": "rs", "isWritablePrimary": true, "hosts": ["b:1"],
@@ -345,7 +345,11 @@ fn run(script: &[Input], change: impl Fn(&mut SdamOptions)) -> Watcher {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// E.6, properties 1 to 6 and 9: the watcher asserts them after each input.
     #[test]
