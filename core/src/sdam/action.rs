@@ -99,8 +99,8 @@ pub enum Action {
         /// What for; only names threads and logs.
         purpose: Purpose,
     },
-    /// Send a hello on an open connection; answer with `handle_reply` or `handle_failed`. It carries
-    /// `helloOk: true` and nothing else of the handshake (MON-8, MON-9).
+    /// Send a hello on an open connection; answer with `handle_reply` or `handle_failed`. It
+    /// carries `helloOk: true` and nothing else of the handshake (MON-8, MON-9).
     SendHello {
         /// The connection.
         check: CheckId,

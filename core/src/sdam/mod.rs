@@ -1,117 +1,203 @@
-//! Discovery and monitoring of servers.
+//! Discovery and monitoring of servers: what deployment is this, and which server can do what?
+//!
+//! One machine holds the deployment's description, a monitor for each server, and the generations
+//! of the pools, so that "the server is lost" and "its pool is stale" are one step (SDAM-85). It is
+//! driven as every machine of the core is; see [`Sdam`].
 
 mod action;
+mod application;
+mod generation;
+mod inputs;
+mod monitor;
+mod outbox;
+mod pinger;
+mod rtt;
+mod staleness;
+mod step;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod topology;
+mod transition;
 
 pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use generation::MAX_SERVICES;
+pub use timers::Timer;
+pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
+pub use transition::MAX_SERVERS;
 
 use crate::{
     address::Address,
-    description::{ServerDescription, ServerId, TopologyDescription},
-    error::Error,
+    description::{ServerDescription, ServerId, TopologyDescription, TopologyType},
     time::Instant,
 };
-use bson::{RawDocument, oid::ObjectId};
-use std::{sync::Arc, time::Duration};
+use bson::oid::ObjectId;
+use generation::Generations;
+use monitor::Monitor;
+use outbox::Outbox;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use topology::Topology;
 
-/// Skeleton.
+/// Discovers a deployment and keeps watch over it.
+///
+/// Feed one input, carry out everything that [`poll_action`](Self::poll_action) gives, then wait
+/// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and facts
+/// about servers that are gone, change nothing.
+///
+/// ```
+/// use onionskin_core::{
+///     description::{ServerType, TopologyId},
+///     sdam::{Action, Sdam, SdamOptions},
+///     time::Instant,
+/// };
+/// use std::time::Duration;
+///
+/// let seed = "db.example.net".parse()?;
+/// let id = TopologyId(bson::oid::ObjectId::from_bytes([0; 12]));
+/// let mut sdam = Sdam::new(SdamOptions::new(id, vec![seed]));
+/// sdam.start(Instant::ZERO);
+///
+/// let check = std::iter::from_fn(|| sdam.poll_action()).find_map(|action| match action {
+///     Action::Open { check, .. } => Some(check),
+///     _ => None,
+/// });
+/// let reply = bson::rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21 };
+/// let round_trip = Duration::from_millis(1);
+/// sdam.handle_connected(Instant::ZERO + round_trip, check.unwrap(), &reply, round_trip);
+///
+/// let server = sdam.description().servers.values().next().unwrap();
+/// assert_eq!(server.server_type, ServerType::Standalone);
+/// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+/// ```
 #[derive(Debug)]
 pub struct Sdam {
-    description: Arc<TopologyDescription>,
+    options: SdamOptions,
+    topology: Topology,
+    servers: BTreeMap<ServerId, Server>,
+    ids: BTreeMap<Address, ServerId>,
+    out: Outbox,
+    phase: Life,
+    waiting: bool,
+    last_server: u64,
+    version: u64,
 }
 
-/// Why the machine wants to be woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// A check is due.
-    Heartbeat(ServerId),
+/// Where in its life the machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    New,
+    Running,
+    Closed,
 }
 
-#[allow(unused_variables, missing_docs)]
+/// A server of the topology, with what belongs to it.
+#[derive(Debug)]
+struct Server {
+    address: Address,
+    /// None behind a load balancer (SDAM-111).
+    monitor: Option<Monitor>,
+    pool: PoolState,
+    generations: Generations,
+}
+
+/// What was last ordered of a server's pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PoolState {
+    None,
+    Paused,
+    Ready,
+}
+
 impl Sdam {
-    pub fn new(options: SdamOptions) -> Self {
-        let id = options.topology_id;
+    /// A machine that has not started: it has no servers and wants nothing. A seed given twice
+    /// counts once.
+    #[must_use]
+    pub fn new(mut options: SdamOptions) -> Self {
+        let mut seen = BTreeSet::new();
+        options.seeds.retain(|seed| seen.insert(seed.clone()));
         Self {
-            description: Arc::new(TopologyDescription::unknown(id)),
+            topology: Topology::new(&options),
+            servers: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            out: Outbox::new(&options),
+            phase: Life::New,
+            waiting: false,
+            last_server: 0,
+            version: 0,
+            options,
         }
     }
-    pub fn start(&mut self, now: Instant) {}
-    pub fn handle_timeout(&mut self, now: Instant) {}
-    pub fn handle_connected(
-        &mut self,
-        now: Instant,
-        check: CheckId,
-        reply: &RawDocument,
-        round_trip: Duration,
-    ) {
-    }
-    pub fn handle_reply(
-        &mut self,
-        now: Instant,
-        check: CheckId,
-        reply: &RawDocument,
-        round_trip: Duration,
-        more_to_come: bool,
-    ) {
-    }
-    pub fn handle_failed(&mut self, now: Instant, check: CheckId, error: Error) {}
-    pub fn handle_application_handshake(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        reply: &RawDocument,
-    ) {
-    }
-    pub fn handle_application_error(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        error: &ApplicationError,
-    ) {
-    }
-    pub fn set_waiting(&mut self, now: Instant, waiting: bool) {}
-    pub fn request_check(&mut self, now: Instant) {}
-    pub fn close(&mut self, now: Instant) {}
+
+    /// The next order, in the order in which they are to be carried out.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        None
+        self.out.actions.pop_front()
     }
+
+    /// When the machine wants to be woken.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        self.out.timers.next().map(|(deadline, _)| deadline)
     }
+
+    /// Why it wants to be woken then.
     #[must_use]
     pub fn deadline_reason(&self) -> Option<Timer> {
-        None
+        self.out.timers.next().map(|(_, timer)| timer)
     }
+
+    /// What is known of the deployment.
     #[must_use]
     pub fn description(&self) -> &Arc<TopologyDescription> {
-        &self.description
+        self.topology.description()
     }
+
+    /// Grows with each change of the description, round trip times included.
     #[must_use]
     pub fn version(&self) -> u64 {
-        0
+        self.version
     }
+
+    /// The present life of the server at an address.
     #[must_use]
     pub fn server_id(&self, address: &Address) -> Option<ServerId> {
-        None
+        self.ids.get(address).copied()
     }
+
+    /// What is known of a server; `None` once it is gone.
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<&Arc<ServerDescription>> {
-        None
+        self.topology.server(&self.servers.get(&id)?.address)
     }
+
+    /// The generation of a server's pool; zero for one that is gone.
     #[must_use]
     pub fn generation(&self, id: ServerId) -> u64 {
-        0
+        self.servers
+            .get(&id)
+            .map_or(0, |s| s.generations.current(None))
     }
+
+    /// The generation of a service behind a load balancer (SDAM-113).
     #[must_use]
     pub fn service_generation(&self, id: ServerId, service: &ObjectId) -> u64 {
-        0
+        let server = self.servers.get(&id);
+        server.map_or(0, |s| s.generations.current(Some(service)))
     }
+
+    /// True once [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        false
+        self.phase == Life::Closed
+    }
+
+    fn is_load_balanced(&self) -> bool {
+        self.topology.description().topology_type == TopologyType::LoadBalanced
     }
 }

@@ -1,0 +1,286 @@
+//! The facts that the machine takes.
+
+use super::{
+    Life, Sdam,
+    action::{ApplicationError, CheckId, MIN_HEARTBEAT_FREQUENCY},
+    application::{self, MonitorOrder, judge},
+    step::PoolOrder,
+    timers::Timer,
+};
+use crate::{
+    description::{ServerDescription, ServerId},
+    error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
+    hello::HelloReply,
+    time::Instant,
+};
+use bson::RawDocument;
+use std::time::Duration;
+
+impl Sdam {
+    /// Time has passed: everything due by `now` happens. Harmless before the deadline.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(timer) = self.out.timers.pop_expired(now) {
+            match timer {
+                Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
+                Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
+                Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),
+                Timer::CheckLimit(id) => self.on_check_timeout(now, id),
+                Timer::Waiters => {
+                    self.request_check(now);
+                    self.out.timers.set(timer, now + MIN_HEARTBEAT_FREQUENCY);
+                }
+            }
+        }
+    }
+
+    /// The handshake of a connection that was ordered open was answered. `round_trip` is the time
+    /// from sending the hello to its reply.
+    pub fn handle_connected(
+        &mut self,
+        now: Instant,
+        check: CheckId,
+        reply: &RawDocument,
+        round_trip: Duration,
+    ) {
+        self.on_answer(now, check, reply, round_trip, (true, false));
+    }
+
+    /// A hello on an open connection was answered; with `more_to_come` the server goes on to send
+    /// replies of itself, and each is handed in here.
+    pub fn handle_reply(
+        &mut self,
+        now: Instant,
+        check: CheckId,
+        reply: &RawDocument,
+        round_trip: Duration,
+        more_to_come: bool,
+    ) {
+        self.on_answer(now, check, reply, round_trip, (false, more_to_come));
+    }
+
+    /// A monitor's connection could not be made, or broke.
+    pub fn handle_failed(&mut self, now: Instant, check: CheckId, error: Error) {
+        let Some((id, owns, checking)) = self.find(check) else {
+            return;
+        };
+        if !owns {
+            self.with_monitor(id, |m, out| m.on_ping_failed(now, out));
+        } else if checking {
+            self.on_check_failed(now, id, &error);
+        } else {
+            self.with_monitor(id, |m, out| m.lose_idle_connection(out));
+        }
+    }
+
+    /// A new connection of a pool shook hands: what its server says is news as well (MON-22). A
+    /// server that is unknown stays so until its monitor has reached it, because the reply may be
+    /// older than the error that made it unknown.
+    pub fn handle_application_handshake(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        reply: &RawDocument,
+    ) {
+        let Some(known) = self.server(server) else {
+            return;
+        };
+        if !known.server_type.is_available() || self.is_load_balanced() {
+            return;
+        }
+        let hello = HelloReply::parse(reply);
+        if !hello.ok {
+            return;
+        }
+        let (average, minimum) = (known.round_trip_time, known.min_round_trip_time);
+        let new = hello.to_description(known.address.clone(), now, average, minimum);
+        self.apply(now, new, PoolOrder::Ready);
+    }
+
+    /// An operation failed, or a connection of a pool could not be made.
+    pub fn handle_application_error(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        error: &ApplicationError,
+    ) {
+        let Some(entry) = self.servers.get(&server) else {
+            return;
+        };
+        // SDAM-86: first of all, is the connection older than what is known?
+        if error.generation < entry.generations.current(error.service.as_ref()) {
+            return;
+        }
+        let version = application::topology_version(&error.error);
+        let known = self.server(server).and_then(|s| s.topology_version);
+        if is_old_news(version, known) {
+            return;
+        }
+        let load_balanced = self.is_load_balanced();
+        let verdict = judge(error, load_balanced);
+        if load_balanced {
+            if verdict.clear_pool && error.service.is_some() {
+                self.clear_pool(server, error.service, &error.error, false);
+            }
+            return;
+        }
+        if verdict.mark_unknown {
+            let pool = if verdict.clear_pool {
+                PoolOrder::Clear {
+                    cause: &error.error,
+                    interrupt: false,
+                }
+            } else {
+                PoolOrder::Leave
+            };
+            self.mark_unknown(now, server, &error.error, version, pool);
+        }
+        match verdict.monitor {
+            MonitorOrder::Leave => {}
+            MonitorOrder::Check => self.with_monitor(server, |m, out| m.request(now, out)),
+            MonitorOrder::Cancel => {
+                self.with_monitor(server, |m, out| m.cancel(now, out, &error.error));
+            }
+        }
+    }
+
+    /// Operations wait for a suitable server, or no longer do: while they wait, all servers are
+    /// checked at once and then every 500 ms (SDAM-119).
+    pub fn set_waiting(&mut self, now: Instant, waiting: bool) {
+        if self.phase != Life::Running || self.waiting == waiting {
+            return;
+        }
+        self.waiting = waiting;
+        if waiting {
+            self.request_check(now);
+            let next = now + MIN_HEARTBEAT_FREQUENCY;
+            self.out.timers.set(Timer::Waiters, next);
+        } else {
+            self.out.timers.cancel(Timer::Waiters);
+        }
+    }
+
+    /// Every server is wanted checked soon; one whose check runs is left alone (MON-17).
+    pub fn request_check(&mut self, now: Instant) {
+        for server in self.servers.values_mut() {
+            if let Some(monitor) = &mut server.monitor {
+                monitor.request(now, &mut self.out);
+            }
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        now: Instant,
+        check: CheckId,
+        reply: &RawDocument,
+        round_trip: Duration,
+        (connected, more_to_come): (bool, bool),
+    ) {
+        let Some((id, owns, _)) = self.find(check) else {
+            return;
+        };
+        let hello = HelloReply::parse(reply);
+        if !owns {
+            self.with_monitor(id, |monitor, out| {
+                monitor.on_ping_reply(now, out, check, &hello, round_trip);
+            });
+            return;
+        }
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        let Some(monitor) = server.monitor.as_mut().filter(|m| m.expects(connected)) else {
+            return;
+        };
+        if !hello.ok {
+            let fault = CommandFault::from_reply(reply);
+            self.on_check_failed(now, id, &ErrorKind::Command(Box::new(fault)).into());
+            return;
+        }
+        if more_to_come && !monitor.is_streaming() {
+            let error = Error::protocol("the server goes on replying without having been asked to");
+            self.on_check_failed(now, id, &error);
+            return;
+        }
+        monitor.succeed(now, &mut self.out, &hello, reply, round_trip);
+        let trips = monitor.round_trips();
+        let address = server.address.clone();
+        let new = hello.to_description(address, now, trips.average(), trips.minimum());
+        self.apply(now, new, PoolOrder::Ready);
+        self.with_monitor(id, |monitor, out| {
+            monitor.proceed(now, out, hello.topology_version, more_to_come);
+        });
+    }
+
+    fn on_check_timeout(&mut self, now: Instant, id: ServerId) {
+        let Some(monitor) = self.servers.get(&id).and_then(|s| s.monitor.as_ref()) else {
+            return;
+        };
+        let (wait, awaited) = if monitor.expects(true) {
+            (Wait::Connect, false)
+        } else {
+            (Wait::Handshake, monitor.is_streaming())
+        };
+        let limit = self.out.check_limit(awaited).unwrap_or_default();
+        let message = format!("no answer to a check within {} ms", limit.as_millis());
+        self.on_check_failed(now, id, &Error::timeout(wait, message));
+    }
+
+    /// A failed check: the connection is closed, the server unknown and its pool cleared; a server
+    /// that was known and now cannot be reached is checked again at once (MON-62 to MON-67).
+    fn on_check_failed(&mut self, now: Instant, id: ServerId, error: &Error) {
+        let was_known = self
+            .server(id)
+            .is_some_and(|s| s.server_type.is_available());
+        self.with_monitor(id, |m, out| m.fail(now, out, error));
+        let pool = PoolOrder::Clear {
+            cause: error,
+            interrupt: error.is_timeout(),
+        };
+        self.mark_unknown(now, id, error, None, pool);
+        self.with_monitor(id, |monitor, out| {
+            if was_known && error.is_network() {
+                monitor.retry(now, out);
+            } else {
+                monitor.wait(now, out);
+            }
+        });
+    }
+
+    fn mark_unknown(
+        &mut self,
+        now: Instant,
+        id: ServerId,
+        error: &Error,
+        topology_version: Option<TopologyVersion>,
+        pool: PoolOrder<'_>,
+    ) {
+        let Some(server) = self.servers.get(&id) else {
+            return;
+        };
+        let unknown = ServerDescription {
+            error: Some(application::without_reply(error)),
+            topology_version,
+            last_update_time: Some(now),
+            ..ServerDescription::unknown(server.address.clone())
+        };
+        self.apply(now, unknown, pool);
+    }
+
+    /// Whose connection it is, whether it is the checking one, and whether a check runs.
+    fn find(&self, check: CheckId) -> Option<(ServerId, bool, bool)> {
+        let id = self.out.server_of(check)?;
+        let monitor = self.servers.get(&id)?.monitor.as_ref()?;
+        Some((id, monitor.owns(check), monitor.is_checking()))
+    }
+}
+
+/// SDAM-87: an error with the version that is known already, or an older one, is old news.
+fn is_old_news(error: Option<TopologyVersion>, known: Option<TopologyVersion>) -> bool {
+    match (error, known) {
+        (Some(error), Some(known)) => {
+            error.process_id == known.process_id && error.counter <= known.counter
+        }
+        (None, _) | (_, None) => false,
+    }
+}

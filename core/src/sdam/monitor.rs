@@ -1,0 +1,364 @@
+//! The monitor of one server: one check at a time, on one connection (table E.4).
+
+use super::{
+    action::{CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose},
+    outbox::Outbox,
+    pinger::Pinger,
+    rtt::RoundTrips,
+    timers::Timer,
+};
+use crate::{
+    address::Address,
+    description::ServerId,
+    error::{Error, TopologyVersion},
+    event::SdamEvent,
+    hello::HelloReply,
+    time::Instant,
+};
+use bson::RawDocument;
+use std::{sync::Arc, time::Duration};
+
+/// What the monitor is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between two checks.
+    Waiting {
+        /// When the last one ended.
+        ended: Instant,
+    },
+    /// A check that opens a connection.
+    Connecting {
+        /// When it began.
+        started: Instant,
+    },
+    /// A check on an open connection, to be answered at once.
+    Asking {
+        /// When it began.
+        started: Instant,
+    },
+    /// A check whose answer the server holds back until something changes.
+    Streaming {
+        /// When it began.
+        started: Instant,
+    },
+    /// The server is gone or the client closed.
+    Stopped,
+}
+
+/// A running check, as its events describe it.
+#[derive(Clone, Copy)]
+struct Running {
+    started: Instant,
+    awaited: bool,
+}
+
+/// Checks one server.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    id: ServerId,
+    address: Address,
+    state: State,
+    connection: Option<CheckId>,
+    server_connection_id: Option<i64>,
+    hello_ok: bool,
+    round_trips: RoundTrips,
+    pinger: Option<Pinger>,
+}
+
+impl Monitor {
+    /// A monitor whose first check begins at once.
+    pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: Address) -> Self {
+        let mut monitor = Self {
+            id,
+            address,
+            state: State::Waiting { ended: now },
+            connection: None,
+            server_connection_id: None,
+            hello_ok: false,
+            round_trips: RoundTrips::default(),
+            pinger: None,
+        };
+        monitor.check(now, out);
+        monitor
+    }
+
+    /// The time for the next check has come.
+    pub(super) fn on_due(&mut self, now: Instant, out: &mut Outbox) {
+        if matches!(self.state, State::Waiting { .. }) {
+            self.check(now, out);
+        }
+    }
+
+    /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
+    /// is enough (MON-17).
+    pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
+        let State::Waiting { ended } = self.state else {
+            return;
+        };
+        let earliest = now.max(ended + MIN_HEARTBEAT_FREQUENCY);
+        let timer = Timer::Heartbeat(self.id);
+        if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
+            if earliest > now {
+                out.timers.set(timer, earliest);
+            } else {
+                self.check(now, out);
+            }
+        }
+    }
+
+    /// True if a handshake's answer (`connected`) or a further one is what the connection owes.
+    pub(super) fn expects(&self, connected: bool) -> bool {
+        match self.state {
+            State::Connecting { .. } => connected,
+            State::Asking { .. } | State::Streaming { .. } => !connected,
+            State::Waiting { .. } | State::Stopped => false,
+        }
+    }
+
+    /// True if the running check may have more replies than one.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.state, State::Streaming { .. })
+    }
+
+    /// The check was answered with `ok: 1`. What comes next is up to [`Self::proceed`], once the
+    /// answer is known to all.
+    pub(super) fn succeed(
+        &mut self,
+        now: Instant,
+        out: &mut Outbox,
+        hello: &HelloReply,
+        reply: &RawDocument,
+        round_trip: Duration,
+    ) {
+        let Some(running) = self.running() else {
+            return;
+        };
+        self.server_connection_id = hello.connection_id.or(self.server_connection_id);
+        self.hello_ok = hello.hello_ok;
+        let duration = if running.awaited {
+            now - running.started
+        } else {
+            // An awaited answer says nothing about the way to the server (MON-47, MON-72).
+            self.round_trips.add(round_trip);
+            round_trip
+        };
+        out.timers.cancel(Timer::CheckLimit(self.id));
+        self.state = State::Waiting { ended: now };
+        let (address, driver_connection_id) = (&self.address, self.connection_number());
+        let server_connection_id = self.server_connection_id;
+        out.emit(|topology| SdamEvent::HeartbeatSucceeded {
+            topology,
+            address: address.clone(),
+            driver_connection_id,
+            server_connection_id,
+            awaited: running.awaited,
+            duration,
+            reply: Arc::new(reply.to_owned()),
+        });
+    }
+
+    /// Goes on after a success: the next awaited check at once, or a wait (MON-20, MON-39, MON-40,
+    /// MON-56).
+    pub(super) fn proceed(
+        &mut self,
+        now: Instant,
+        out: &mut Outbox,
+        version: Option<TopologyVersion>,
+        more_to_come: bool,
+    ) {
+        if !matches!(self.state, State::Waiting { .. }) {
+            return;
+        }
+        let Some(check) = self.connection else {
+            return;
+        };
+        if !out.streaming || (version.is_none() && !more_to_come) {
+            self.stop_pinger(out);
+            self.wait(now, out);
+            return;
+        }
+        if self.pinger.is_none() {
+            self.pinger = Some(Pinger::start(now, out, self.id, &self.address));
+        }
+        out.timers.cancel(Timer::Heartbeat(self.id));
+        self.begin(now, out, State::Streaming { started: now });
+        if !more_to_come {
+            out.send_hello(check, self.hello_ok, version);
+        }
+    }
+
+    /// The check failed: its connection is closed and what was measured forgotten. What comes next
+    /// is up to [`Self::retry`] or [`Self::wait`].
+    pub(super) fn fail(&mut self, now: Instant, out: &mut Outbox, error: &Error) {
+        self.end_with_failure(now, out, error);
+        self.disconnect(out);
+    }
+
+    /// Checks again without a wait (MON-66).
+    pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
+        if matches!(self.state, State::Waiting { .. }) {
+            self.check(now, out);
+        }
+    }
+
+    /// Waits for the next check, counted from now (MON-16).
+    pub(super) fn wait(&mut self, now: Instant, out: &mut Outbox) {
+        if matches!(self.state, State::Waiting { .. }) {
+            let due = now + out.heartbeat_frequency;
+            out.timers.set(Timer::Heartbeat(self.id), due);
+        }
+    }
+
+    /// An operation found the server lost: a running check is given up, without a word about the
+    /// server; while waiting only the connection goes (MON-59, MON-60).
+    pub(super) fn cancel(&mut self, now: Instant, out: &mut Outbox, cause: &Error) {
+        let was_running = self.end_with_failure(now, out, cause);
+        self.disconnect(out);
+        if was_running {
+            self.wait(now, out);
+        }
+    }
+
+    /// The end: nothing of it stays armed or open (MON-57, MON-58).
+    pub(super) fn stop(mut self, now: Instant, out: &mut Outbox, cause: &Error) {
+        self.end_with_failure(now, out, cause);
+        self.disconnect(out);
+        out.timers.cancel(Timer::Heartbeat(self.id));
+        self.state = State::Stopped;
+    }
+
+    /// The connection broke between two checks: the next one opens another.
+    pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
+        if matches!(self.state, State::Waiting { .. }) {
+            self.disconnect(out);
+        }
+    }
+
+    /// True while a check runs.
+    pub(super) fn is_checking(&self) -> bool {
+        self.running().is_some()
+    }
+
+    /// True for the connection that checks.
+    pub(super) fn owns(&self, check: CheckId) -> bool {
+        self.connection == Some(check)
+    }
+
+    /// The round trip times measured.
+    pub(super) fn round_trips(&self) -> &RoundTrips {
+        &self.round_trips
+    }
+
+    /// A measuring connection was answered.
+    pub(super) fn on_ping_reply(
+        &mut self,
+        now: Instant,
+        out: &mut Outbox,
+        check: CheckId,
+        hello: &HelloReply,
+        round_trip: Duration,
+    ) {
+        if let Some(pinger) = self.pinger.as_mut().filter(|pinger| pinger.owns(check))
+            && pinger.on_reply(now, out, self.id, hello)
+        {
+            self.round_trips.add(round_trip);
+        }
+    }
+
+    /// The measuring connection failed, or took too long.
+    pub(super) fn on_ping_failed(&mut self, now: Instant, out: &mut Outbox) {
+        if let Some(pinger) = &mut self.pinger {
+            pinger.on_failed(now, out, self.id);
+        }
+    }
+
+    /// The time for the next measurement has come.
+    pub(super) fn on_ping_due(&mut self, now: Instant, out: &mut Outbox) {
+        if let Some(pinger) = &mut self.pinger {
+            pinger.ping(now, out, self.id, &self.address);
+        }
+    }
+
+    /// Starts a check on the open connection, or on a new one.
+    fn check(&mut self, now: Instant, out: &mut Outbox) {
+        out.timers.cancel(Timer::Heartbeat(self.id));
+        if let Some(check) = self.connection {
+            self.begin(now, out, State::Asking { started: now });
+            out.send_hello(check, self.hello_ok, None);
+        } else {
+            let check = out.reserve(self.id);
+            self.connection = Some(check);
+            self.begin(now, out, State::Connecting { started: now });
+            out.open(check, self.id, &self.address, Purpose::Monitor);
+        }
+    }
+
+    /// Enters the state of a running check, with its limit and its event (EVT-18).
+    fn begin(&mut self, now: Instant, out: &mut Outbox, state: State) {
+        self.state = state;
+        let awaited = self.is_streaming();
+        if let Some(limit) = out.check_limit(awaited) {
+            out.timers.set(Timer::CheckLimit(self.id), now + limit);
+        }
+        let (address, driver_connection_id) = (&self.address, self.connection_number());
+        let server_connection_id = self.server_connection_id;
+        out.emit(|topology| SdamEvent::HeartbeatStarted {
+            topology,
+            address: address.clone(),
+            driver_connection_id,
+            server_connection_id,
+            awaited,
+        });
+    }
+
+    /// Ends a running check, if there is one, with the event that it needs (EVT-5).
+    fn end_with_failure(&mut self, now: Instant, out: &mut Outbox, failure: &Error) -> bool {
+        let Some(running) = self.running() else {
+            return false;
+        };
+        out.timers.cancel(Timer::CheckLimit(self.id));
+        self.state = State::Waiting { ended: now };
+        let (address, driver_connection_id) = (&self.address, self.connection_number());
+        let server_connection_id = self.server_connection_id;
+        out.emit(|topology| SdamEvent::HeartbeatFailed {
+            topology,
+            address: address.clone(),
+            driver_connection_id,
+            server_connection_id,
+            awaited: running.awaited,
+            duration: now - running.started,
+            failure: failure.clone(),
+        });
+        true
+    }
+
+    /// Closes both connections; the next one starts with nothing known (MON-52, MON-62).
+    fn disconnect(&mut self, out: &mut Outbox) {
+        if let Some(check) = self.connection.take() {
+            out.close(check);
+        }
+        self.stop_pinger(out);
+        self.server_connection_id = None;
+        self.hello_ok = false;
+        self.round_trips.reset();
+    }
+
+    fn stop_pinger(&mut self, out: &mut Outbox) {
+        if let Some(pinger) = self.pinger.take() {
+            pinger.stop(out, self.id);
+        }
+    }
+
+    fn connection_number(&self) -> u64 {
+        self.connection.map_or(0, |check| check.0)
+    }
+
+    fn running(&self) -> Option<Running> {
+        let (started, awaited) = match self.state {
+            State::Connecting { started } | State::Asking { started } => (started, false),
+            State::Streaming { started } => (started, true),
+            State::Waiting { .. } | State::Stopped => return None,
+        };
+        Some(Running { started, awaited })
+    }
+}

@@ -1,0 +1,99 @@
+//! Round trip times of one server (MON-49, MON-51).
+
+use std::{collections::VecDeque, time::Duration};
+
+/// How many of the latest round trips the minimum looks at.
+const MINIMUM_WINDOW: usize = 10;
+
+/// Average and minimum of the round trips measured since the server was last lost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundTrips {
+    average: Option<Duration>,
+    latest: VecDeque<Duration>,
+}
+
+impl RoundTrips {
+    /// Adds a measurement. The first one is the average; later ones weigh a fifth.
+    pub(super) fn add(&mut self, sample: Duration) {
+        self.average = Some(match self.average {
+            None => sample,
+            Some(average) => weigh(sample, average),
+        });
+        if self.latest.len() == MINIMUM_WINDOW {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(sample);
+    }
+
+    /// Forgets everything: the connection to the server was lost (MON-52).
+    pub(super) fn reset(&mut self) {
+        self.average = None;
+        self.latest.clear();
+    }
+
+    /// The moving average; `None` before the first measurement.
+    pub(super) fn average(&self) -> Option<Duration> {
+        self.average
+    }
+
+    /// The smallest of the latest ten; zero until there are two.
+    pub(super) fn minimum(&self) -> Duration {
+        match self.latest.len() {
+            0 | 1 => Duration::ZERO,
+            _ => self.latest.iter().min().copied().unwrap_or_default(),
+        }
+    }
+}
+
+/// `0.2 * sample + 0.8 * average` in whole nanoseconds, so that every platform computes the same.
+fn weigh(sample: Duration, average: Duration) -> Duration {
+    let nanos = (sample.as_nanos() + 4 * average.as_nanos()) / 5;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn average_of(samples: &[f64]) -> Option<f64> {
+        let mut trips = RoundTrips::default();
+        for &millis in samples {
+            trips.add(Duration::from_secs_f64(millis / 1e3));
+        }
+        trips.average().map(|d| d.as_secs_f64() * 1e3)
+    }
+
+    #[test]
+    fn the_average_weighs_a_new_round_trip_with_a_fifth() {
+        // MON-51; the values of `server-selection/tests/rtt`.
+        for (samples, expected) in [
+            (&[10.0][..], 10.0),
+            (&[0.0], 0.0),
+            (&[0.0, 5.0], 1.0),
+            (&[3.1, 36.0], 9.68),
+            (&[9.12, 9.12], 9.12),
+            (&[1.0, 1000.0], 200.8),
+            (&[0.0, 0.25], 0.05),
+        ] {
+            let average = average_of(samples).expect("there are samples");
+            assert!((average - expected).abs() < 1e-6, "{samples:?}: {average}");
+        }
+    }
+
+    #[test]
+    fn the_minimum_looks_at_ten_and_needs_two() {
+        // MON-49
+        let mut trips = RoundTrips::default();
+        assert_eq!(trips.minimum(), Duration::ZERO);
+        trips.add(Duration::from_millis(1));
+        assert_eq!(trips.minimum(), Duration::ZERO);
+        for millis in 2..=10 {
+            trips.add(Duration::from_millis(millis));
+        }
+        assert_eq!(trips.minimum(), Duration::from_millis(1));
+        trips.add(Duration::from_millis(11));
+        assert_eq!(trips.minimum(), Duration::from_millis(2));
+        trips.reset();
+        assert_eq!((trips.average(), trips.minimum()), (None, Duration::ZERO));
+    }
+}

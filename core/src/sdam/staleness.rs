@@ -1,0 +1,149 @@
+//! Is a primary the current one? Decided by the pair (electionId, setVersion), table A.6.
+
+use crate::description::{ServerDescription, TopologyDescription};
+use bson::oid::ObjectId;
+use std::fmt;
+
+/// Servers from this wire version on (6.0) compare the election first.
+const ELECTION_FIRST_WIRE_VERSION: i32 = 17;
+
+/// Takes the pair of `primary` into `topology`, or says why that primary is an old one (SDAM-46,
+/// SDAM-72, SDAM-73). Which rule holds depends on the server that answered.
+pub(super) fn accept_primary(
+    topology: &mut TopologyDescription,
+    primary: &ServerDescription,
+) -> Result<(), String> {
+    let accepted = if primary.max_wire_version >= ELECTION_FIRST_WIRE_VERSION {
+        accept_by_election(topology, primary)
+    } else {
+        accept_by_set_version(topology, primary)
+    };
+    if accepted {
+        return Ok(());
+    }
+    Err(format!(
+        "primary marked stale due to electionId/setVersion mismatch, {} is stale compared to {}",
+        Pair(primary.election_id, primary.set_version),
+        Pair(topology.max_election_id, topology.max_set_version),
+    ))
+}
+
+/// Nothing is less than anything and equal to nothing; ids compare as bytes. `Option` and arrays
+/// order exactly so. The pair is replaced as a pair: the set version may fall.
+fn accept_by_election(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
+    let new = (
+        primary.election_id.map(|id| id.bytes()),
+        primary.set_version,
+    );
+    let known = (
+        topology.max_election_id.map(|id| id.bytes()),
+        topology.max_set_version,
+    );
+    if new < known {
+        return false;
+    }
+    topology.max_election_id = primary.election_id;
+    topology.max_set_version = primary.set_version;
+    true
+}
+
+fn accept_by_set_version(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
+    if let (Some(election), Some(version)) = (primary.election_id, primary.set_version) {
+        if let (Some(max_election), Some(max_version)) =
+            (topology.max_election_id, topology.max_set_version)
+            && (max_version, max_election.bytes()) > (version, election.bytes())
+        {
+            return false;
+        }
+        topology.max_election_id = Some(election);
+    }
+    // Nothing is less than every version.
+    topology.max_set_version = topology.max_set_version.max(primary.set_version);
+    true
+}
+
+struct Pair(Option<ObjectId>, Option<i64>);
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(election) => write!(f, "({election}, ")?,
+            None => f.write_str("(null, ")?,
+        }
+        match self.1 {
+            Some(version) => write!(f, "{version})"),
+            None => f.write_str("null)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{address::Address, description::TopologyId};
+
+    /// (electionId's last byte, setVersion); `None` is null.
+    type Known = (Option<u8>, Option<i64>);
+
+    fn id(byte: u8) -> ObjectId {
+        let mut bytes = [0; 12];
+        bytes[11] = byte;
+        ObjectId::from_bytes(bytes)
+    }
+
+    /// The maxima afterwards, or `None` for a stale primary.
+    fn step(max_wire_version: i32, known: Known, new: Known) -> Option<Known> {
+        let mut topology = TopologyDescription::unknown(TopologyId(id(0)));
+        topology.max_election_id = known.0.map(id);
+        topology.max_set_version = known.1;
+        let mut primary = ServerDescription::unknown(Address::tcp("a", 1));
+        primary.max_wire_version = max_wire_version;
+        primary.election_id = new.0.map(id);
+        primary.set_version = new.1;
+        accept_primary(&mut topology, &primary).ok()?;
+        Some((
+            topology.max_election_id.map(|id| id.bytes()[11]),
+            topology.max_set_version,
+        ))
+    }
+
+    #[test]
+    fn from_17_the_election_decides_and_the_pair_is_replaced_whole() {
+        // SDAM-72
+        let known = (Some(2), Some(2));
+        for (new, expected) in [
+            ((Some(2), Some(2)), Some((Some(2), Some(2)))),
+            ((Some(3), Some(1)), Some((Some(3), Some(1)))),
+            ((Some(3), None), Some((Some(3), None))),
+            ((Some(2), Some(1)), None),
+            ((Some(2), None), None),
+            ((Some(1), Some(3)), None),
+            ((None, Some(3)), None),
+        ] {
+            assert_eq!(step(17, known, new), expected, "{new:?}");
+        }
+        assert_eq!(
+            step(17, (None, Some(1)), (None, Some(1))),
+            Some((None, Some(1)))
+        );
+    }
+
+    #[test]
+    fn below_17_the_set_version_decides_and_null_is_never_stale() {
+        // SDAM-73
+        let known = (Some(2), Some(2));
+        for (new, expected) in [
+            ((Some(2), Some(2)), Some((Some(2), Some(2)))),
+            ((Some(1), Some(3)), Some((Some(1), Some(3)))),
+            ((Some(3), Some(1)), None),
+            ((Some(1), Some(2)), None),
+            ((None, Some(3)), Some((Some(2), Some(3)))),
+            ((None, Some(1)), Some((Some(2), Some(2)))),
+            ((Some(1), None), Some((Some(2), Some(2)))),
+        ] {
+            assert_eq!(step(16, known, new), expected, "{new:?}");
+        }
+        // An election without a set version is not stored.
+        assert_eq!(step(16, (None, None), (Some(1), None)), Some((None, None)));
+    }
+}

@@ -1,0 +1,321 @@
+//! One step of the topology: the new description, the pools, the events, the monitors, in the order
+//! of table E.5. The start and the end of the topology's life are steps too.
+
+use super::{
+    Life, PoolState, Sdam, Server,
+    action::Action,
+    generation::Generations,
+    monitor::Monitor,
+    outbox::Outbox,
+    transition::{Change, Update},
+};
+use crate::{
+    address::Address,
+    description::{ServerDescription, ServerId, ServerType, TopologyDescription, TopologyType},
+    error::{Error, ErrorKind},
+    event::SdamEvent,
+    time::Instant,
+};
+use bson::oid::ObjectId;
+use std::sync::Arc;
+
+/// What happens to the pool of the server that a step is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PoolOrder<'a> {
+    /// Nothing.
+    Leave,
+    /// It is made, and made ready, if the server turns out to be one that wants a pool.
+    Ready,
+    /// It becomes stale and paused.
+    Clear {
+        /// Why.
+        cause: &'a Error,
+        /// Connections in use are broken too.
+        interrupt: bool,
+    },
+}
+
+impl Sdam {
+    /// Discovery begins: all seeds are checked. Behind a load balancer nothing is to be discovered.
+    pub fn start(&mut self, now: Instant) {
+        if self.phase != Life::New {
+            return;
+        }
+        self.phase = Life::Running;
+        let previous = self.snapshot();
+        self.topology.open(&self.options);
+        for address in self.options.seeds.clone() {
+            self.add_server(address);
+        }
+        self.publish();
+        self.out
+            .emit(|topology| SdamEvent::TopologyOpening { topology });
+        // The first change is told even if it is none (B.5, trap 1).
+        self.emit_topology(previous);
+        let seeds = self.options.seeds.clone();
+        self.emit_opening(&seeds);
+        if self.is_load_balanced() {
+            for address in seeds {
+                let new = ServerDescription {
+                    server_type: ServerType::LoadBalancer,
+                    last_update_time: Some(now),
+                    ..ServerDescription::unknown(address)
+                };
+                self.apply(now, new, PoolOrder::Ready);
+            }
+        } else {
+            self.start_monitors(now, &seeds);
+        }
+    }
+
+    /// The client closes: every server goes, and nothing stays armed or open (SDAM-36).
+    pub fn close(&mut self, now: Instant) {
+        let life = std::mem::replace(&mut self.phase, Life::Closed);
+        if life != Life::Running {
+            return;
+        }
+        let cause = Error::new(ErrorKind::ClientClosed);
+        let previous = self.snapshot();
+        let servers = std::mem::take(&mut self.servers);
+        self.ids.clear();
+        self.topology.close();
+        let mut closed = Vec::with_capacity(servers.len());
+        for (id, server) in servers {
+            closed.push(server.address.clone());
+            server.stop(now, &mut self.out, id, &cause);
+        }
+        self.out.timers.clear();
+        self.publish();
+        self.emit_closed(&closed);
+        self.emit_topology(previous);
+        self.out
+            .emit(|topology| SdamEvent::TopologyClosed { topology });
+    }
+
+    /// Replaces a server's description and does everything that follows.
+    pub(super) fn apply(&mut self, now: Instant, new: ServerDescription, pool: PoolOrder<'_>) {
+        let Some(id) = self.server_id(&new.address) else {
+            return;
+        };
+        let previous = self.snapshot();
+        let Some(update) = self.topology.apply(new) else {
+            return;
+        };
+        self.order_pool(id, &update.subject, pool);
+        self.stop_removed(now, &update.removed);
+        for address in &update.added {
+            self.add_server(address.clone());
+        }
+        self.publish();
+        self.emit_update(&update, previous);
+        self.start_monitors(now, &update.added);
+        for change in &update.invalidated {
+            // SDAM-74
+            if let Some(id) = self.server_id(&change.new.address) {
+                self.with_monitor(id, |monitor, out| monitor.request(now, out));
+            }
+        }
+        self.check_invariants();
+    }
+
+    /// The next generation begins; nothing happens where there is no pool yet.
+    pub(super) fn clear_pool(
+        &mut self,
+        id: ServerId,
+        service: Option<ObjectId>,
+        cause: &Error,
+        interrupt: bool,
+    ) {
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        if server.pool == PoolState::None {
+            return;
+        }
+        let (generation, service) = server.generations.advance(service);
+        if !self.options.load_balanced {
+            server.pool = PoolState::Paused;
+        }
+        self.out.push(Action::ClearPool {
+            server: id,
+            generation,
+            service,
+            cause: cause.clone(),
+            interrupt,
+        });
+    }
+
+    /// Hands a server's monitor, if it has one, the outbox.
+    pub(super) fn with_monitor(
+        &mut self,
+        id: ServerId,
+        act: impl FnOnce(&mut Monitor, &mut Outbox),
+    ) {
+        if let Some(monitor) = self.servers.get_mut(&id).and_then(|s| s.monitor.as_mut()) {
+            act(monitor, &mut self.out);
+        }
+    }
+
+    fn order_pool(&mut self, id: ServerId, subject: &Change, pool: PoolOrder<'_>) {
+        match pool {
+            PoolOrder::Leave => {}
+            PoolOrder::Clear { cause, interrupt } => self.clear_pool(id, None, cause, interrupt),
+            PoolOrder::Ready => {
+                let stays = self.topology.server(&subject.new.address).is_some();
+                if stays && self.topology.wants_pool(subject.new.server_type) {
+                    self.ready_pool(id);
+                }
+            }
+        }
+    }
+
+    fn ready_pool(&mut self, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        if server.pool == PoolState::None {
+            self.out.push(Action::CreatePool {
+                server: id,
+                address: server.address.clone(),
+            });
+        }
+        if server.pool != PoolState::Ready {
+            server.pool = PoolState::Ready;
+            self.out.push(Action::ReadyPool { server: id });
+        }
+    }
+
+    fn add_server(&mut self, address: Address) {
+        if self.ids.contains_key(&address) {
+            return;
+        }
+        self.last_server += 1;
+        let id = ServerId(self.last_server);
+        self.ids.insert(address.clone(), id);
+        let server = Server {
+            address,
+            monitor: None,
+            pool: PoolState::None,
+            generations: Generations::default(),
+        };
+        self.servers.insert(id, server);
+    }
+
+    fn start_monitors(&mut self, now: Instant, addresses: &[Address]) {
+        for address in addresses {
+            let Some(id) = self.ids.get(address) else {
+                continue;
+            };
+            if let Some(server) = self.servers.get_mut(id)
+                && server.monitor.is_none()
+            {
+                let monitor = Monitor::start(now, &mut self.out, *id, address.clone());
+                server.monitor = Some(monitor);
+            }
+        }
+    }
+
+    fn stop_removed(&mut self, now: Instant, removed: &[Address]) {
+        for address in removed {
+            let Some(id) = self.ids.remove(address) else {
+                continue;
+            };
+            if let Some(server) = self.servers.remove(&id) {
+                let message = "the server was removed from the topology".to_owned();
+                let cause = Error::new(ErrorKind::Discovery { message });
+                server.stop(now, &mut self.out, id, &cause);
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        self.version += 1;
+        self.out.push(Action::Publish);
+    }
+
+    /// The description as it is, if somebody will be told how it changed. Without listeners the
+    /// description then is changed in place.
+    fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
+        self.out
+            .subscribed
+            .then(|| Arc::clone(self.topology.description()))
+    }
+
+    /// EVT-38.
+    fn emit_update(&mut self, update: &Update, previous: Option<Arc<TopologyDescription>>) {
+        let Some(previous) = previous else {
+            return;
+        };
+        for change in std::iter::once(&update.subject).chain(&update.invalidated) {
+            if !change.previous.is_same(&change.new) {
+                self.out
+                    .emit(|topology| SdamEvent::ServerDescriptionChanged {
+                        topology,
+                        address: change.new.address.clone(),
+                        previous: Arc::clone(&change.previous),
+                        new: Arc::clone(&change.new),
+                    });
+            }
+        }
+        self.emit_opening(&update.added);
+        self.emit_closed(&update.removed);
+        if !previous.is_same(self.topology.description()) {
+            self.emit_topology(Some(previous));
+        }
+    }
+
+    fn emit_topology(&mut self, previous: Option<Arc<TopologyDescription>>) {
+        if let Some(previous) = previous {
+            let new = Arc::clone(self.topology.description());
+            self.out
+                .emit(|topology| SdamEvent::TopologyDescriptionChanged {
+                    topology,
+                    previous,
+                    new,
+                });
+        }
+    }
+
+    fn emit_opening(&mut self, addresses: &[Address]) {
+        for address in addresses {
+            self.out.emit(|topology| SdamEvent::ServerOpening {
+                topology,
+                address: address.clone(),
+            });
+        }
+    }
+
+    fn emit_closed(&mut self, addresses: &[Address]) {
+        for address in addresses {
+            self.out.emit(|topology| SdamEvent::ServerClosed {
+                topology,
+                address: address.clone(),
+            });
+        }
+    }
+
+    /// What must hold after each step.
+    fn check_invariants(&self) {
+        let description = self.topology.description();
+        debug_assert_eq!(self.ids.len(), self.servers.len());
+        debug_assert_eq!(self.ids.len(), description.servers.len());
+        debug_assert!(description.topology_type != TopologyType::Single || self.servers.len() == 1);
+        // A server that can be selected has a pool that hands out connections (E.6, property 3).
+        debug_assert!(self.servers.values().all(|server| {
+            let known = description.servers.get(&server.address);
+            server.pool == PoolState::Ready
+                || known.is_some_and(|known| !known.server_type.is_data_bearing())
+        }));
+    }
+}
+
+impl Server {
+    fn stop(self, now: Instant, out: &mut Outbox, id: ServerId, cause: &Error) {
+        if let Some(monitor) = self.monitor {
+            monitor.stop(now, out, cause);
+        }
+        if self.pool != PoolState::None {
+            out.push(Action::ClosePool { server: id });
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What errors of operations do to servers, pools and monitors (A.7, A.8).
+
+use super::{
+    Bench, Phase, addresses, command, labelled, member, options, polled, reset, standalone,
+    streamed, timeout, versioned,
+};
+use crate::{
+    description::{ServerType, TopologyType},
+    error::{CommandFault, Error, ErrorKind, TopologyVersion},
+    sdam::ApplicationError,
+};
+use bson::{oid::ObjectId, rawdoc};
+
+#[test]
+fn a_network_error_cancels_the_check_and_asks_for_none() {
+    // SDAM-100, SDAM-108, SDAM-109, MON-59, MON-60
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    bench.application_error("a:1", Phase::Operation, reset());
+    assert_eq!(
+        bench.orders(),
+        ["clear pool to 1", "publish", "close 1", "close 2"]
+    );
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    assert_eq!(bench.sleeps(), Some(10_000));
+    // A late answer of the connection that was given up changes nothing.
+    bench.reply(1, &versioned(2), true);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    assert_eq!(bench.orders(), [""; 0]);
+}
+
+#[test]
+fn a_network_error_between_checks_only_closes_the_connection() {
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    bench.pass(4_000);
+    bench.application_error("a:1", Phase::Operation, reset());
+    assert_eq!(bench.orders(), ["clear pool to 1", "publish", "close 1"]);
+    assert_eq!(bench.sleeps(), Some(6_000));
+}
+
+#[test]
+fn a_state_change_asks_for_a_check_and_cancels_none() {
+    // SDAM-96, A.11 trap 10
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    bench.pass(1_000);
+    bench.application_error("a:1", Phase::Operation, command(10107));
+    assert_eq!(bench.orders(), ["publish", "hello on 1"]);
+    bench.application_error("a:1", Phase::Operation, command(91));
+    assert_eq!(bench.orders(), ["clear pool to 1", "publish"]);
+    bench.reply(1, &standalone(), false);
+    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
+}
+
+#[test]
+fn overload_and_slowness_leave_everything_as_it_is() {
+    // SDAM-101, SDAM-104
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    for (phase, error) in [
+        (Phase::Operation, timeout()),
+        (Phase::Hello, labelled(reset())),
+        (Phase::Hello, labelled(timeout())),
+        (Phase::Operation, command(6)),
+    ] {
+        bench.application_error("a:1", phase, error);
+        assert_eq!(bench.orders(), [""; 0], "{phase:?}");
+    }
+}
+
+#[test]
+fn errors_of_older_generations_are_ignored_and_each_other_one_counts_once() {
+    // SDAM-86, E.6 property 4
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    let server = bench.id("a:1");
+    let error = ApplicationError {
+        error: reset(),
+        phase: Phase::Operation,
+        generation: 0,
+        service: None,
+    };
+    for _ in 0..3 {
+        bench
+            .sdam
+            .handle_application_error(bench.now, server, &error);
+        assert_eq!(bench.sdam.generation(server), 1);
+    }
+}
+
+#[test]
+fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
+    // SDAM-87, A.2.3, A.11 trap 1
+    let moved = |counter| {
+        let mut fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 10107 });
+        fault.topology_version = Some(TopologyVersion {
+            process_id: ObjectId::from_bytes([1; 12]),
+            counter,
+        });
+        Error::new(ErrorKind::Command(Box::new(fault)))
+    };
+    let mut bench = streamed();
+    bench.connected(1, &versioned(2));
+    for counter in [1, 2] {
+        bench.application_error("a:1", Phase::Operation, moved(counter));
+        assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    }
+    bench.application_error("a:1", Phase::Operation, moved(3));
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    // C.5 trap 8: the hello that is pushed for the same change.
+    bench.reply(1, &versioned(2), true);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    bench.reply(1, &versioned(3), true);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
+    assert!(server.round_trip_time.is_some());
+}
+
+#[test]
+fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
+    // MON-22, SDAM-126
+    let mut bench = Bench::new(options(&["a:1", "b:1"]));
+    bench.connected(1, &member(true, "a:1"));
+    bench.orders();
+    let (a, b) = (bench.id("a:1"), bench.id("b:1"));
+    bench
+        .sdam
+        .handle_application_handshake(bench.now, b, &member(false, "a:1"));
+    assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
+    bench
+        .sdam
+        .handle_application_handshake(bench.now, a, &member(false, "b:1"));
+    assert_eq!(bench.server_type("a:1"), ServerType::RsSecondary);
+    assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
+    let server = bench.sdam.server(a).expect("it is there");
+    assert!(server.round_trip_time.is_some());
+}
+
+#[test]
+fn services_of_a_load_balancer_are_cleared_apart() {
+    // SDAM-111 to SDAM-114
+    let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
+    bench.orders();
+    let server = bench.id("a:1");
+    let service = ObjectId::from_bytes([3; 12]);
+    let mut error = ApplicationError {
+        error: reset(),
+        phase: Phase::Operation,
+        generation: 0,
+        service: Some(service),
+    };
+    bench
+        .sdam
+        .handle_application_error(bench.now, server, &error);
+    assert_eq!(bench.orders(), ["clear pool to 1"]);
+    assert_eq!(bench.sdam.service_generation(server, &service), 1);
+    assert_eq!(bench.sdam.generation(server), 0);
+    assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
+    // Old by the service's generation; and before the hello's reply nothing counts.
+    bench
+        .sdam
+        .handle_application_error(bench.now, server, &error);
+    error.generation = 1;
+    error.phase = Phase::Hello;
+    bench
+        .sdam
+        .handle_application_error(bench.now, server, &error);
+    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.sdam.deadline(), None);
+}
+
+#[test]
+fn a_server_that_comes_back_has_a_new_life() {
+    // SDAM-66, E.6 property 6
+    let mut bench = Bench::new(options(&["a:1", "b:1"]));
+    bench.connected(1, &member(true, "a:1"));
+    let (a, b) = (bench.id("a:1"), bench.id("b:1"));
+    let mut alone = bson::Document::try_from(&*member(true, "a:1")).expect("a document");
+    alone.insert("hosts", vec!["a:1"]);
+    let alone = bson::RawDocumentBuf::try_from(&alone).expect("a document");
+    bench
+        .sdam
+        .handle_application_handshake(bench.now, a, &alone);
+    assert_eq!(addresses(&bench), ["a:1"]);
+    bench
+        .sdam
+        .handle_application_handshake(bench.now, a, &member(true, "a:1"));
+    assert_eq!(addresses(&bench), ["a:1", "b:1"]);
+    assert_ne!(bench.id("b:1"), b);
+    bench.orders();
+    let version = bench.sdam.version();
+    bench.connected(2, &member(false, "a:1"));
+    bench
+        .sdam
+        .handle_application_handshake(bench.now, b, &member(false, "a:1"));
+    assert_eq!(bench.sdam.server(b).map(|s| s.server_type), None);
+    assert_eq!((bench.orders(), bench.sdam.version()), (vec![], version));
+}

@@ -1,0 +1,185 @@
+//! Which events come, and in which order (section B).
+
+use super::{Bench, Phase, member, options, reset, standalone, versioned};
+use bson::rawdoc;
+
+#[test]
+fn a_start_is_told_in_order() {
+    // EVT-37, B.5 traps 1, 2, 6
+    let mut bench = Bench::new(options(&["b:1", "a:1", "b:1"]));
+    assert_eq!(
+        bench.orders(),
+        [
+            "publish",
+            "topology opens",
+            "topology Unknown to Unknown",
+            "b:1 opens",
+            "a:1 opens",
+            "started 1 (None)",
+            "open 1 to b:1",
+            "started 2 (None)",
+            "open 2 to a:1",
+        ]
+    );
+}
+
+#[test]
+fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
+    // E.5, EVT-38, B.5 trap 7
+    let mut bench = Bench::new(options(&["a:1", "c:1"]));
+    bench.orders();
+    let mut reply = member(true, "a:1");
+    reply.append(bson::cstr!("connectionId"), 7);
+    bench.connected(1, &reply);
+    assert_eq!(
+        bench.orders(),
+        [
+            "succeeded 1 (Some(7))",
+            "create pool of a:1",
+            "ready pool of server#1",
+            "failed 2",
+            "close 2",
+            "publish",
+            "a:1 Unknown to RSPrimary",
+            "b:1 opens",
+            "c:1 closed",
+            "topology Unknown to ReplicaSetWithPrimary",
+            "started 3 (None)",
+            "open 3 to b:1",
+        ]
+    );
+}
+
+#[test]
+fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
+    // SDAM-74, SDAM-75, B.5 trap 10
+    let mut bench = Bench::new(options(&["a:1", "b:1"]));
+    bench.connected(1, &member(true, "a:1"));
+    bench.pass(600);
+    bench.orders();
+    bench.connected(2, &member(true, "b:1"));
+    assert_eq!(
+        bench.orders(),
+        [
+            "succeeded 2 (None)",
+            "create pool of b:1",
+            "ready pool of server#2",
+            "publish",
+            "b:1 Unknown to RSPrimary",
+            "a:1 RSPrimary to Unknown",
+            "topology ReplicaSetWithPrimary to ReplicaSetWithPrimary",
+            "started 1 (None)",
+            "hello on 1",
+        ]
+    );
+}
+
+#[test]
+fn each_pushed_reply_is_a_check_of_its_own() {
+    // EVT-6, EVT-23
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    bench.reply(1, &versioned(2), true);
+    assert_eq!(
+        bench.orders(),
+        [
+            "succeeded 1 (None), awaited",
+            "publish",
+            "a:1 Standalone to Standalone",
+            "topology Single to Single",
+            "started 1 (None), awaited",
+        ]
+    );
+}
+
+#[test]
+fn an_equal_description_is_no_event() {
+    // EVT-14, SDAM-38, B.5 trap 4
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.connected(1, &standalone());
+    for time in [1, 2] {
+        bench.pass(10_000);
+        bench.orders();
+        let (version, mut reply) = (bench.sdam.version(), standalone());
+        reply.append(bson::cstr!("localTime"), time);
+        bench.reply(1, &reply, false);
+        assert_eq!(bench.orders(), ["succeeded 1 (Some(7))", "publish"]);
+        assert!(bench.sdam.version() > version);
+    }
+    // Two equal refusals are one change, whatever else the replies hold.
+    bench.pass(10_000);
+    bench.orders();
+    bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "time": 1 }, false);
+    bench.pass(10_000);
+    assert!(
+        bench
+            .orders()
+            .contains(&"a:1 Standalone to Unknown".to_owned())
+    );
+    bench.connected(2, &rawdoc! { "ok": 0, "code": 1, "time": 2 });
+    assert_eq!(
+        bench.orders(),
+        ["failed 2", "close 2", "clear pool to 2", "publish"]
+    );
+}
+
+#[test]
+fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
+    // EVT-5, B.5 trap 5, EVT-39
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    bench.application_error("a:1", Phase::Operation, reset());
+    assert!(bench.orders().contains(&"failed 1, awaited".to_owned()));
+    bench.pass(10_000);
+    bench.orders();
+    bench.sdam.close(bench.now);
+    assert_eq!(
+        bench.orders(),
+        [
+            "failed 3",
+            "close 3",
+            "close pool of server#1",
+            "publish",
+            "a:1 closed",
+            "topology Single to Unknown",
+            "topology closed",
+        ]
+    );
+    bench.sdam.close(bench.now);
+    bench.sdam.start(bench.now);
+    bench.sdam.set_waiting(bench.now, true);
+    assert_eq!((bench.orders(), bench.sdam.deadline()), (vec![], None));
+}
+
+#[test]
+fn a_load_balancer_has_its_own_series() {
+    // EVT-36
+    let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
+    assert_eq!(
+        bench.orders(),
+        [
+            "publish",
+            "topology opens",
+            "topology Unknown to LoadBalanced",
+            "a:1 opens",
+            "create pool of a:1",
+            "ready pool of server#1",
+            "publish",
+            "a:1 Unknown to LoadBalancer",
+            "topology LoadBalanced to LoadBalanced",
+        ]
+    );
+    bench.sdam.close(bench.now);
+    assert_eq!(
+        bench.orders(),
+        [
+            "close pool of server#1",
+            "publish",
+            "a:1 closed",
+            "topology LoadBalanced to Unknown",
+            "topology closed",
+        ]
+    );
+}

@@ -1,0 +1,259 @@
+//! Behaviour of the whole machine: scripts of inputs, and the orders that they must lead to.
+
+mod errors;
+mod events;
+mod monitoring;
+mod properties;
+mod topology;
+
+use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
+use crate::{
+    address::Address,
+    description::{ServerId, ServerType, TopologyId, TopologyType},
+    error::{CommandFault, Error, ErrorKind, Label, NetworkFault, Wait},
+    event::SdamEvent,
+    time::Instant,
+};
+use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
+use std::time::Duration;
+
+pub(super) const PING: Duration = Duration::from_millis(1);
+
+/// The machine, its time, and short words for its orders.
+pub(super) struct Bench {
+    pub(super) sdam: Sdam,
+    pub(super) now: Instant,
+}
+
+impl Bench {
+    pub(super) fn new(options: SdamOptions) -> Self {
+        let mut sdam = Sdam::new(options);
+        sdam.start(Instant::ZERO);
+        Self {
+            sdam,
+            now: Instant::ZERO,
+        }
+    }
+
+    pub(super) fn seeds(seeds: &[&str], change: impl FnOnce(&mut SdamOptions)) -> Self {
+        let mut options = options(seeds);
+        change(&mut options);
+        Self::new(options)
+    }
+
+    /// Everything ordered since the last call, one word or two each.
+    pub(super) fn orders(&mut self) -> Vec<String> {
+        let mut orders = Vec::new();
+        while let Some(action) = self.sdam.poll_action() {
+            orders.push(describe(&action));
+        }
+        orders
+    }
+
+    pub(super) fn pass(&mut self, millis: u64) {
+        self.now = self.now + Duration::from_millis(millis);
+        self.sdam.handle_timeout(self.now);
+    }
+
+    pub(super) fn connected(&mut self, check: u64, reply: &RawDocumentBuf) {
+        self.sdam
+            .handle_connected(self.now, CheckId(check), reply, PING);
+    }
+
+    pub(super) fn reply(&mut self, check: u64, reply: &RawDocumentBuf, more_to_come: bool) {
+        self.sdam
+            .handle_reply(self.now, CheckId(check), reply, PING, more_to_come);
+    }
+
+    pub(super) fn failed(&mut self, check: u64) {
+        self.sdam.handle_failed(self.now, CheckId(check), reset());
+    }
+
+    pub(super) fn application_error(&mut self, address: &str, phase: Phase, error: Error) {
+        let server = self.id(address);
+        let error = ApplicationError {
+            error,
+            phase,
+            generation: self.sdam.generation(server),
+            service: None,
+        };
+        self.sdam.handle_application_error(self.now, server, &error);
+    }
+
+    pub(super) fn id(&self, address: &str) -> ServerId {
+        let address = address.parse().expect("it is an address");
+        self.sdam.server_id(&address).expect("it is a server")
+    }
+
+    pub(super) fn server_type(&self, address: &str) -> ServerType {
+        let id = self.id(address);
+        self.sdam.server(id).expect("it is a server").server_type
+    }
+
+    pub(super) fn topology_type(&self) -> TopologyType {
+        self.sdam.description().topology_type
+    }
+
+    /// Milliseconds until the machine wants to be woken.
+    pub(super) fn sleeps(&self) -> Option<u64> {
+        let deadline = self.sdam.deadline()?;
+        Some(u64::try_from((deadline - self.now).as_millis()).expect("it is near"))
+    }
+}
+
+pub(super) fn options(seeds: &[&str]) -> SdamOptions {
+    let seeds = seeds.iter().map(|s| s.parse().expect("an address"));
+    let id = TopologyId(ObjectId::from_bytes([1; 12]));
+    SdamOptions::new(id, seeds.collect())
+}
+
+/// One server that is monitored by polling, without events: orders only.
+pub(super) fn polled() -> Bench {
+    Bench::seeds(&["a:1"], |options| {
+        options.streaming = false;
+        options.subscribed = false;
+        options.direct_connection = true;
+    })
+}
+
+/// The same with streaming.
+pub(super) fn streamed() -> Bench {
+    Bench::seeds(&["a:1"], |options| {
+        options.subscribed = false;
+        options.direct_connection = true;
+    })
+}
+
+pub(super) fn standalone() -> RawDocumentBuf {
+    rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21, "connectionId": 7 }
+}
+
+/// A standalone of 4.4 or newer, whose state has changed that often.
+pub(super) fn versioned(counter: i64) -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "helloOk": true, "maxWireVersion": 21,
+        "topologyVersion": { "processId": ObjectId::from_bytes([1; 12]), "counter": counter },
+    }
+}
+
+pub(super) fn member(writable: bool, primary: &str) -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
+        "isWritablePrimary": writable, "secondary": !writable,
+        "hosts": ["a:1", "b:1"], "primary": primary,
+    }
+}
+
+pub(super) fn reset() -> Error {
+    Error::network(NetworkFault::Reset, "connection reset")
+}
+
+pub(super) fn command(code: i32) -> Error {
+    let reply = rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
+    let fault = CommandFault::from_reply(&reply);
+    Error::new(ErrorKind::Command(Box::new(fault)))
+}
+
+pub(super) fn timeout() -> Error {
+    Error::timeout(Wait::Exchange, "too slow")
+}
+
+pub(super) fn labelled(error: Error) -> Error {
+    error.with_label(Label::SystemOverloadedError)
+}
+
+fn describe(action: &Action) -> String {
+    match action {
+        Action::Emit(event) => describe_event(event),
+        Action::Open {
+            check,
+            address,
+            purpose,
+            ..
+        } => match purpose {
+            Purpose::Monitor => format!("open {} to {address}", check.0),
+            Purpose::Rtt => format!("measure {} to {address}", check.0),
+        },
+        Action::SendHello {
+            check,
+            legacy,
+            awaitable,
+        } => {
+            let name = if *legacy { "legacy hello" } else { "hello" };
+            match awaitable {
+                Some((version, wait)) => {
+                    let (counter, wait) = (version.counter, wait.as_millis());
+                    format!("{name} on {} after {counter} within {wait}", check.0)
+                }
+                None => format!("{name} on {}", check.0),
+            }
+        }
+        Action::Close { check } => format!("close {}", check.0),
+        Action::CreatePool { address, .. } => format!("create pool of {address}"),
+        Action::ReadyPool { server } => format!("ready pool of {server}"),
+        Action::ClearPool {
+            generation,
+            interrupt,
+            ..
+        } => {
+            let how = if *interrupt { ", interrupting" } else { "" };
+            format!("clear pool to {generation}{how}")
+        }
+        Action::ClosePool { server } => format!("close pool of {server}"),
+        Action::Publish => "publish".to_owned(),
+    }
+}
+
+fn describe_event(event: &SdamEvent) -> String {
+    match event {
+        SdamEvent::TopologyOpening { .. } => "topology opens".to_owned(),
+        SdamEvent::TopologyClosed { .. } => "topology closed".to_owned(),
+        SdamEvent::TopologyDescriptionChanged { previous, new, .. } => {
+            format!(
+                "topology {} to {}",
+                previous.topology_type, new.topology_type
+            )
+        }
+        SdamEvent::ServerOpening { address, .. } => format!("{address} opens"),
+        SdamEvent::ServerClosed { address, .. } => format!("{address} closed"),
+        SdamEvent::ServerDescriptionChanged {
+            address,
+            previous,
+            new,
+            ..
+        } => format!("{address} {} to {}", previous.server_type, new.server_type),
+        SdamEvent::HeartbeatStarted {
+            driver_connection_id: id,
+            server_connection_id,
+            awaited,
+            ..
+        } => format!(
+            "started {id} ({server_connection_id:?}){}",
+            awaits(*awaited)
+        ),
+        SdamEvent::HeartbeatSucceeded {
+            driver_connection_id: id,
+            server_connection_id,
+            awaited,
+            ..
+        } => format!(
+            "succeeded {id} ({server_connection_id:?}){}",
+            awaits(*awaited)
+        ),
+        SdamEvent::HeartbeatFailed {
+            driver_connection_id: id,
+            awaited,
+            ..
+        } => format!("failed {id}{}", awaits(*awaited)),
+    }
+}
+
+fn awaits(awaited: bool) -> &'static str {
+    if awaited { ", awaited" } else { "" }
+}
+
+/// Addresses of the topology, sorted.
+pub(super) fn addresses(bench: &Bench) -> Vec<String> {
+    let servers = &bench.sdam.description().servers;
+    servers.keys().map(Address::to_string).collect()
+}

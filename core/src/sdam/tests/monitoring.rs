@@ -1,0 +1,293 @@
+//! When a server is checked, and what is sent (section C of the requirements).
+
+use super::{
+    Bench, CheckId, PING, command, options, polled, reset, standalone, streamed, versioned,
+};
+use crate::{description::ServerType, sdam::Timer};
+use bson::rawdoc;
+use std::time::Duration;
+
+#[test]
+fn polling_asks_a_heartbeat_after_the_last_answer() {
+    // MON-16, MON-19, MON-55
+    let mut bench = polled();
+    assert_eq!(bench.orders(), ["publish", "open 1 to a:1"]);
+    bench.pass(3);
+    bench.connected(1, &standalone());
+    assert_eq!(
+        bench.orders(),
+        ["create pool of a:1", "ready pool of server#1", "publish"]
+    );
+    assert_eq!(bench.sleeps(), Some(10_000));
+    bench.pass(9_999);
+    assert_eq!(bench.orders(), [""; 0]);
+    bench.pass(1);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+    bench.pass(2);
+    bench.reply(1, &standalone(), false);
+    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.sleeps(), Some(10_000));
+}
+
+#[test]
+fn the_old_name_is_used_until_the_new_one_is_understood() {
+    // MON-6, MON-7, MON-8
+    for (declared, hello_ok, expected) in [
+        (false, false, "legacy hello on 1"),
+        (false, true, "hello on 1"),
+        (true, false, "hello on 1"),
+    ] {
+        let mut bench = Bench::seeds(&["a:1"], |options| {
+            options.subscribed = false;
+            options.legacy_hello = !declared;
+        });
+        bench.connected(1, &rawdoc! { "ok": 1, "helloOk": hello_ok });
+        bench.orders();
+        bench.pass(10_000);
+        assert_eq!(bench.orders(), [expected]);
+    }
+}
+
+#[test]
+fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
+    // MON-20, MON-34, MON-35, MON-45
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    assert_eq!(
+        bench.orders(),
+        [
+            "publish",
+            "open 1 to a:1",
+            "create pool of a:1",
+            "ready pool of server#1",
+            "publish",
+            "measure 2 to a:1",
+            "hello on 1 after 1 within 10000",
+        ]
+    );
+    // Pushed replies need no request; the last one does (MON-39, MON-40).
+    bench.reply(1, &versioned(2), true);
+    assert_eq!(bench.orders(), ["publish"]);
+    bench.reply(1, &versioned(3), false);
+    assert_eq!(
+        bench.orders(),
+        ["publish", "hello on 1 after 3 within 10000"]
+    );
+    // Without a version polling takes over, and nothing measures (MON-42).
+    bench.reply(1, &standalone(), false);
+    assert_eq!(bench.orders(), ["publish", "close 2"]);
+    assert_eq!(
+        bench.sdam.deadline_reason(),
+        Some(Timer::Heartbeat(bench.id("a:1")))
+    );
+}
+
+#[test]
+fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
+    // MON-47, MON-48, MON-50, MON-70
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    let version = bench.sdam.version();
+    let measured = Duration::from_millis(11);
+    bench
+        .sdam
+        .handle_connected(bench.now, CheckId(2), &standalone(), measured);
+    assert_eq!(bench.sdam.version(), version);
+    bench.pass(10_000);
+    assert_eq!(bench.orders(), ["hello on 2"]);
+    bench.failed(2);
+    assert_eq!(bench.orders(), ["close 2"]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    // The awaited reply's own time does not count; the measured ones do.
+    bench.reply(1, &versioned(1), true);
+    let server = bench
+        .sdam
+        .server(bench.id("a:1"))
+        .cloned()
+        .expect("it is there");
+    assert_eq!(server.round_trip_time, Some(Duration::from_millis(3)));
+    assert_eq!(server.min_round_trip_time, PING);
+    bench.orders();
+    bench.pass(10_000);
+    assert_eq!(bench.orders(), ["measure 3 to a:1"]);
+    // A measurement that takes too long costs its connection (T-5).
+    bench.pass(10_000);
+    assert!(bench.orders().contains(&"close 3".to_owned()));
+}
+
+#[test]
+fn limits_depend_on_what_is_waited_for() {
+    // MON-43, MON-44, T-3
+    for (connect_timeout, handshake, awaited) in [
+        (Some(2_000), Some(2_000), Some(12_000)),
+        (None, None, None),
+        (Some(0), None, None),
+    ] {
+        let mut options = options(&["a:1"]);
+        options.connect_timeout = connect_timeout.map(Duration::from_millis);
+        let mut bench = Bench::new(options);
+        assert_eq!(bench.sleeps(), handshake);
+        bench.connected(1, &versioned(1));
+        bench.connected(2, &standalone());
+        bench.orders();
+        // The next measurement is due before the awaited reply.
+        assert_eq!(bench.sleeps(), Some(10_000));
+        if let Some(awaited) = awaited {
+            bench.pass(10_000);
+            bench.reply(2, &standalone(), false);
+            assert_eq!(bench.sleeps(), Some(awaited - 10_000));
+        }
+    }
+}
+
+#[test]
+fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once() {
+    // MON-62, MON-64, MON-66, MON-67
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.pass(10_000);
+    bench.orders();
+    bench.failed(1);
+    assert_eq!(
+        bench.orders(),
+        ["close 1", "clear pool to 1", "publish", "open 2 to a:1"]
+    );
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    bench.failed(2);
+    assert_eq!(bench.orders(), ["close 2", "clear pool to 2", "publish"]);
+    assert_eq!(bench.sleeps(), Some(10_000));
+}
+
+#[test]
+fn a_check_that_takes_too_long_breaks_connections_in_use() {
+    // MON-63
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.pass(10_000);
+    bench.orders();
+    bench.pass(10_000);
+    assert_eq!(
+        bench.orders(),
+        [
+            "close 1",
+            "clear pool to 1, interrupting",
+            "publish",
+            "open 2 to a:1"
+        ]
+    );
+}
+
+#[test]
+fn a_refused_check_waits() {
+    // MON-38, C.5 trap 3
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "errmsg": "no" }, false);
+    assert_eq!(
+        bench.orders(),
+        ["close 1", "close 2", "clear pool to 1", "publish"]
+    );
+    assert_eq!(bench.sleeps(), Some(10_000));
+    let server = bench
+        .sdam
+        .server(bench.id("a:1"))
+        .cloned()
+        .expect("it is there");
+    assert_eq!(
+        server.error,
+        Some(command(1)).map(|e| super::super::application::without_reply(&e))
+    );
+    assert_eq!(server.round_trip_time, None);
+}
+
+#[test]
+fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
+    // MON-17, MON-31
+    for (waited, expected) in [(0, 500), (100, 400), (499, 1)] {
+        let mut bench = polled();
+        bench.connected(1, &standalone());
+        bench.orders();
+        bench.pass(waited);
+        bench.sdam.request_check(bench.now);
+        bench.sdam.request_check(bench.now);
+        assert_eq!(bench.orders(), [""; 0]);
+        assert_eq!(bench.sleeps(), Some(expected));
+        bench.pass(expected);
+        assert_eq!(bench.orders(), ["hello on 1"]);
+    }
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    bench.pass(500);
+    bench.sdam.request_check(bench.now);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+}
+
+#[test]
+fn a_request_during_a_check_is_not_remembered() {
+    // C.5 trap 1
+    let mut bench = polled();
+    bench.sdam.request_check(bench.now);
+    bench.connected(1, &standalone());
+    assert_eq!(bench.sleeps(), Some(10_000));
+}
+
+#[test]
+fn waiting_operations_make_every_server_be_asked_every_500_ms() {
+    // SDAM-119, E.6 property 8
+    let mut bench = polled();
+    bench.failed(1);
+    bench.orders();
+    assert_eq!(bench.sleeps(), Some(10_000));
+    bench.sdam.set_waiting(bench.now, true);
+    let mut checks = 0;
+    for _ in 0..10 {
+        bench.pass(500);
+        for order in bench.orders() {
+            if let Some(rest) = order.strip_prefix("open ") {
+                checks += 1;
+                let number = rest.split(' ').next().and_then(|n| n.parse().ok());
+                bench.failed(number.expect("a number"));
+            }
+        }
+    }
+    assert_eq!(checks, 10);
+    bench.sdam.set_waiting(bench.now, false);
+    bench.pass(500);
+    bench.orders();
+    assert_eq!(
+        bench.sdam.deadline_reason(),
+        Some(Timer::Heartbeat(bench.id("a:1")))
+    );
+}
+
+#[test]
+fn an_idle_connection_that_breaks_says_nothing_about_the_server() {
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    bench.sdam.handle_failed(bench.now, CheckId(1), reset());
+    assert_eq!(bench.orders(), ["close 1"]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    bench.pass(10_000);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
+}
+
+#[test]
+fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.orders();
+    // Between two checks.
+    bench.reply(1, &standalone(), false);
+    assert_eq!(bench.orders(), [""; 0]);
+    // More replies than were allowed.
+    bench.pass(10_000);
+    bench.reply(1, &standalone(), true);
+    assert_eq!(
+        bench.orders(),
+        ["hello on 1", "close 1", "clear pool to 1", "publish"]
+    );
+}

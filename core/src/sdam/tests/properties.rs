@@ -1,0 +1,388 @@
+//! Properties that hold whatever happens, in whatever order (E.6).
+
+use super::{CheckId, Phase, command, member, options, reset, standalone, timeout, versioned};
+use crate::{
+    address::Address,
+    description::ServerId,
+    error::Error,
+    event::SdamEvent,
+    sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
+    time::Instant,
+};
+use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, time::Duration};
+
+/// One input. Numbers choose among the connections and servers seen so far, old ones included.
+#[derive(Clone, Debug)]
+enum Input {
+    Pass(u64),
+    ToDeadline,
+    Connected(usize, u8),
+    Reply(usize, u8, bool),
+    Failed(usize, bool),
+    Handshake(usize, u8),
+    Application(usize, u8, u8, u64),
+    Waiting(bool),
+    Request,
+    Close,
+}
+
+fn inputs() -> impl Strategy<Value = Vec<Input>> {
+    let one = prop_oneof![
+        3 => (0_u64..12_000).prop_map(Input::Pass),
+        3 => Just(Input::ToDeadline),
+        6 => (0_usize..6, 0_u8..9).prop_map(|(c, r)| Input::Connected(c, r)),
+        6 => (0_usize..6, 0_u8..9, any::<bool>()).prop_map(|(c, r, m)| Input::Reply(c, r, m)),
+        3 => (0_usize..6, any::<bool>()).prop_map(|(c, t)| Input::Failed(c, t)),
+        1 => (0_usize..6, 0_u8..9).prop_map(|(s, r)| Input::Handshake(s, r)),
+        3 => (0_usize..6, 0_u8..5, 0_u8..3, 0_u64..3)
+            .prop_map(|(s, e, p, g)| Input::Application(s, e, p, g)),
+        1 => any::<bool>().prop_map(Input::Waiting),
+        1 => Just(Input::Request),
+    ];
+    prop::collection::vec(one, 1..120).prop_flat_map(|script| {
+        let length = script.len();
+        (Just(script), prop::option::weighted(0.3, 0..length)).prop_map(|(mut script, close)| {
+            if let Some(place) = close {
+                script.insert(place, Input::Close);
+            }
+            script
+        })
+    })
+}
+
+fn reply(kind: u8) -> RawDocumentBuf {
+    match kind {
+        0 => standalone(),
+        1 => versioned(1),
+        2 => versioned(2),
+        3 => member(true, "a:1"),
+        4 => member(false, "b:1"),
+        5 => rawdoc! { "ok": 0, "code": 1 },
+        6 => rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 },
+        7 => rawdoc! {
+            "ok": 1, "setName": "rs", "secondary": true, "hosts": ["b:1", "c:1"], "me": "c:1",
+            "topologyVersion": { "processId": ObjectId::from_bytes([2; 12]), "counter": 1_i64 },
+        },
+        _ => rawdoc! {
+            "ok": 1, "setName": "rs", "isWritablePrimary": true, "hosts": ["b:1"],
+            "setVersion": 2, "maxWireVersion": 21,
+        },
+    }
+}
+
+fn application_error(kind: u8) -> Error {
+    match kind {
+        0 => reset(),
+        1 => timeout(),
+        2 => command(91),
+        3 => command(10107),
+        _ => command(1),
+    }
+}
+
+/// What a check of a server may be followed by at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LastEnd {
+    Never,
+    Succeeded(Instant, CheckId),
+    Failed(Instant),
+}
+
+/// Watches the orders and knows what must not happen.
+struct Watcher {
+    sdam: Sdam,
+    now: Instant,
+    log: Vec<String>,
+    checks: Vec<CheckId>,
+    open: BTreeMap<CheckId, Purpose>,
+    servers: Vec<ServerId>,
+    running: BTreeMap<Address, (u64, bool)>,
+    ended: BTreeMap<Address, (LastEnd, u32)>,
+    pools: BTreeMap<ServerId, (bool, u64)>,
+    closed: bool,
+    silent: bool,
+}
+
+impl Watcher {
+    fn new(options: SdamOptions) -> Self {
+        let mut watcher = Self {
+            silent: !options.subscribed,
+            sdam: Sdam::new(options),
+            now: Instant::ZERO,
+            log: Vec::new(),
+            checks: Vec::new(),
+            open: BTreeMap::new(),
+            servers: Vec::new(),
+            running: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            closed: false,
+        };
+        watcher.sdam.start(watcher.now);
+        watcher.drain();
+        watcher
+    }
+
+    fn feed(&mut self, input: &Input) {
+        let check = |n: &usize| {
+            self.checks
+                .iter()
+                .rev()
+                .nth(*n)
+                .copied()
+                .unwrap_or(CheckId(99_999))
+        };
+        let server = |n: &usize| {
+            self.servers
+                .iter()
+                .rev()
+                .nth(*n)
+                .copied()
+                .unwrap_or(ServerId(99_999))
+        };
+        let ping = Duration::from_millis(2);
+        match input {
+            Input::Pass(millis) => {
+                self.now = self.now + Duration::from_millis(*millis);
+                self.sdam.handle_timeout(self.now);
+            }
+            Input::ToDeadline => {
+                self.now = self.sdam.deadline().unwrap_or(self.now).max(self.now);
+                self.sdam.handle_timeout(self.now);
+            }
+            Input::Connected(n, kind) => {
+                self.sdam
+                    .handle_connected(self.now, check(n), &reply(*kind), ping);
+            }
+            Input::Reply(n, kind, more) => {
+                self.sdam
+                    .handle_reply(self.now, check(n), &reply(*kind), ping, *more);
+            }
+            Input::Failed(n, slow) => {
+                let error = if *slow { timeout() } else { reset() };
+                self.sdam.handle_failed(self.now, check(n), error);
+            }
+            Input::Handshake(n, kind) => {
+                self.sdam
+                    .handle_application_handshake(self.now, server(n), &reply(*kind));
+            }
+            Input::Application(n, kind, phase, generation) => {
+                let server = server(n);
+                let error = ApplicationError {
+                    error: application_error(*kind),
+                    phase: [Phase::Hello, Phase::Authentication, Phase::Operation]
+                        [usize::from(*phase)],
+                    generation: self.sdam.generation(server).saturating_sub(*generation),
+                    service: None,
+                };
+                self.sdam.handle_application_error(self.now, server, &error);
+            }
+            Input::Waiting(waiting) => self.sdam.set_waiting(self.now, *waiting),
+            Input::Request => self.sdam.request_check(self.now),
+            Input::Close => self.sdam.close(self.now),
+        }
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(action) = self.sdam.poll_action() {
+            self.log.push(format!("{action:?}"));
+            assert!(!self.closed, "{action:?} after the end");
+            self.watch(&action);
+        }
+        // A pool and its server's description are never apart (E.6, property 3).
+        for server in self.sdam.description().servers.values() {
+            if server.server_type.is_data_bearing() {
+                let id = self.sdam.server_id(&server.address).expect("it has an id");
+                assert!(
+                    self.pools.get(&id).is_some_and(|pool| pool.0),
+                    "{server} has no ready pool"
+                );
+                assert!(
+                    server.round_trip_time.is_some(),
+                    "{server} was never measured"
+                );
+            }
+        }
+        // A timer that fired is cleared or moved.
+        assert!(
+            self.sdam
+                .deadline()
+                .is_none_or(|deadline| deadline >= self.now)
+        );
+        if self.sdam.is_closed() {
+            assert!(self.closed || self.silent);
+            assert_eq!(self.sdam.deadline(), None);
+            assert!(self.open.is_empty() && self.pools.is_empty() && self.running.is_empty());
+        }
+    }
+
+    fn watch(&mut self, action: &Action) {
+        match action {
+            Action::Open {
+                check,
+                server,
+                purpose,
+                ..
+            } => {
+                assert!(
+                    self.open.insert(*check, *purpose).is_none(),
+                    "{check:?} twice"
+                );
+                assert!(self.checks.last().is_none_or(|last| last < check));
+                self.checks.push(*check);
+                if !self.servers.contains(server) {
+                    self.servers.push(*server);
+                }
+            }
+            Action::SendHello { check, .. } => {
+                assert!(self.open.contains_key(check), "{check:?} is not open");
+            }
+            Action::Close { check } => {
+                assert!(
+                    self.open.remove(check).is_some(),
+                    "{check:?} is closed twice"
+                );
+            }
+            Action::CreatePool { server, .. } => {
+                assert!(self.pools.insert(*server, (false, 0)).is_none());
+            }
+            Action::ReadyPool { server } => {
+                self.pools.get_mut(server).expect("a pool").0 = true;
+            }
+            Action::ClearPool {
+                server, generation, ..
+            } => {
+                let pool = self.pools.get_mut(server).expect("a pool");
+                assert_eq!(*generation, pool.1 + 1, "each clear counts once");
+                *pool = (false, *generation);
+            }
+            Action::ClosePool { server } => {
+                assert!(self.pools.remove(server).is_some());
+            }
+            Action::Publish => {}
+            Action::Emit(event) => self.watch_event(event),
+        }
+    }
+
+    fn watch_event(&mut self, event: &SdamEvent) {
+        match event {
+            SdamEvent::HeartbeatStarted {
+                address,
+                driver_connection_id,
+                awaited,
+                ..
+            } => {
+                let running = (*driver_connection_id, *awaited);
+                let other = self.running.insert(address.clone(), running);
+                assert_eq!(other, None, "two checks of {address} at once");
+                let ended = self
+                    .ended
+                    .entry(address.clone())
+                    .or_insert((LastEnd::Never, 0));
+                match ended.0 {
+                    LastEnd::Never => {}
+                    // The stream goes on, on the same connection.
+                    LastEnd::Succeeded(_, check) if *awaited => assert_eq!(check.0, running.0),
+                    LastEnd::Failed(at) if at == self.now => {
+                        ended.1 += 1;
+                        assert_eq!(ended.1, 1, "more than one retry of {address}");
+                    }
+                    LastEnd::Succeeded(at, _) | LastEnd::Failed(at) => {
+                        assert!(
+                            self.now - at >= MIN_HEARTBEAT_FREQUENCY,
+                            "{address} too early"
+                        );
+                    }
+                }
+            }
+            SdamEvent::HeartbeatSucceeded {
+                address,
+                driver_connection_id,
+                awaited,
+                ..
+            } => {
+                let running = self.running.remove(address);
+                assert_eq!(running, Some((*driver_connection_id, *awaited)));
+                let last = LastEnd::Succeeded(self.now, CheckId(*driver_connection_id));
+                self.ended.insert(address.clone(), (last, 0));
+            }
+            SdamEvent::HeartbeatFailed {
+                address,
+                driver_connection_id,
+                awaited,
+                ..
+            } => {
+                let running = self.running.remove(address);
+                assert_eq!(running, Some((*driver_connection_id, *awaited)));
+                let ended = self
+                    .ended
+                    .entry(address.clone())
+                    .or_insert((LastEnd::Never, 0));
+                ended.0 = LastEnd::Failed(self.now);
+            }
+            // A new life of the address knows nothing of the last one.
+            SdamEvent::ServerClosed { address, .. } => {
+                assert!(!self.running.contains_key(address));
+                self.ended.remove(address);
+            }
+            SdamEvent::TopologyClosed { .. } => self.closed = true,
+            _ => {}
+        }
+    }
+}
+
+fn run(script: &[Input], change: impl Fn(&mut SdamOptions)) -> Watcher {
+    let mut options = options(&["a:1", "b:1"]);
+    change(&mut options);
+    let mut watcher = Watcher::new(options);
+    for input in script {
+        watcher.feed(input);
+    }
+    watcher
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// E.6, properties 1 to 6 and 9: the watcher asserts them after each input.
+    #[test]
+    fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
+        let mut watcher = run(&script, |options| options.streaming = streaming);
+        watcher.feed(&Input::Close);
+    }
+
+    /// E.6, property 10.
+    #[test]
+    fn the_same_inputs_give_the_same_orders(script in inputs()) {
+        let (one, other) = (run(&script, |_| {}), run(&script, |_| {}));
+        prop_assert_eq!(one.log, other.log);
+    }
+
+    /// Listening changes nothing but that it is told.
+    #[test]
+    fn without_listeners_the_orders_are_the_same(script in inputs()) {
+        let (loud, silent) = (run(&script, |_| {}), run(&script, |o| o.subscribed = false));
+        let orders: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
+        prop_assert_eq!(orders, silent.log.iter().collect::<Vec<_>>());
+    }
+
+    /// What a server says is only ever read.
+    #[test]
+    fn any_bytes_as_a_reply_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut document = vec![0; 4];
+        document.extend(bytes);
+        document.push(0);
+        let length = u32::try_from(document.len()).expect("it is short");
+        document[..4].copy_from_slice(&length.to_le_bytes());
+        if let Ok(reply) = RawDocumentBuf::from_bytes(document) {
+            let _ = crate::hello::HelloReply::parse(&reply);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The deployment as a whole, where no official file looks.
+
+use super::{Bench, addresses, member, options, standalone};
+use crate::{
+    description::{ServerType, TopologyType},
+    hello::MAX_MEMBERS,
+    sdam::MAX_SERVERS,
+};
+use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+
+#[test]
+fn a_server_of_another_age_is_named_until_it_is_replaced() {
+    // SDAM-60, SDAM-61
+    for (min, max, expected) in [
+        (
+            0,
+            7,
+            "Server at a:1 reports wire version 7, but this version of Onionskin requires at least \
+             8 (MongoDB 4.2).",
+        ),
+        (
+            30,
+            99,
+            "Server at a:1 requires wire version 30, but this version of Onionskin only supports up \
+             to 29.",
+        ),
+    ] {
+        let mut bench = Bench::new(options(&["a:1"]));
+        let reply = rawdoc! { "ok": 1, "minWireVersion": min, "maxWireVersion": max };
+        bench.connected(1, &reply);
+        let error = bench.sdam.description().compatibility_error.as_deref();
+        assert_eq!(error, Some(expected));
+        bench.pass(10_000);
+        bench.reply(1, &standalone(), false);
+        assert_eq!(bench.sdam.description().compatibility_error, None);
+    }
+}
+
+fn other(hosts: impl Iterator<Item = String>) -> RawDocumentBuf {
+    let mut list = RawArrayBuf::new();
+    hosts.for_each(|host| list.push(host));
+    rawdoc! { "ok": 1, "setName": "rs", "maxWireVersion": 21, "hosts": list }
+}
+
+#[test]
+fn members_that_name_ever_new_members_reach_a_bound() {
+    let mut bench = Bench::new(options(&["a:1"]));
+    for round in 0..10 {
+        let first = round * MAX_MEMBERS + 2;
+        let hosts = (first..first + MAX_MEMBERS).map(|port| format!("a:{port}"));
+        if round == 0 {
+            bench.connected(1, &other(hosts));
+        } else {
+            bench.pass(9_000);
+            bench.sdam.request_check(bench.now);
+            bench.reply(1, &other(hosts), false);
+        }
+        bench.orders();
+    }
+    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+}
+
+#[test]
+fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
+    // SDAM-62
+    let mut bench = Bench::seeds(&["a:1"], |options| {
+        options.direct_connection = true;
+        options.replica_set = Some("other".to_owned());
+    });
+    bench.orders();
+    bench.connected(1, &member(true, "a:1"));
+    assert_eq!(addresses(&bench), ["a:1"]);
+    assert_eq!(bench.topology_type(), TopologyType::Single);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
+    assert_eq!(
+        server.error.as_ref().map(ToString::to_string).as_deref(),
+        Some("the replica set's name is rs, but the client asks for other")
+    );
+    assert!(!bench.orders().iter().any(|order| order.contains("pool")));
+}
+
+#[test]
+fn a_direct_connection_has_a_pool_whatever_the_server_is() {
+    // SDAM-1, SDAM-84
+    for (direct, expected) in [(true, true), (false, false)] {
+        let mut bench = Bench::seeds(&["a:1"], |options| options.direct_connection = direct);
+        bench.orders();
+        bench.connected(
+            1,
+            &rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 },
+        );
+        assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
+        let orders = bench.orders();
+        assert_eq!(orders.contains(&"create pool of a:1".to_owned()), expected);
+    }
+}

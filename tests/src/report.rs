@@ -1,0 +1,186 @@
+//! Counting and reporting the cases of a suite.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    io::{Write, stdout},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// A case that is not expected to pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Skip {
+    /// Path of the file below the suite's folder, for example `rs/discovery.json`.
+    pub file: &'static str,
+    /// The case's description; every case of the file where it is empty.
+    pub case: &'static str,
+    /// Why it cannot pass.
+    pub reason: &'static str,
+}
+
+/// The outcome of a suite while it runs.
+///
+/// A skipped case is run as well: if it passes, the entry is out of date and the suite fails. So it
+/// does for an entry whose file is there but has no such case.
+///
+/// ```
+/// use onionskin_tests::report::Suite;
+///
+/// let mut suite = Suite::new("example", &[]);
+/// suite.case("a.json", "one is one", || Ok(()));
+/// suite.case("a.json", "one is two", || Err("it is not".to_owned()));
+/// assert_eq!(suite.to_string(), "example: 1 passed, 1 failed, 0 skipped");
+/// ```
+#[derive(Debug)]
+pub struct Suite {
+    name: &'static str,
+    skips: &'static [Skip],
+    passed: u32,
+    failed: Vec<String>,
+    skipped: u32,
+    used: BTreeSet<usize>,
+    files: BTreeSet<String>,
+    not_attempted: Vec<String>,
+}
+
+impl Suite {
+    /// A suite without outcomes yet.
+    #[must_use]
+    pub const fn new(name: &'static str, skips: &'static [Skip]) -> Self {
+        Self {
+            name,
+            skips,
+            passed: 0,
+            failed: Vec::new(),
+            skipped: 0,
+            used: BTreeSet::new(),
+            files: BTreeSet::new(),
+            not_attempted: Vec::new(),
+        }
+    }
+
+    /// Runs one case and counts it. A panic is a failure of that case only.
+    pub fn case(&mut self, file: &str, case: &str, run: impl FnOnce() -> Result<(), String>) {
+        self.files.insert(file.to_owned());
+        let skip = self
+            .skips
+            .iter()
+            .position(|skip| skip.file == file && (skip.case.is_empty() || skip.case == case));
+        let outcome = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_text(&*panic))));
+        match (skip, outcome) {
+            (None, Ok(())) => self.passed += 1,
+            (None, Err(reason)) => self.failed.push(format!("{file}: {case}: {reason}")),
+            (Some(skip), Err(_)) => {
+                self.used.insert(skip);
+                self.skipped += 1;
+            }
+            (Some(skip), Ok(())) => {
+                self.used.insert(skip);
+                let reason = self.skips[skip].reason;
+                self.failed
+                    .push(format!("{file}: {case}: passes, but is skipped: {reason}"));
+            }
+        }
+    }
+
+    /// Notes a file that the suite can make nothing of. It counts as a failure.
+    pub fn unreadable(&mut self, file: &str, reason: &str) {
+        self.failed.push(format!("{file}: {reason}"));
+    }
+
+    /// Notes a part that is not run yet, so that the report does not hide it.
+    pub fn not_attempted(&mut self, what: String) {
+        self.not_attempted.push(what);
+    }
+
+    /// Prints the report on standard output, past the capturing of the test harness, and panics if
+    /// anything failed or nothing ran.
+    pub fn finish(mut self) {
+        for (index, skip) in self.skips.iter().enumerate() {
+            if self.files.contains(skip.file) && !self.used.contains(&index) {
+                let entry = format!(
+                    "{}: {}: is skipped, but does not exist",
+                    skip.file, skip.case
+                );
+                self.failed.push(entry);
+            }
+        }
+        let mut text = format!("\n{self}\n");
+        for what in &self.not_attempted {
+            text += &format!("  not attempted: {what}\n");
+        }
+        for failure in &self.failed {
+            text += &format!("  failed: {failure}\n");
+        }
+        // A closed standard output is no reason to fail.
+        let _ = stdout().write_all(text.as_bytes());
+        assert!(self.failed.is_empty(), "{text}");
+        assert!(self.passed > 0, "{} ran no case", self.name);
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (passed, failed, skipped) = (self.passed, self.failed.len(), self.skipped);
+        let name = self.name;
+        write!(
+            f,
+            "{name}: {passed} passed, {failed} failed, {skipped} skipped"
+        )
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SKIPS: &[Skip] = &[Skip {
+        file: "a.json",
+        case: "hard",
+        reason: "not possible",
+    }];
+
+    #[test]
+    fn a_skipped_case_that_fails_is_skipped() {
+        let mut suite = Suite::new("s", SKIPS);
+        suite.case("a.json", "easy", || Ok(()));
+        suite.case("a.json", "hard", || Err("no".to_owned()));
+        assert_eq!(suite.to_string(), "s: 1 passed, 0 failed, 1 skipped");
+        suite.finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "passes, but is skipped: not possible")]
+    fn a_skipped_case_that_passes_fails_the_suite() {
+        let mut suite = Suite::new("s", SKIPS);
+        suite.case("a.json", "hard", || Ok(()));
+        suite.finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "is skipped, but does not exist")]
+    fn a_skip_without_its_case_fails_the_suite() {
+        let mut suite = Suite::new("s", SKIPS);
+        suite.case("a.json", "easy", || Ok(()));
+        suite.finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "panicked: oh")]
+    fn a_panic_fails_its_case_and_the_next_one_runs() {
+        let mut suite = Suite::new("s", &[]);
+        suite.case("a.json", "bad", || panic!("oh"));
+        suite.case("a.json", "good", || Ok(()));
+        assert_eq!(suite.to_string(), "s: 1 passed, 1 failed, 0 skipped");
+        suite.finish();
+    }
+}

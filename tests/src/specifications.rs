@@ -1,0 +1,83 @@
+//! Where the official tests lie, and how their files are read.
+
+use serde_json::Value;
+use std::{
+    env, fs,
+    io::{Write, stderr},
+    path::{Path, PathBuf},
+};
+
+/// Names the folder that holds `source/<suite>/tests`; by default a tree beside the workspace.
+pub const ROOT_VARIABLE: &str = "MONGODB_SPECIFICATIONS";
+
+/// One JSON file of a suite.
+#[derive(Clone, Debug)]
+pub struct TestFile {
+    /// Path below the suite's folder, with forward slashes.
+    pub name: String,
+    /// What it holds, or why it cannot be read.
+    pub content: Result<Value, String>,
+}
+
+/// All JSON files of `source/<path>`, in the order of their names, folder by folder. `None`, and a
+/// loud message, where the tree has no such folder; under `CI=true` that is a panic.
+#[must_use]
+pub fn files(path: &str) -> Option<Vec<TestFile>> {
+    let folder = root().join("source").join(path);
+    if !folder.is_dir() {
+        let message = format!(
+            "NOT RUN: there are no official tests at {}; set {ROOT_VARIABLE} to a checkout of the \
+             specifications",
+            folder.display()
+        );
+        assert!(env::var("CI").as_deref() != Ok("true"), "{message}");
+        // Past the capturing of the test harness; a closed stream is no reason to fail.
+        let _ = writeln!(stderr(), "\n{message}\n");
+        return None;
+    }
+    let mut paths = Vec::new();
+    walk(&folder, &mut paths);
+    paths.sort();
+    let files = paths.iter().map(|path| TestFile {
+        name: name_below(path, &folder),
+        content: read(path),
+    });
+    Some(files.collect())
+}
+
+fn root() -> PathBuf {
+    env::var_os(ROOT_VARIABLE).map_or_else(
+        || {
+            let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/specifications");
+            PathBuf::from(default)
+        },
+        PathBuf::from,
+    )
+}
+
+fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{} cannot be listed: {error}", folder.display()));
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, paths);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            paths.push(path);
+        }
+    }
+}
+
+fn name_below(path: &Path, folder: &Path) -> String {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    let parts = below.iter().map(|part| part.to_string_lossy());
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn read(path: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("is not JSON: {error}"))
+}

@@ -1,0 +1,84 @@
+//! The errors of operations that a file lists.
+
+use super::{
+    only_keys,
+    world::{World, document, raw},
+};
+use onionskin_core::{
+    address::Address,
+    error::{CommandFault, Error, ErrorKind, Label, NetworkFault, Wait, WriteFault},
+    sdam::{ApplicationError, Phase},
+};
+use serde_json::{Map, Value};
+
+const KEYS: [&str; 6] = [
+    "address",
+    "generation",
+    "maxWireVersion",
+    "when",
+    "type",
+    "response",
+];
+
+/// Reports one entry of `applicationErrors`.
+pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<(), String> {
+    only_keys(entry, &KEYS)?;
+    let text = |key| entry.get(key).and_then(Value::as_str);
+    let address: Address = text("address")
+        .ok_or("an error without address")?
+        .parse()
+        .map_err(|error| format!("{error}"))?;
+    let server = world
+        .sdam()
+        .server_id(&address)
+        .ok_or_else(|| format!("{address} is not in the topology"))?;
+    let generation = match entry.get("generation") {
+        Some(generation) => generation.as_u64().ok_or("generation is no number")?,
+        None => world.sdam().generation(server),
+    };
+    let phase = match text("when") {
+        Some("beforeHandshakeCompletes") => Phase::Hello,
+        Some("afterHandshakeCompletes") => Phase::Operation,
+        other => return Err(format!("unknown phase {other:?}")),
+    };
+    let error = match text("type") {
+        Some("command") => command_error(entry.get("response"))?,
+        Some("network") => Some(overload(
+            phase,
+            Error::network(NetworkFault::Reset, "reset"),
+        )),
+        Some("timeout") => Some(overload(phase, Error::timeout(Wait::Exchange, "too slow"))),
+        other => return Err(format!("unknown type of error {other:?}")),
+    };
+    if let Some(error) = error {
+        let error = ApplicationError {
+            error,
+            phase,
+            generation,
+            service: None,
+        };
+        world.feed(|sdam, now| sdam.handle_application_error(now, server, &error));
+    }
+    Ok(())
+}
+
+/// While a connection is made, the pool takes a broken or slow network for overload (SDAM-105).
+fn overload(phase: Phase, error: Error) -> Error {
+    match phase {
+        Phase::Hello => error
+            .with_label(Label::SystemOverloadedError)
+            .with_label(Label::RetryableError),
+        Phase::Authentication | Phase::Operation => error,
+    }
+}
+
+/// The error that a reply is; none for one that reports no error.
+fn command_error(reply: Option<&Value>) -> Result<Option<Error>, String> {
+    let reply = raw(&document(reply.ok_or("a command without response")?)?)?;
+    if onionskin_core::bson::is_ok(&reply) {
+        let fault = WriteFault::from_reply(&reply);
+        return Ok(fault.map(|fault| Error::new(ErrorKind::Write(Box::new(fault)))));
+    }
+    let fault = CommandFault::from_reply(&reply);
+    Ok(Some(Error::new(ErrorKind::Command(Box::new(fault)))))
+}

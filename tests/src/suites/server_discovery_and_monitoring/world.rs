@@ -1,0 +1,160 @@
+//! Plays the servers of a file to the machine.
+
+use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
+use onionskin_core::{
+    address::Address,
+    description::TopologyId,
+    error::{Error, NetworkFault},
+    event::SdamEvent,
+    sdam::{Action, CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
+    time::Instant,
+    uri,
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Duration};
+
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+
+/// What the connection of a monitor waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Handshake,
+    Reply,
+    Nothing,
+}
+
+/// The machine, its time, and the last monitoring connection of each address.
+pub(super) struct World {
+    sdam: Sdam,
+    now: Instant,
+    connections: BTreeMap<Address, (CheckId, Waits)>,
+    events: Vec<SdamEvent>,
+}
+
+impl World {
+    pub(super) fn new(uri: &str) -> Result<Self, String> {
+        let mut world = Self {
+            sdam: Sdam::new(options_from_uri(uri)?),
+            now: Instant::ZERO,
+            connections: BTreeMap::new(),
+            events: Vec::new(),
+        };
+        world.sdam.start(world.now);
+        world.drain();
+        Ok(world)
+    }
+
+    /// Answers the check of a server, or breaks it where the reply is empty. A server that rests is
+    /// asked for a check first; one that is gone answers late.
+    pub(super) fn answer(&mut self, address: &str, reply: &Value) -> Result<(), String> {
+        let address: Address = address.parse().map_err(|e| format!("{address}: {e}"))?;
+        self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
+        self.sdam.request_check(self.now);
+        self.drain();
+        let Some(&(check, waits)) = self.connections.get(&address) else {
+            return Err(format!("{address} was never checked"));
+        };
+        if waits == Waits::Nothing && self.sdam.server_id(&address).is_some() {
+            return Err(format!("{address} is not being checked"));
+        }
+        let reply = document(reply)?;
+        let now = self.now;
+        if reply.is_empty() {
+            let error = Error::network(NetworkFault::Closed, "the connection was closed");
+            self.sdam.handle_failed(now, check, error);
+        } else if waits == Waits::Reply {
+            self.sdam
+                .handle_reply(now, check, &raw(&reply)?, ROUND_TRIP, false);
+        } else {
+            self.sdam
+                .handle_connected(now, check, &raw(&reply)?, ROUND_TRIP);
+        }
+        self.drain();
+        Ok(())
+    }
+
+    /// Hands the machine an input of another kind.
+    pub(super) fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) {
+        input(&mut self.sdam, self.now);
+        self.drain();
+    }
+
+    /// The events since the last call, without those of checks, which no file lists.
+    pub(super) fn take_events(&mut self) -> Vec<SdamEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(super) fn sdam(&self) -> &Sdam {
+        &self.sdam
+    }
+
+    /// Every file ends with a close, after which nothing may be left.
+    pub(super) fn close(mut self) -> Result<(), String> {
+        self.feed(|sdam, now| sdam.close(now));
+        let open = self.connections.values().any(|c| c.1 != Waits::Nothing);
+        let closed = matches!(self.events.last(), Some(SdamEvent::TopologyClosed { .. }));
+        if open || !closed || self.sdam.deadline().is_some() {
+            return Err("the closed machine still does something".to_owned());
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(action) = self.sdam.poll_action() {
+            match action {
+                Action::Emit(
+                    SdamEvent::HeartbeatStarted { .. }
+                    | SdamEvent::HeartbeatSucceeded { .. }
+                    | SdamEvent::HeartbeatFailed { .. },
+                ) => {}
+                Action::Emit(event) => self.events.push(event),
+                Action::Open {
+                    check,
+                    address,
+                    purpose: Purpose::Monitor,
+                    ..
+                } => {
+                    self.connections.insert(address, (check, Waits::Handshake));
+                }
+                Action::SendHello { check, .. } => self.expect(check, Waits::Reply),
+                Action::Close { check } => self.expect(check, Waits::Nothing),
+                // Measuring connections are never answered; pools do not exist here.
+                _ => {}
+            }
+        }
+    }
+
+    fn expect(&mut self, check: CheckId, waits: Waits) {
+        for connection in self.connections.values_mut() {
+            if connection.0 == check {
+                connection.1 = waits;
+            }
+        }
+    }
+}
+
+/// The options of discovery that a connection string gives.
+fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
+    let parsed = uri::parse(uri).map_err(|error| error.to_string())?;
+    let options = parsed.options;
+    let id = TopologyId(ObjectId::from_bytes([42; 12]));
+    Ok(SdamOptions {
+        replica_set: options.replica_set().map(ToOwned::to_owned),
+        direct_connection: options.direct_connection() == Some(true),
+        load_balanced: options.load_balanced(),
+        ..SdamOptions::new(id, options.hosts().to_vec())
+    })
+}
+
+/// A document of a file, which may use extended JSON.
+pub(super) fn document(value: &Value) -> Result<Document, String> {
+    match Bson::try_from(value.clone()) {
+        Ok(Bson::Document(document)) => Ok(document),
+        Ok(other) => Err(format!("a document is expected, not {other}")),
+        Err(error) => Err(format!("not extended JSON: {error}")),
+    }
+}
+
+pub(super) fn raw(document: &Document) -> Result<RawDocumentBuf, String> {
+    RawDocumentBuf::try_from(document).map_err(|error| error.to_string())
+}
