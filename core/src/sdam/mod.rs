@@ -47,8 +47,8 @@ use topology::Topology;
 /// Discovers a deployment and keeps watch over it.
 ///
 /// Feed one input, carry out everything that [`poll_action`](Self::poll_action) gives, then wait
-/// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and facts
-/// about servers that are gone, change nothing.
+/// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and
+/// facts about servers that are gone, change nothing.
 ///
 /// ```
 /// use onionskin_core::{

@@ -21,8 +21,8 @@ fn a_server_of_another_age_is_named_until_it_is_replaced() {
         (
             30,
             99,
-            "Server at a:1 requires wire version 30, but this version of Onionskin only supports up \
-             to 29.",
+            "Server at a:1 requires wire version 30, but this version of Onionskin only supports \
+             up to 29.",
         ),
     ] {
         let mut bench = Bench::new(options(&["a:1"]));
