@@ -348,6 +348,11 @@ fn a_farewell_comes_after_what_was_written() {
     client.write(b"too late");
     let mut received = Vec::new();
     run(&mut client, &mut server, usize::MAX, &mut received).expect("good");
+    client.write(b"later still");
+    assert!(
+        !client.poll_transmit(&mut Vec::new()),
+        "nothing follows a farewell"
+    );
     assert_eq!(received.len(), data.len());
     assert!(received == data);
     assert!(!client.peer_closed());
