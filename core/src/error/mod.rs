@@ -138,7 +138,7 @@ impl Error {
                 .write_concern
                 .as_ref()
                 .map(|w| w.code)
-                .or(fault.first_code()),
+                .or_else(|| fault.first_code()),
             _ => None,
         }
     }
