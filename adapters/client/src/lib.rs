@@ -1,1 +1,44 @@
-//! To be described.
+//! A MongoDB driver that runs on any async runtime.
+//!
+//! This crate is the client that applications see, generic over a [`Runtime`]. Applications depend
+//! on the crate of their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`), whose
+//! `Client` is this one.
+//!
+//! Every decision is made by [`onionskin_core`]; here, futures move bytes and wait. So each call can
+//! be bounded with `.timeout(..)` and each future can be dropped at any await point: the core hears
+//! of it and keeps its house in order.
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod client;
+mod collection;
+mod cursor;
+mod database;
+mod environment;
+mod events;
+mod execution;
+mod ids;
+mod runtime;
+mod shared;
+mod signal;
+mod socket;
+mod timer;
+
+pub use action::{Decode, Execution};
+pub use client::{Client, ClientBuilder};
+pub use collection::{
+    CountDocuments, Collection, DeleteOne, Find, FindOne, InsertMany, InsertOne, UpdateOne,
+};
+pub use cursor::Cursor;
+pub use database::{Database, RunCommand};
+pub use events::EventListener;
+pub use runtime::Runtime;
+
+pub use bson;
+pub use onionskin_core as core;
+pub use onionskin_core::{
+    error::{Error, ErrorKind, Fault, Result},
+    operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
+    options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
+};

@@ -32,6 +32,13 @@ impl<'a> DocumentWriter<'a> {
         Self { buffer, start }
     }
 
+    /// Appends bare elements to `buffer`, which belong into a document elsewhere; there is nothing
+    /// to end.
+    pub fn bare(buffer: &'a mut Vec<u8>) -> Self {
+        let start = buffer.len();
+        Self { buffer, start }
+    }
+
     /// Ends the document: terminator and length.
     pub fn end(self) {
         self.buffer.push(0);

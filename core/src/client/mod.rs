@@ -1,1 +1,325 @@
-//! To be built.
+//! The client: all machines of one deployment behind one contract.
+//!
+//! It routes and holds no policy: the topology decides about servers, pools about connections,
+//! `operation/retry.rs` about retries. The control plane lives here; what an operation does on its
+//! connection happens in the [`Lease`] that it gets, outside.
+
+mod action;
+mod config;
+mod operations;
+mod pools;
+mod routing;
+mod sockets;
+mod waiting;
+
+pub use action::{Action, Fate, Outcome, Start, Verdict};
+pub use config::{ClientConfig, Counts};
+
+use crate::{
+    auth::KeyCache,
+    connection::{HandshakeOptions, SocketId},
+    description::{ServerId, TopologyDescription, TopologyId},
+    event::{Event, EventKind, Subscriptions},
+    operation::{ClusterTime, Command, CommandKind, Operation, OperationId},
+    random::Random,
+    sdam::{CheckId, Sdam},
+    selection::Selector,
+    session::{ServerSession, SessionPool},
+    time::{Instant, WallTime, earliest},
+};
+use bson::oid::ObjectId;
+use config::Limits;
+use pools::PoolSlot;
+use sockets::Socket;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+use waiting::Waiting;
+
+/// Sessions that one `endSessions` command names at most.
+const MAX_SESSIONS_PER_COMMAND: usize = 10_000;
+
+/// The control plane of one client.
+///
+/// Feed one input, drain [`poll_action`](Self::poll_action) and [`poll_event`](Self::poll_event),
+/// then wait until [`deadline`](Self::deadline) at the longest and call
+/// [`handle_timeout`](Self::handle_timeout). Inputs about sockets and operations that no longer
+/// exist change nothing.
+///
+/// ```
+/// use onionskin_core::{
+///     client::{Action, Client, ClientConfig},
+///     random::Seed,
+///     time::Instant,
+///     uri,
+/// };
+///
+/// let options = uri::parse("mongodb://localhost")?.options;
+/// let config = ClientConfig::new(options, Seed::new([0; 32]))?;
+/// let mut client = Client::new(config);
+/// client.open(Instant::ZERO);
+/// // The first thing it wants is a connection to look at the server.
+/// assert!(matches!(client.poll_action(), Some(Action::Dial { .. })));
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    limits: Limits,
+    handshake: Arc<HandshakeOptions>,
+    subscriptions: Subscriptions,
+    sdam: Sdam,
+    pools: BTreeMap<ServerId, PoolSlot>,
+    selector: Selector,
+    sessions: SessionPool,
+    keys: KeyCache,
+    nonces: Random,
+    session_ids: Random,
+    cluster_time: Option<Arc<ClusterTime>>,
+    sockets: BTreeMap<SocketId, Socket>,
+    /// Connections of pools that are established: parked, leased, or granted.
+    established: BTreeSet<SocketId>,
+    checks: BTreeMap<CheckId, SocketId>,
+    waiting: BTreeMap<OperationId, Waiting>,
+    /// Those of `waiting` that wait for a server, oldest first.
+    without_server: BTreeSet<OperationId>,
+    /// When waits for a server end.
+    wait_limits: BTreeSet<(Instant, OperationId)>,
+    /// When leased exchanges must be over.
+    exchange_limits: BTreeSet<(Instant, SocketId)>,
+    /// When establishing connections must have taken their next step.
+    socket_limits: BTreeSet<(Instant, SocketId)>,
+    /// Operations whose attempt failed and that are tried again.
+    again: VecDeque<Operation>,
+    /// The topology changed: operations without server look again.
+    reselect: bool,
+    actions: VecDeque<Action>,
+    events: VecDeque<Event>,
+    /// Never later than the true deadline; made exact by each `handle_timeout`.
+    armed: Option<Instant>,
+    next_socket: u64,
+    next_operation: u64,
+    next_request: i32,
+    closed: bool,
+}
+
+impl Client {
+    /// A client that does nothing yet.
+    #[must_use]
+    pub fn new(config: ClientConfig) -> Self {
+        let ClientConfig {
+            options,
+            seed,
+            metadata,
+            subscriptions,
+            tls,
+            streaming,
+        } = config;
+        let mut id = [0; 12];
+        seed.split("topology").random().fill(&mut id);
+        let topology_id = TopologyId(ObjectId::from_bytes(id));
+        let limits = Limits::new(&options);
+        Self {
+            sdam: Sdam::new(config::sdam_options(
+                &options,
+                topology_id,
+                streaming,
+                subscriptions.sdam,
+            )),
+            selector: Selector::new(
+                options.local_threshold(),
+                options.heartbeat_frequency(),
+                seed.split("selection").random(),
+            ),
+            handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
+            limits,
+            subscriptions,
+            pools: BTreeMap::new(),
+            sessions: SessionPool::new(),
+            keys: KeyCache::new(),
+            nonces: seed.split("nonces").random(),
+            session_ids: seed.split("sessions").random(),
+            cluster_time: None,
+            sockets: BTreeMap::new(),
+            established: BTreeSet::new(),
+            checks: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            without_server: BTreeSet::new(),
+            wait_limits: BTreeSet::new(),
+            exchange_limits: BTreeSet::new(),
+            socket_limits: BTreeSet::new(),
+            again: VecDeque::new(),
+            reselect: false,
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+            armed: None,
+            next_socket: 0,
+            next_operation: 0,
+            next_request: 0,
+            closed: false,
+        }
+    }
+
+    /// Begins to look for the deployment.
+    pub fn open(&mut self, now: Instant) {
+        self.sdam.start(now);
+        self.settle(now);
+    }
+
+    /// Time has passed. Harmless before the deadline.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.sdam.handle_timeout(now);
+        self.settle(now);
+        let due: Vec<ServerId> = self.pools.keys().copied().collect();
+        for server in due {
+            if let Some(slot) = self.pools.get_mut(&server) {
+                if slot.pool.deadline().is_some_and(|at| at <= now) {
+                    slot.pool.handle_timeout(now);
+                    self.drain_pool(now, server);
+                }
+            }
+        }
+        while let Some(&(at, socket)) = self.socket_limits.first() {
+            if at > now {
+                break;
+            }
+            self.socket_limits.pop_first();
+            self.on_socket_timeout(now, socket);
+        }
+        while let Some(&(at, operation)) = self.wait_limits.first() {
+            if at > now {
+                break;
+            }
+            self.wait_limits.pop_first();
+            self.on_wait_over(now, operation);
+        }
+        while let Some(&(at, socket)) = self.exchange_limits.first() {
+            if at > now {
+                break;
+            }
+            self.exchange_limits.pop_first();
+            let error = self.limits.exchange_timeout();
+            self.actions.push_back(Action::Interrupt { socket, error });
+        }
+        self.settle(now);
+        self.armed = self.exact_deadline();
+    }
+
+    /// The server's calendar time, for certificates: to be set before connections are made and now
+    /// and then afterwards.
+    pub fn set_wall_time(&mut self, wall: WallTime) {
+        if let Some(tls) = &self.handshake.tls {
+            tls.set_wall_time(wall);
+        }
+    }
+
+    /// Ends everything: monitors, pools, waiting operations. Leased connections close when they are
+    /// given back.
+    pub fn close(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        self.fail_all_waiting(now);
+        let pools: Vec<ServerId> = self.pools.keys().copied().collect();
+        for server in pools {
+            self.close_pool(now, server);
+        }
+        self.sdam.close(now);
+        self.settle(now);
+        self.armed = self.exact_deadline();
+    }
+
+    /// The next order.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next event.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called; `None` for never. May be
+    /// earlier than needed, never later.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.armed
+    }
+
+    /// What is known of the deployment.
+    #[must_use]
+    pub fn topology(&self) -> &Arc<TopologyDescription> {
+        self.sdam.description()
+    }
+
+    /// Which events are built.
+    #[must_use]
+    pub fn subscriptions(&self) -> Subscriptions {
+        self.subscriptions
+    }
+
+    /// How much of everything there is.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            sockets: self.sockets.len() + self.established.len(),
+            leased: self.pools.values().map(PoolSlot::leased).sum(),
+            waiting: self.waiting.len(),
+        }
+    }
+
+    /// A session that its holder no longer needs.
+    pub fn return_session(&mut self, now: Instant, session: ServerSession) {
+        let timeout = self.sdam.description().logical_session_timeout_minutes;
+        self.sessions.put_back(now, timeout, session);
+    }
+
+    /// The command that tells the server which sessions are over; `None` when there are none left.
+    /// To be performed before closing; its result does not matter.
+    #[must_use]
+    pub fn end_sessions(&mut self) -> Option<Command> {
+        let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
+        if ids.is_empty() || self.closed {
+            return None;
+        }
+        let mut command = Command::new("endSessions", "admin", CommandKind::Run);
+        let mut array = bson::RawArrayBuf::new();
+        for id in ids {
+            let bytes = id.to_vec();
+            let id = bson::Binary {
+                subtype: bson::spec::BinarySubtype::Uuid,
+                bytes,
+            };
+            array.push(bson::rawdoc! { "id": id });
+        }
+        command.body().array("endSessions", &array);
+        command.set_session(crate::operation::SessionUse::None);
+        Some(command)
+    }
+
+    fn emit(&mut self, at: Instant, kind: EventKind) {
+        self.events.push_back(Event { at, kind });
+    }
+
+    /// Remembers a deadline if it is earlier than all known.
+    fn note_deadline(&mut self, at: Option<Instant>) {
+        self.armed = earliest(self.armed, at);
+    }
+
+    fn exact_deadline(&self) -> Option<Instant> {
+        let mut deadline = self.sdam.deadline();
+        for slot in self.pools.values() {
+            deadline = earliest(deadline, slot.pool.deadline());
+        }
+        for first in [
+            self.wait_limits.first().map(|&(at, _)| at),
+            self.exchange_limits.first().map(|&(at, _)| at),
+            self.socket_limits.first().map(|&(at, _)| at),
+        ] {
+            deadline = earliest(deadline, first);
+        }
+        deadline
+    }
+}

@@ -1,1 +1,13 @@
-//! To be built.
+//! One connection: from dialling to ready, and for monitors the checks that follow.
+
+mod facts;
+mod handshake;
+mod transport;
+
+pub use facts::{ConnectionFacts, Established};
+pub use handshake::{Connection, HandshakeOptions, Output, Purpose, closed_by_peer};
+pub use transport::Transport;
+
+/// The core's number of a socket. An adapter dials, moves bytes and closes under this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u64);

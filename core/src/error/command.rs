@@ -121,6 +121,8 @@ pub struct WriteFault {
     pub write_concern: Option<WriteConcernFault>,
     /// `n` of the reply: how many documents were written all the same.
     pub written: i64,
+    /// `topologyVersion`, which a write concern error that tells of a state change comes with.
+    pub topology_version: Option<TopologyVersion>,
 }
 
 impl WriteFault {
@@ -160,6 +162,7 @@ impl WriteFault {
             errors,
             write_concern: concern,
             written,
+            topology_version: TopologyVersion::from_reply(reply),
         })
     }
 

@@ -181,6 +181,11 @@ pub enum ErrorKind {
         /// The text of SDAM-60.
         message: String,
     },
+    /// Discovery does not accept what a server says about itself, or no longer asks it.
+    Discovery {
+        /// What does not fit.
+        message: String,
+    },
     /// The pool was cleared while the operation waited for a connection; safe to retry (CMAP-142).
     PoolCleared {
         /// The text of the specification, with the cause.
@@ -234,7 +239,8 @@ impl ErrorKind {
             | Self::Protocol { .. }
             | Self::Command(_)
             | Self::Write(_)
-            | Self::Incompatible { .. } => Fault::Peer,
+            | Self::Incompatible { .. }
+            | Self::Discovery { .. } => Fault::Peer,
             Self::PoolClosed { .. } | Self::WaitQueueTimeout { .. } | Self::Limit { .. } => {
                 Fault::Limit
             }
@@ -272,6 +278,7 @@ impl fmt::Display for ErrorKind {
             Self::Write(fault) => write!(f, "write failed: {fault}"),
             Self::ServerSelection { message } => write!(f, "server selection failed: {message}"),
             Self::Incompatible { message }
+            | Self::Discovery { message }
             | Self::PoolCleared { message }
             | Self::PoolClosed { message }
             | Self::WaitQueueTimeout { message }

@@ -59,11 +59,32 @@ impl fmt::Display for Label {
     }
 }
 
+/// Labels that are kept of one reply at most; servers send one or two.
+const MAX_LABELS: usize = 16;
+
 /// A set of labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeSet<Label>);
 
 impl Labels {
+    /// The `errorLabels` of a reply; no more than sixteen are kept.
+    #[must_use]
+    pub fn from_reply(reply: &bson::RawDocument) -> Self {
+        match reply.get_array("errorLabels") {
+            Ok(names) => Self::from_array(names),
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// The labels that an array of strings names; no more than sixteen are kept.
+    #[must_use]
+    pub fn from_array(names: &bson::RawArray) -> Self {
+        let names = names.into_iter().flatten().take(MAX_LABELS);
+        names
+            .filter_map(|name| name.as_str().map(Label::from_name))
+            .collect()
+    }
+
     /// Adds a label; adding it twice is once.
     pub fn insert(&mut self, label: Label) {
         self.0.insert(label);

@@ -1,1 +1,13 @@
-//! To be built.
+//! The first message on every connection: who the client is, what it asks, what servers answer.
+
+mod command;
+mod environment;
+mod metadata;
+mod reply;
+
+pub use command::{HelloCommand, ServerApiFields};
+pub use environment::{Environment, OsFacts};
+pub use metadata::{
+    ClientMetadata, DriverInfo, MAX_APPLICATION_NAME_BYTES, MAX_METADATA_BYTES, SEPARATOR,
+};
+pub use reply::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE};

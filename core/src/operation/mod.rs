@@ -1,1 +1,70 @@
-//! To be built.
+//! An operation: one command from selection to reply, with its retries.
+//!
+//! A [`Command`] says what is wanted. The client chooses a server and a connection for it and leases
+//! both out as a [`Lease`]; whoever performs the operation moves bytes for the lease until the reply
+//! is there, and gives it back. What a failed attempt means is decided in `retry.rs`, and nowhere
+//! else.
+
+mod assess;
+mod cluster_time;
+mod command;
+pub mod crud;
+mod cursor;
+mod lease;
+mod retry;
+
+pub use cluster_time::ClusterTime;
+pub use command::{Command, CommandKind, SessionUse};
+pub use cursor::{Batch, Cursor};
+pub use lease::{Lease, Reply};
+
+pub(crate) use assess::Assessment;
+pub(crate) use lease::Context;
+pub(crate) use retry::{RetryPolicy, error_to_raise};
+
+use crate::{error::Error, session::ServerSession, time::Instant};
+
+/// The core's number of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// What an operation carries from attempt to attempt.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) id: OperationId,
+    pub(crate) command: Command,
+    /// When the whole operation must be over, retries included.
+    pub(crate) deadline: Option<Instant>,
+    /// Attempts that were begun, failed check-outs included.
+    pub(crate) attempts: u32,
+    /// The session it runs in, once a server that knows sessions was chosen.
+    pub(crate) session: Option<ServerSession>,
+    /// True if the session goes back to the client's pool at the end.
+    pub(crate) session_is_implicit: bool,
+    /// The transaction number, taken once and kept for retries (RW-19).
+    pub(crate) txn_number: Option<i64>,
+    /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
+    pub(crate) kept_error: Option<Error>,
+}
+
+impl Operation {
+    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Self {
+        let session = std::mem::replace(&mut command.session, SessionUse::None);
+        let session_is_implicit = matches!(session, SessionUse::Implicit);
+        let session = match session {
+            SessionUse::Held(session) => Some(session),
+            SessionUse::Implicit | SessionUse::None => None,
+        };
+        let deadline = command.timeout.map(|timeout| now + timeout);
+        Self {
+            id,
+            command,
+            deadline,
+            attempts: 0,
+            session,
+            session_is_implicit,
+            txn_number: None,
+            kept_error: None,
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Read and write concerns.
 
+use crate::error::{Error, ErrorKind};
 use bson::{RawDocumentBuf, cstr};
 use std::time::Duration;
 
@@ -78,6 +79,20 @@ impl WriteConcern {
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
         self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
+    }
+
+    /// Refuses to wait for the journal of a write that no reply is wanted for (URI-23).
+    pub fn check(&self) -> Result<(), Error> {
+        if self.w == Some(Acknowledgment::Nodes(0)) && self.journal == Some(true) {
+            return Err(ErrorKind::InvalidOption {
+                option: "journal",
+                message: "w=0 asks for no reply, so the journal cannot be waited for; leave one \
+                          of them out"
+                    .to_owned(),
+            }
+            .into());
+        }
+        Ok(())
     }
 
     /// What a command carries as `writeConcern`.

@@ -103,6 +103,15 @@ impl Credential {
             properties: BTreeMap::new(),
         }
     }
+
+    /// The mechanism property of this name, compared without case (AUTH-10).
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&Secret> {
+        self.properties
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
 }
 
 impl fmt::Debug for Credential {

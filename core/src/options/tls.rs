@@ -30,3 +30,21 @@ pub struct TlsOptions {
     /// `tlsDisableCertificateRevocationCheck`. Default: off.
     pub disable_certificate_revocation_check: bool,
 }
+
+/// Pairs of options of which only one may be given (URI-5 to URI-11): each of the first relaxes, or
+/// keeps, what the second would decide too.
+pub(crate) const CONFLICTS: [(&str, &str); 7] = [
+    ("tlsInsecure", "tlsAllowInvalidCertificates"),
+    ("tlsInsecure", "tlsAllowInvalidHostnames"),
+    ("tlsInsecure", "tlsDisableOCSPEndpointCheck"),
+    ("tlsInsecure", "tlsDisableCertificateRevocationCheck"),
+    ("tlsAllowInvalidCertificates", "tlsDisableOCSPEndpointCheck"),
+    (
+        "tlsAllowInvalidCertificates",
+        "tlsDisableCertificateRevocationCheck",
+    ),
+    (
+        "tlsDisableOCSPEndpointCheck",
+        "tlsDisableCertificateRevocationCheck",
+    ),
+];

@@ -1,1 +1,16 @@
-//! To be built.
+//! Which server an operation goes to: read preferences, staleness, the latency window, and the
+//! choice inside it.
+
+mod criteria;
+mod error;
+mod preference;
+mod selector;
+mod staleness;
+mod suitable;
+
+pub use criteria::Criteria;
+pub use error::selection_error;
+pub use preference::{read_preference_to_send, write_read_preference};
+pub use selector::{DEFAULT_LOCAL_THRESHOLD, MAX_CACHED_WINDOWS, Selector};
+pub use staleness::{IDLE_WRITE_PERIOD, SMALLEST_MAX_STALENESS};
+pub use suitable::{in_window, suitable};

@@ -1,0 +1,189 @@
+//! The future of an operation.
+
+use crate::{
+    Runtime,
+    shared::{Begun, Held, Shared},
+};
+use onionskin_core::{
+    client::Outcome,
+    error::Error,
+    event::{Event, EventKind},
+    operation::{Command, Lease, OperationId},
+};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// Turns a reply into what the caller gets, while the lease is still held.
+pub trait Decode: Unpin {
+    /// What the caller gets.
+    type Output;
+
+    /// Reads the reply of a successful command.
+    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
+}
+
+/// An operation on its way.
+///
+/// It may be dropped at any point: the client hears of it, the connection and the wait-queue place
+/// go where they belong, and no other operation is disturbed.
+#[must_use = "an operation does nothing unless it is awaited"]
+pub struct Execution<R: Runtime, D: Decode> {
+    shared: Arc<Shared<R>>,
+    state: State<R>,
+    decode: D,
+    /// What was decoded of a reply whose lease is not given back yet.
+    output: Option<D::Output>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "there is one per operation, and a box would cost more")]
+enum State<R: Runtime> {
+    Ready(Command),
+    Refused(Error),
+    Waiting(OperationId),
+    Exchanging(Held<R::Stream>),
+    Over,
+}
+
+// Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
+impl<R: Runtime, D: Decode> Unpin for Execution<R, D> {}
+
+impl<R: Runtime, D: Decode> Execution<R, D> {
+    pub(crate) fn new(shared: Arc<Shared<R>>, command: Result<Command, Error>, decode: D) -> Self {
+        let state = match command {
+            Ok(command) => State::Ready(command),
+            Err(error) => State::Refused(error),
+        };
+        Self { shared, state, decode, output: None }
+    }
+
+    fn on_begun(&mut self, begun: Begun<R::Stream>) -> Option<Error> {
+        match begun {
+            Begun::Waiting(id) => {
+                self.state = State::Waiting(id);
+                None
+            }
+            Begun::Failed(error) => Some(error),
+            Begun::Held(held) => {
+                self.state = State::Exchanging(held);
+                None
+            }
+        }
+    }
+
+    /// Frames the request of a lease that was just taken.
+    fn frame(&mut self) -> Result<(), Outcome> {
+        let State::Exchanging(held) = &mut self.state else { return Ok(()) };
+        let now = self.shared.now();
+        match held.lease.begin(now) {
+            Ok(None) => Ok(()),
+            Ok(Some(event)) => {
+                let kind = EventKind::Command(event);
+                self.shared.delivery.publish(Event { at: now, kind });
+                Ok(())
+            }
+            Err(error) => Err(Outcome::Failed(error)),
+        }
+    }
+
+    /// The exchange is over: decode, give everything back. `None`: it is tried again.
+    fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
+        let State::Exchanging(mut held) = std::mem::replace(&mut self.state, State::Over) else {
+            return None;
+        };
+        let result = match &outcome {
+            Outcome::Completed => held.lease.outcome(),
+            Outcome::Failed(error) => Err(error.clone()),
+            Outcome::Abandoned => Ok(()),
+        };
+        if self.shared.delivery.wants_commands() {
+            let now = self.shared.now();
+            if let Some(event) = held.lease.ended_event(now, result.as_ref().err()) {
+                let kind = EventKind::Command(event);
+                self.shared.delivery.publish(Event { at: now, kind });
+            }
+        }
+        let output = match result {
+            Ok(()) => Some(self.decode.decode(&mut held.lease)),
+            Err(_) => None,
+        };
+        match self.shared.give_back(held, outcome) {
+            Err(error) => Some(Err(error)),
+            Ok(None) => output.or_else(|| Some(Err(Error::argument("the operation was left")))),
+            Ok(Some(begun)) => self.on_begun(begun).map(Err),
+        }
+    }
+}
+
+impl<R: Runtime, D: Decode> Future for Execution<R, D> {
+    type Output = Result<D::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            let begun = match &mut this.state {
+                State::Ready(_) => {
+                    let State::Ready(command) = std::mem::replace(&mut this.state, State::Over)
+                    else {
+                        unreachable!("it was just looked at")
+                    };
+                    this.shared.begin(command)
+                }
+                State::Refused(error) => {
+                    let error = error.clone();
+                    this.state = State::Over;
+                    return Poll::Ready(Err(error));
+                }
+                State::Waiting(id) => match this.shared.resume(*id, context.waker()) {
+                    Begun::Waiting(_) => return Poll::Pending,
+                    begun => begun,
+                },
+                State::Exchanging(held) => {
+                    let Poll::Ready(outcome) = held.poll_exchange(context) else {
+                        return Poll::Pending;
+                    };
+                    match this.finish(outcome) {
+                        Some(result) => return Poll::Ready(result),
+                        None => {
+                            if let Err(outcome) = this.frame() {
+                                if let Some(result) = this.finish(outcome) {
+                                    return Poll::Ready(result);
+                                }
+                            }
+                            continue;
+                        }
+                    }
+                }
+                State::Over => {
+                    let message = "the operation was polled after it had ended";
+                    return Poll::Ready(Err(Error::argument(message)));
+                }
+            };
+            this.state = State::Over;
+            if let Some(error) = this.on_begun(begun) {
+                return Poll::Ready(Err(error));
+            }
+            if let Err(outcome) = this.frame() {
+                if let Some(result) = this.finish(outcome) {
+                    return Poll::Ready(result);
+                }
+            }
+        }
+    }
+}
+
+impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Waiting(id) => self.shared.cancel(id),
+            State::Exchanging(held) => {
+                // There is nobody left to tell.
+                let _ = self.shared.give_back(held, Outcome::Abandoned);
+            }
+            State::Ready(_) | State::Refused(_) | State::Over => {}
+        }
+    }
+}

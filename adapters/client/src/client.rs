@@ -1,0 +1,279 @@
+//! The client.
+
+use crate::{
+    Database, EventListener, Runtime, environment, events::Delivery, ids::ObjectIds,
+    shared::Shared, timer,
+};
+use onionskin_core::{
+    client::{Client as Core, ClientConfig, Counts},
+    description::TopologyDescription,
+    error::{Error, ErrorKind},
+    event::Subscriptions,
+    hello::{DriverInfo, Environment},
+    operation::{Command, Lease},
+    options::{ClientOptions, Secret},
+    random::Seed,
+    uri::{self, Warning},
+};
+use std::{
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::Poll,
+    time::Duration,
+};
+
+/// A handle to a deployment: discovery, monitoring and pools run behind it.
+///
+/// Cloning is cheap, and all clones share everything. When the last clone and everything made from
+/// it is gone, the client closes by itself; [`shutdown`](Self::shutdown) does so and waits.
+pub struct Client<R: Runtime> {
+    handle: Arc<Handle<R>>,
+}
+
+impl<R: Runtime> Clone for Client<R> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone() }
+    }
+}
+
+impl<R: Runtime> std::fmt::Debug for Client<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+struct Handle<R: Runtime> {
+    shared: Arc<Shared<R>>,
+    options: ClientOptions,
+    warnings: Vec<Warning>,
+}
+
+impl<R: Runtime> Drop for Handle<R> {
+    fn drop(&mut self) {
+        self.shared.with(|inner, now| inner.core.close(now));
+    }
+}
+
+/// Makes a client step by step.
+#[must_use = "a client is made by `build`"]
+pub struct ClientBuilder<R: Runtime> {
+    runtime: R,
+    options: ClientOptions,
+    warnings: Vec<Warning>,
+    listeners: Vec<EventListener>,
+    seed: Option<Seed>,
+    environment: Option<Environment>,
+    infos: Vec<DriverInfo>,
+}
+
+impl<R: Runtime> ClientBuilder<R> {
+    /// Hears all events from the very first.
+    pub fn event_listener(mut self, listener: EventListener) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Draws all chance from this seed instead of the system's; for simulations.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Tells servers about this environment instead of the process's; for simulations.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Names a library that wraps the driver (HELLO-43).
+    pub fn driver_info(mut self, info: DriverInfo) -> Self {
+        self.infos.push(info);
+        self
+    }
+
+    /// Starts the client. Does not wait for a server: a deployment that is not there shows in the
+    /// first operation (SDAM-33).
+    pub fn build(self) -> Result<Client<R>, Error> {
+        let Self { runtime, mut options, warnings, listeners, seed, environment, infos } = self;
+        read_certificates(&mut options)?;
+        let seed = match seed {
+            Some(seed) => seed,
+            None => {
+                let mut bytes = [0; 32];
+                runtime.entropy(&mut bytes).map_err(|error| {
+                    Error::argument(format!("the system gives no randomness: {error}"))
+                })?;
+                Seed::new(bytes)
+            }
+        };
+        let environment = environment.unwrap_or_else(environment::environment);
+        let subscriptions =
+            if listeners.is_empty() { Subscriptions::default() } else { Subscriptions::all() };
+        let ids = ObjectIds::new(&seed);
+        let config =
+            ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
+                .with_subscriptions(subscriptions);
+        let delivery = Delivery::new(listeners, subscriptions);
+        let shared = Shared::new(runtime, Core::new(config), delivery, ids);
+        let wall = shared.wall_time();
+        shared.with(|inner, now| {
+            inner.core.set_wall_time(wall);
+            inner.core.open(now);
+        });
+        shared.spawn(timer::run(shared.clone()));
+        Ok(Client { handle: Arc::new(Handle { shared, options, warnings }) })
+    }
+}
+
+impl<R: Runtime> Client<R> {
+    /// A builder for a client with these options on this runtime.
+    pub fn builder(runtime: R, options: ClientOptions) -> ClientBuilder<R> {
+        ClientBuilder {
+            runtime,
+            options,
+            warnings: Vec::new(),
+            listeners: Vec::new(),
+            seed: None,
+            environment: None,
+            infos: Vec::new(),
+        }
+    }
+
+    /// A builder for the client that a connection string describes.
+    pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
+        let parsed = uri::parse(text)?;
+        let mut builder = Self::builder(runtime, parsed.options);
+        builder.warnings = parsed.warnings;
+        Ok(builder)
+    }
+
+    /// A client with the runtime's defaults for a connection string such as
+    /// `mongodb://localhost:27017`.
+    #[expect(clippy::unused_async, reason = "names of mongodb+srv strings will be looked up here")]
+    pub async fn with_uri_str(text: impl AsRef<str>) -> Result<Self, Error>
+    where
+        R: Default,
+    {
+        Self::builder_from_uri(R::default(), text.as_ref())?.build()
+    }
+
+    /// A client with these options.
+    pub fn with_options(options: ClientOptions) -> Result<Self, Error>
+    where
+        R: Default,
+    {
+        Self::builder(R::default(), options).build()
+    }
+
+    /// A database of the deployment. Nothing is sent for this.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Database<R> {
+        Database::new(self.clone(), name)
+    }
+
+    /// The database that the connection string names, if it names one.
+    #[must_use]
+    pub fn default_database(&self) -> Option<Database<R>> {
+        self.handle.options.default_database().map(|name| self.database(name))
+    }
+
+    /// What the connection string said that was ignored or is outdated.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.handle.warnings
+    }
+
+    /// The options in force.
+    #[must_use]
+    pub fn options(&self) -> &ClientOptions {
+        &self.handle.options
+    }
+
+    /// What is known of the deployment at this moment.
+    #[must_use]
+    pub fn topology(&self) -> Arc<TopologyDescription> {
+        self.shared().lock().core.topology().clone()
+    }
+
+    /// How many sockets, leases and waiting operations there are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.shared().lock().core.counts()
+    }
+
+    /// Ends sessions on the servers, closes everything, and waits until no task and no socket is
+    /// left. Operations that still wait fail; those on a connection come to their end.
+    pub async fn shutdown(self) {
+        let shared = self.shared().clone();
+        loop {
+            let command = shared.with(|inner, _| inner.core.end_sessions());
+            let Some(mut command) = command else { break };
+            command.set_timeout(Some(END_SESSIONS_TIMEOUT));
+            let _ = crate::Execution::new(shared.clone(), Ok(command), Nothing).await;
+        }
+        shared.with(|inner, now| inner.core.close(now));
+        drop(self);
+        poll_fn(|context| {
+            if shared.lock().is_idle(context.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<R>> {
+        &self.handle.shared
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared<R>> {
+        Arc::downgrade(&self.handle.shared)
+    }
+
+    /// Runs a command in a task of its own, whatever becomes of it.
+    pub(crate) fn run_in_background(shared: &Arc<Shared<R>>, command: Command) {
+        let execution = crate::Execution::new(shared.clone(), Ok(command), Nothing);
+        shared.spawn(async move {
+            let _ = execution.await;
+        });
+    }
+}
+
+/// How long the goodbye may take.
+const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A reply that nobody reads.
+struct Nothing;
+
+impl crate::Decode for Nothing {
+    type Output = ();
+
+    fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Reads the files that the TLS options name.
+fn read_certificates(options: &mut ClientOptions) -> Result<(), Error> {
+    let mut tls = options.tls().clone();
+    if !tls.enabled {
+        return Ok(());
+    }
+    let read = |option: &'static str, path: &str| {
+        std::fs::read(path).map_err(|error| {
+            let message = format!("{path} cannot be read: {error}");
+            Error::new(ErrorKind::InvalidOption { option, message })
+        })
+    };
+    if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
+        tls.ca_pem = Some(read("tlsCAFile", path)?);
+    }
+    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
+        let option = "tlsCertificateKeyFile";
+        let bytes = read(option, path)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let message = format!("{path} is not a PEM file");
+            Error::new(ErrorKind::InvalidOption { option, message })
+        })?;
+        tls.certificate_key_pem = Some(Secret::new(text));
+    }
+    options.set_tls(tls);
+    Ok(())
+}

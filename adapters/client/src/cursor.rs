@@ -1,0 +1,197 @@
+//! Cursors.
+
+use crate::{Client, Decode, Execution, Runtime, shared::Shared};
+use futures_core::Stream;
+use onionskin_core::{
+    bson::check_depth,
+    error::{Error, ErrorKind},
+    operation::{self, Command, Lease, Reply},
+    session::ServerSession,
+};
+use serde::de::DeserializeOwned;
+use std::{
+    future::{Future, poll_fn},
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+/// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
+///
+/// A cursor that is dropped before its end is ended on the server in the background.
+#[must_use = "a cursor gives its documents only when it is polled"]
+pub struct Cursor<R: Runtime, T> {
+    shared: Arc<Shared<R>>,
+    cursor: operation::Cursor,
+    /// The next batch on its way.
+    fetching: Option<Execution<R, TakeReply>>,
+    timeout: Option<Duration>,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<R: Runtime, T> Cursor<R, T> {
+    pub(crate) fn new(
+        shared: Arc<Shared<R>>,
+        cursor: operation::Cursor,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let mut this = Self { shared, cursor, fetching: None, timeout, marker: PhantomData };
+        this.return_session();
+        this
+    }
+
+    /// Reads on as documents of another type.
+    pub fn with_type<D>(mut self) -> Cursor<R, D> {
+        let cursor = std::mem::replace(&mut self.cursor, operation::Cursor::over());
+        Cursor {
+            shared: self.shared.clone(),
+            cursor,
+            fetching: self.fetching.take(),
+            timeout: self.timeout,
+            marker: PhantomData,
+        }
+    }
+
+    fn return_session(&mut self) {
+        if let Some(session) = self.cursor.take_idle_session() {
+            self.shared.with(|inner, now| inner.core.return_session(now, session));
+        }
+    }
+
+    /// Makes sure that the current batch has a document, or that there is none left (`false`).
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        loop {
+            if let Some(fetch) = &mut self.fetching {
+                let result = ready!(Pin::new(fetch).poll(context));
+                self.fetching = None;
+                let taken = result.and_then(|(reply, session)| {
+                    self.cursor.handle_reply(reply, session)
+                });
+                if let Err(error) = taken {
+                    self.cursor.handle_failure();
+                    self.return_session();
+                    return Poll::Ready(Err(error));
+                }
+                self.return_session();
+            }
+            if !self.cursor.is_batch_empty() {
+                return Poll::Ready(Ok(true));
+            }
+            match self.cursor.more(self.timeout) {
+                None => return Poll::Ready(Ok(false)),
+                Some(command) => {
+                    self.fetching =
+                        Some(Execution::new(self.shared.clone(), Ok(command), TakeReply));
+                }
+            }
+        }
+    }
+}
+
+impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
+    fn poll_document(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
+        match ready!(self.poll_batch(context)) {
+            Err(error) => Poll::Ready(Some(Err(error))),
+            Ok(false) => Poll::Ready(None),
+            Ok(true) => Poll::Ready(self.cursor.next().map(|document| decode(document?))),
+        }
+    }
+
+    /// The next document; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        poll_fn(|context| self.poll_document(context)).await
+    }
+
+    /// All documents that are left, in a list.
+    pub async fn collect(mut self) -> Result<Vec<T>, Error> {
+        let mut all = Vec::new();
+        while let Some(document) = self.next().await {
+            all.push(document?);
+        }
+        Ok(all)
+    }
+}
+
+impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Self::Item>> {
+        self.poll_document(context)
+    }
+}
+
+impl<R: Runtime, T> Drop for Cursor<R, T> {
+    fn drop(&mut self) {
+        // A fetch under way is dropped first: it holds the session, which is then lost with it.
+        self.fetching = None;
+        match self.cursor.kill() {
+            Some(command) => Client::run_in_background(&self.shared, command),
+            None => self.return_session(),
+        }
+    }
+}
+
+/// Reads one document as `T`.
+pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
+    check_depth(document)?;
+    bson::deserialize_from_slice(document.as_bytes())
+        .map_err(|error| Error::new(ErrorKind::Bson { message: error.to_string() }))
+}
+
+/// Takes the reply and the session out of the lease.
+#[derive(Debug)]
+pub(crate) struct TakeReply;
+
+impl Decode for TakeReply {
+    type Output = (Reply, Option<ServerSession>);
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error> {
+        let session = lease.take_session();
+        let reply = lease.take_reply();
+        Ok((reply.ok_or_else(|| Error::protocol("no reply came"))?, session))
+    }
+}
+
+/// Runs a command that opens a cursor.
+pub(crate) struct OpenCursor<R: Runtime, T> {
+    pub(crate) shared: Arc<Shared<R>>,
+    pub(crate) database: Arc<str>,
+    pub(crate) batch_size: Option<u32>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) marker: PhantomData<fn() -> T>,
+}
+
+impl<R: Runtime, T> Decode for OpenCursor<R, T> {
+    type Output = Cursor<R, T>;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
+        let server = lease.facts().address.clone();
+        let (reply, session) = TakeReply.decode(lease)?;
+        match operation::Cursor::open(reply, self.database.clone(), server, session) {
+            Ok(mut cursor) => {
+                cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
+                Ok(Cursor::new(self.shared.clone(), cursor, self.timeout))
+            }
+            Err((error, session)) => {
+                lease.put_session(session);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<R: Runtime, T> Unpin for OpenCursor<R, T> {}
+
+/// Opens a cursor with a prepared command.
+pub(crate) fn open<R: Runtime, T>(
+    shared: Arc<Shared<R>>,
+    command: Result<Command, Error>,
+    opener: OpenCursor<R, T>,
+) -> Execution<R, OpenCursor<R, T>> {
+    Execution::new(shared, command, opener)
+}

@@ -1,0 +1,121 @@
+//! Databases.
+
+use crate::{Client, Collection, Decode, Execution, Runtime};
+use bson::{Document, RawDocumentBuf};
+use onionskin_core::{
+    bson::decode_document,
+    error::{Error, ErrorKind},
+    operation::{Command, Lease, crud::check_name},
+    options::ReadPreference,
+};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+/// A database of a deployment, by name. Cloning is cheap.
+pub struct Database<R: Runtime> {
+    client: Client<R>,
+    name: Arc<str>,
+}
+
+impl<R: Runtime> Clone for Database<R> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), name: self.name.clone() }
+    }
+}
+
+impl<R: Runtime> Database<R> {
+    pub(crate) fn new(client: Client<R>, name: &str) -> Self {
+        Self { client, name: name.into() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The client that it belongs to.
+    #[must_use]
+    pub fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    /// A collection whose documents are read and written as `T`. Nothing is sent for this.
+    #[must_use]
+    pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<R, T> {
+        Collection::new(self.client.clone(), self.name.clone(), name)
+    }
+
+    /// Runs a command as it is and gives the server's reply.
+    ///
+    /// The read preference is primary unless another is given; concerns and the like are neither
+    /// added nor looked at (RUN-2, RUN-17), and nothing is retried (RUN-21). Fields that the driver
+    /// adds itself (`$db`, `lsid`, `$clusterTime`, `$readPreference`) must not be in the command.
+    pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
+        RunCommand { database: self, command, read_preference: None, timeout: None }
+    }
+
+    pub(crate) fn check_name(&self) -> Result<(), Error> {
+        check_name("database", &self.name)
+    }
+}
+
+/// A command that is about to be run.
+#[must_use = "a command is run when it is awaited"]
+pub struct RunCommand<'a, R: Runtime> {
+    database: &'a Database<R>,
+    command: Document,
+    read_preference: Option<Arc<ReadPreference>>,
+    timeout: Option<Duration>,
+}
+
+impl<'a, R: Runtime> RunCommand<'a, R> {
+    /// Chooses which servers may run it.
+    pub fn read_preference(mut self, preference: ReadPreference) -> Self {
+        self.read_preference = Some(Arc::new(preference));
+        self
+    }
+
+    /// Bounds the whole operation: finding a server, waiting for a connection, the exchange.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    fn prepare(self) -> Result<Command, Error> {
+        self.database.check_name()?;
+        let raw = RawDocumentBuf::try_from(&self.command)
+            .map_err(|error| ErrorKind::Bson { message: error.to_string() })?;
+        let mut command = Command::from_document(&raw, self.database.name.clone())
+            .ok_or_else(|| Error::argument("a command's document is empty, so it has no name"))?;
+        if let Some(preference) = self.read_preference {
+            command.set_read_preference(preference);
+        }
+        command.set_timeout(self.timeout);
+        Ok(command)
+    }
+}
+
+impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
+    type Output = Result<Document, Error>;
+    type IntoFuture = Execution<R, WholeReply>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let shared = self.database.client.shared().clone();
+        Execution::new(shared, self.prepare(), WholeReply(()))
+    }
+}
+
+/// Gives the whole reply.
+#[derive(Debug)]
+pub struct WholeReply(());
+
+impl Decode for WholeReply {
+    type Output = Document;
+
+    fn decode(&mut self, lease: &mut Lease) -> Result<Document, Error> {
+        match lease.reply() {
+            Some(reply) => decode_document(reply),
+            None => Ok(Document::new()),
+        }
+    }
+}

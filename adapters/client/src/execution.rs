@@ -1,0 +1,71 @@
+//! Moves the bytes of one exchange.
+
+use crate::shared::Held;
+use futures_io::{AsyncRead, AsyncWrite};
+use onionskin_core::{
+    client::Outcome,
+    connection::closed_by_peer,
+    error::{Error, NetworkFault},
+};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
+    /// Writes the request and reads the reply, in the caller's own task.
+    pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        match self.poll_bytes(context) {
+            Poll::Ready(Ok(())) => Poll::Ready(Outcome::Completed),
+            Poll::Ready(Err(error)) => Poll::Ready(Outcome::Failed(error)),
+            Poll::Pending => {
+                // Registered first, then looked at: an interruption in between is not lost.
+                self.signal.register(context.waker());
+                match self.signal.take().and_then(|letter| letter.interrupt) {
+                    Some(error) => Poll::Ready(Outcome::Failed(error)),
+                    None => Poll::Pending,
+                }
+            }
+        }
+    }
+
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Self { lease, stream, .. } = self;
+        while !lease.output().is_empty() {
+            match ready!(Pin::new(&mut *stream).poll_write(context, lease.output())) {
+                Ok(0) => return Poll::Ready(Err(broken(&io::ErrorKind::WriteZero.into()))),
+                Ok(count) => lease.sent(count),
+                Err(error) => return Poll::Ready(Err(broken(&error))),
+            }
+        }
+        if !lease.expects_reply() {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let room = match lease.input() {
+                Ok(room) => room,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            match ready!(Pin::new(&mut *stream).poll_read(context, room)) {
+                Ok(0) => return Poll::Ready(Err(closed_by_peer())),
+                Ok(count) => match lease.received(count) {
+                    Ok(true) => return Poll::Ready(Ok(())),
+                    Ok(false) => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
+                Err(error) => return Poll::Ready(Err(broken(&error))),
+            }
+        }
+    }
+}
+
+fn broken(error: &io::Error) -> Error {
+    use io::ErrorKind as Kind;
+    let fault = match error.kind() {
+        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
+        Kind::UnexpectedEof => NetworkFault::Closed,
+        _ => NetworkFault::Other,
+    };
+    Error::network(fault, error.to_string())
+}

@@ -1,0 +1,47 @@
+//! What a client needs of a runtime.
+
+use futures_io::{AsyncRead, AsyncWrite};
+use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
+
+/// Everything that a client cannot do itself: sockets, time, tasks, names, chance.
+///
+/// An implementation decides nothing about MongoDB. The conformance suite of the `onionskin-tests`
+/// crate shows whether it is right.
+pub trait Runtime: Send + Sync + 'static {
+    /// A connected byte stream. Dropping it closes it.
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// A wait that was begun with [`sleep`](Self::sleep).
+    type Sleep: Future<Output = ()> + Send;
+
+    /// Connects to an address, with the system's own time limit; the client bounds it further.
+    fn connect(
+        &self,
+        address: SocketAddr,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Connects to a Unix domain socket.
+    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Looks up the addresses of a host, best first.
+    fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+
+    /// Completes after `duration`, or somewhat later.
+    fn sleep(&self, duration: Duration) -> Self::Sleep;
+
+    /// Runs a task to its end, independent of the caller.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
+    /// A monotonic clock: time since some fixed moment.
+    fn now(&self) -> Duration;
+
+    /// The calendar: time since 1970-01-01T00:00:00Z.
+    fn wall_time(&self) -> Duration;
+
+    /// Fills `bytes` with what nobody can guess.
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()>;
+}

@@ -1,0 +1,311 @@
+//! The core behind its lock, and the hands that carry out its orders.
+
+use crate::{Runtime, events::Delivery, ids::ObjectIds, signal::Signal, socket};
+use atomic_waker::AtomicWaker;
+use onionskin_core::{
+    address::Address,
+    client::{Action, Client as Core, Outcome, Start, Verdict},
+    connection::SocketId,
+    error::Error,
+    operation::{Command, Lease, OperationId},
+    time::{Instant, WallTime},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+/// What all handles, tasks and operations of one client share.
+pub(crate) struct Shared<R: Runtime> {
+    pub(crate) runtime: R,
+    start: std::time::Duration,
+    inner: Mutex<Inner<R::Stream>>,
+    /// Wakes the timer when an earlier deadline came up.
+    pub(crate) timer: AtomicWaker,
+    pub(crate) delivery: Delivery,
+    pub(crate) ids: ObjectIds,
+}
+
+/// What the lock guards.
+pub(crate) struct Inner<S> {
+    pub(crate) core: Core,
+    sockets: BTreeMap<SocketId, Socket<S>>,
+    wakers: BTreeMap<OperationId, Waker>,
+    /// What the timer task will wake up for.
+    pub(crate) timer_set: Option<Instant>,
+    /// Tasks that were spawned and have not ended.
+    tasks: usize,
+    /// Who waits for the end of everything.
+    idle: Vec<Waker>,
+}
+
+struct Socket<S> {
+    /// The stream while it is parked; its holder has it otherwise.
+    stream: Option<S>,
+    signal: Arc<Signal>,
+}
+
+/// What is left to be done once the lock is released.
+struct After<S> {
+    dials: Vec<(SocketId, Address, Arc<Signal>)>,
+    signals: Vec<Arc<Signal>>,
+    wakers: Vec<Waker>,
+    streams: Vec<S>,
+    rearm: bool,
+}
+
+impl<S> Default for After<S> {
+    fn default() -> Self {
+        Self {
+            dials: Vec::new(),
+            signals: Vec::new(),
+            wakers: Vec::new(),
+            streams: Vec::new(),
+            rearm: false,
+        }
+    }
+}
+
+/// A lease together with its socket.
+pub(crate) struct Held<S> {
+    pub(crate) lease: Lease,
+    pub(crate) stream: S,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// How an operation goes on.
+#[expect(clippy::large_enum_variant, reason = "it is moved once, and a box would cost more")]
+pub(crate) enum Begun<S> {
+    Held(Held<S>),
+    Waiting(OperationId),
+    Failed(Error),
+}
+
+impl<R: Runtime> Shared<R> {
+    pub(crate) fn new(runtime: R, core: Core, delivery: Delivery, ids: ObjectIds) -> Arc<Self> {
+        let start = runtime.now();
+        Arc::new(Self {
+            runtime,
+            start,
+            inner: Mutex::new(Inner {
+                core,
+                sockets: BTreeMap::new(),
+                wakers: BTreeMap::new(),
+                timer_set: None,
+                tasks: 0,
+                idle: Vec::new(),
+            }),
+            timer: AtomicWaker::new(),
+            delivery,
+            ids,
+        })
+    }
+
+    /// The core's time.
+    pub(crate) fn now(&self) -> Instant {
+        let elapsed = self.runtime.now().saturating_sub(self.start);
+        Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn wall_time(&self) -> WallTime {
+        let millis = self.runtime.wall_time().as_millis();
+        WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner<R::Stream>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Feeds the core one input and carries out what it orders.
+    pub(crate) fn with<T>(
+        self: &Arc<Self>,
+        input: impl FnOnce(&mut Inner<R::Stream>, Instant) -> T,
+    ) -> T {
+        let now = self.now();
+        let mut guard = self.lock();
+        let result = input(&mut guard, now);
+        let after = guard.collect_orders();
+        self.delivery.queue(&mut guard.core);
+        drop(guard);
+        self.carry_out(after);
+        self.delivery.deliver();
+        result
+    }
+
+    fn carry_out(self: &Arc<Self>, after: After<R::Stream>) {
+        for (socket, address, signal) in after.dials {
+            let task = socket::run(self.clone(), socket, address, signal);
+            self.spawn(task);
+        }
+        for signal in after.signals {
+            signal.wake();
+        }
+        for waker in after.wakers {
+            waker.wake();
+        }
+        if after.rearm {
+            self.timer.wake();
+        }
+        drop(after.streams);
+    }
+
+    /// Spawns a task that counts until it ends.
+    pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.lock().tasks += 1;
+        let ticket = TaskTicket(self.clone());
+        self.runtime.spawn(async move {
+            let ticket = ticket;
+            task.await;
+            drop(ticket);
+        });
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>, command: Command) -> Begun<R::Stream> {
+        self.with(|inner, now| {
+            let start = inner.core.start(now, command);
+            inner.take_socket(now, start)
+        })
+    }
+
+    /// Looks how a waiting operation goes on; `waker` is woken when it is worth another look.
+    pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Begun<R::Stream> {
+        self.with(|inner, now| {
+            let start = inner.core.resume(now, id);
+            let begun = inner.take_socket(now, start);
+            match &begun {
+                Begun::Waiting(id) => {
+                    inner.wakers.insert(*id, waker.clone());
+                }
+                Begun::Held(_) | Begun::Failed(_) => {
+                    inner.wakers.remove(&id);
+                }
+            }
+            begun
+        })
+    }
+
+    pub(crate) fn cancel(self: &Arc<Self>, id: OperationId) {
+        self.with(|inner, now| {
+            inner.wakers.remove(&id);
+            inner.core.cancel(now, id);
+        });
+    }
+
+    /// Gives a lease and its socket back. `Ok(Some(..))`: the operation is tried again.
+    pub(crate) fn give_back(
+        self: &Arc<Self>,
+        held: Held<R::Stream>,
+        outcome: Outcome,
+    ) -> Result<Option<Begun<R::Stream>>, Error> {
+        let Held { lease, stream, .. } = held;
+        self.with(|inner, now| {
+            inner.park(lease.socket(), stream);
+            match inner.core.check_in(now, lease, outcome) {
+                Verdict::Done(result) => result.map(|()| None),
+                Verdict::Again(start) => Ok(Some(inner.take_socket(now, start))),
+            }
+        })
+    }
+}
+
+impl<S> Inner<S> {
+    /// Puts a stream where leases find it.
+    pub(crate) fn park(&mut self, id: SocketId, stream: S) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.stream = Some(stream);
+        }
+    }
+
+    /// Forgets a socket whose holder lets it go.
+    pub(crate) fn forget(&mut self, id: SocketId) {
+        self.sockets.remove(&id);
+    }
+
+    fn take_socket(&mut self, now: Instant, mut start: Start) -> Begun<S> {
+        loop {
+            let lease = match start {
+                Start::Leased(lease) => lease,
+                Start::Waiting(id) => return Begun::Waiting(id),
+                Start::Failed(error) => return Begun::Failed(error),
+            };
+            let socket = self.sockets.get_mut(&lease.socket());
+            if let Some((stream, signal)) =
+                socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
+            {
+                return Begun::Held(Held { lease, stream, signal });
+            }
+            // The core leases only what was parked, so this is a socket that broke meanwhile.
+            let error = onionskin_core::connection::closed_by_peer();
+            start = match self.core.check_in(now, lease, Outcome::Failed(error)) {
+                Verdict::Again(start) => start,
+                Verdict::Done(Ok(())) => return Begun::Failed(Error::argument("lost its socket")),
+                Verdict::Done(Err(error)) => return Begun::Failed(error),
+            };
+        }
+    }
+
+    fn collect_orders(&mut self) -> After<S> {
+        let mut after = After::default();
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                Action::Dial { socket, address } => {
+                    let signal = Arc::new(Signal::default());
+                    after.dials.push((socket, address, signal.clone()));
+                    self.sockets.insert(socket, Socket { stream: None, signal });
+                }
+                Action::Transmit { socket, bytes } => {
+                    if let Some(socket) = self.sockets.get(&socket) {
+                        socket.signal.write(|letter| letter.bytes.extend_from_slice(&bytes));
+                        after.signals.push(socket.signal.clone());
+                    }
+                }
+                Action::Close { socket } => {
+                    if let Some(socket) = self.sockets.remove(&socket) {
+                        socket.signal.write(|letter| letter.close = true);
+                        after.signals.push(socket.signal);
+                        after.streams.extend(socket.stream);
+                    }
+                }
+                Action::Interrupt { socket, error } => {
+                    if let Some(socket) = self.sockets.get(&socket) {
+                        socket.signal.write(|letter| letter.interrupt = Some(error));
+                        after.signals.push(socket.signal.clone());
+                    }
+                }
+                Action::Wake { operation } => after.wakers.extend(self.wakers.remove(&operation)),
+                _ => {}
+            }
+        }
+        let deadline = self.core.deadline();
+        after.rearm = match (deadline, self.timer_set) {
+            (Some(deadline), Some(set)) => deadline < set,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        after
+    }
+
+    /// True once nothing is left: no task, no socket.
+    pub(crate) fn is_idle(&mut self, waker: &Waker) -> bool {
+        if self.tasks == 0 && self.sockets.is_empty() {
+            return true;
+        }
+        self.idle.push(waker.clone());
+        false
+    }
+}
+
+struct TaskTicket<R: Runtime>(Arc<Shared<R>>);
+
+impl<R: Runtime> Drop for TaskTicket<R> {
+    fn drop(&mut self) {
+        let mut guard = self.0.lock();
+        guard.tasks -= 1;
+        let idle = if guard.tasks == 0 { std::mem::take(&mut guard.idle) } else { Vec::new() };
+        drop(guard);
+        for waker in idle {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The task of a socket that the control plane uses: a monitor's for its whole life, a pool's until
+//! it is established.
+
+use crate::{
+    Runtime,
+    shared::Shared,
+    signal::{Letter, Signal},
+};
+use futures_io::{AsyncRead, AsyncWrite};
+use onionskin_core::{
+    address::Address,
+    client::Fate,
+    connection::SocketId,
+    error::{Error, NetworkFault},
+};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    path::Path,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// Bytes read at once; replies of monitors and handshakes are smaller.
+const READ_BYTES: usize = 4096;
+
+/// Connects, then moves bytes between the socket and the core until one of them has had enough.
+pub(crate) async fn run<R: Runtime>(
+    shared: Arc<Shared<R>>,
+    id: SocketId,
+    address: Address,
+    signal: Arc<Signal>,
+) {
+    let stream = {
+        let mut dial = pin!(dial(&shared.runtime, &address));
+        let mut letter = Letter::default();
+        let dialled = poll_fn(|context| {
+            if collect(&signal, &mut letter, context) {
+                return Poll::Ready(None);
+            }
+            dial.as_mut().poll(context).map(Some)
+        });
+        match dialled.await {
+            None => return,
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => {
+                shared.with(|inner, now| {
+                    inner.core.handle_failed(now, id, error);
+                    inner.forget(id);
+                });
+                return;
+            }
+        }
+    };
+    let wall = shared.wall_time();
+    let fate = shared.with(|inner, now| {
+        inner.core.set_wall_time(wall);
+        inner.core.handle_connected(now, id)
+    });
+    if fate != Fate::Open {
+        shared.with(|inner, _| inner.forget(id));
+        return;
+    }
+    let mut pump = Pump {
+        shared: &shared,
+        id,
+        signal: &signal,
+        stream: Some(stream),
+        letter: Letter::default(),
+        written: 0,
+        buffer: vec![0; READ_BYTES],
+    };
+    poll_fn(|context| pump.poll(context)).await;
+}
+
+/// Tries the addresses of a host one after the other.
+async fn dial<R: Runtime>(runtime: &R, address: &Address) -> Result<R::Stream, Error> {
+    let (host, port) = match address {
+        Address::Unix { path } => {
+            let path = Path::new(&**path);
+            return runtime.connect_unix(path).await.map_err(|e| network_error(&e, address));
+        }
+        Address::Tcp { host, port } => (host, *port),
+    };
+    let not_resolved = |message: String| Error::network(NetworkFault::NotResolved, message);
+    let addresses = runtime
+        .resolve(host, port)
+        .await
+        .map_err(|error| not_resolved(format!("{host} was not resolved: {error}")))?;
+    let mut last = not_resolved(format!("{host} has no address"));
+    for candidate in addresses {
+        match runtime.connect(candidate).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = network_error(&error, address),
+        }
+    }
+    Err(last)
+}
+
+/// The core's error for one of the system's.
+pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
+    use io::ErrorKind as Kind;
+    let fault = match error.kind() {
+        Kind::ConnectionRefused | Kind::NotFound => NetworkFault::Refused,
+        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
+        Kind::UnexpectedEof => NetworkFault::Closed,
+        Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => {
+            NetworkFault::Unreachable
+        }
+        _ if is_out_of_sockets(error) => NetworkFault::OutOfSockets,
+        _ => NetworkFault::Other,
+    };
+    Error::network(fault, error.to_string()).with_server(address)
+}
+
+/// `EMFILE` and `ENFILE`, which have no kind of their own.
+fn is_out_of_sockets(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+/// Takes what is to be done; true if it is to stop.
+fn collect(signal: &Signal, letter: &mut Letter, context: &Context<'_>) -> bool {
+    signal.register(context.waker());
+    if let Some(new) = signal.take() {
+        letter.bytes.extend_from_slice(&new.bytes);
+        letter.close |= new.close;
+    }
+    letter.close
+}
+
+struct Pump<'a, R: Runtime> {
+    shared: &'a Arc<Shared<R>>,
+    id: SocketId,
+    signal: &'a Signal,
+    /// `None` once it was parked or let go.
+    stream: Option<R::Stream>,
+    letter: Letter,
+    /// How much of the letter's bytes was written.
+    written: usize,
+    buffer: Vec<u8>,
+}
+
+impl<R: Runtime> Pump<'_, R> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if collect(self.signal, &mut self.letter, context) {
+                self.stream = None;
+                return Poll::Ready(());
+            }
+            let Some(stream) = &mut self.stream else { return Poll::Ready(()) };
+            if self.written < self.letter.bytes.len() {
+                let rest = &self.letter.bytes[self.written..];
+                match Pin::new(&mut *stream).poll_write(context, rest) {
+                    Poll::Ready(Ok(count)) if count > 0 => {
+                        self.written += count;
+                        if self.written == self.letter.bytes.len() {
+                            self.written = 0;
+                            self.letter.bytes = Vec::new();
+                        }
+                        continue;
+                    }
+                    Poll::Ready(Ok(_)) => return self.broken(&io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(Err(error)) => return self.broken(&error),
+                    Poll::Pending => {}
+                }
+            }
+            match Pin::new(stream).poll_read(context, &mut self.buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return self.broken(&error),
+                Poll::Ready(Ok(count)) => {
+                    if self.received(count) != Fate::Open {
+                        return Poll::Ready(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn received(&mut self, count: usize) -> Fate {
+        let Self { shared, id, stream, buffer, .. } = self;
+        shared.with(|inner, now| {
+            let fate = inner.core.handle_received(now, *id, &buffer[..count]);
+            match (fate, stream.take()) {
+                (Fate::Open, kept) => *stream = kept,
+                // Parked under the lock under which it became ready: the next lease finds it.
+                (Fate::Parked, Some(ready)) => inner.park(*id, ready),
+                (Fate::Parked | Fate::Closed, _) => inner.forget(*id),
+            }
+            fate
+        })
+    }
+
+    fn broken(&mut self, error: &io::Error) -> Poll<()> {
+        self.stream = None;
+        let Self { shared, id, .. } = self;
+        shared.with(|inner, now| {
+            if let Some(address) = inner.core.address_of(*id).cloned() {
+                inner.core.handle_failed(now, *id, network_error(error, &address));
+            }
+            inner.forget(*id);
+        });
+        Poll::Ready(())
+    }
+}

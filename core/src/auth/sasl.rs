@@ -1,0 +1,75 @@
+//! The frame that MongoDB puts around SASL messages: `saslStart`, `saslContinue` and their replies
+//! (AUTH-40, AUTH-41).
+
+use crate::bson::{integer, integer_field};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use bson::{
+    Binary, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype,
+};
+
+/// The longest message of a server that is looked at, in bytes. Real ones have about a hundred.
+const MAX_PAYLOAD_BYTES: usize = 8 * 1024;
+
+/// The first command of a conversation.
+pub(super) fn start(mechanism: &str, payload: &[u8]) -> RawDocumentBuf {
+    rawdoc! {
+        "saslStart": 1,
+        "mechanism": mechanism,
+        "payload": binary(payload),
+        "autoAuthorize": 1,
+    }
+}
+
+/// Each further command.
+pub(super) fn next(conversation: &RawBson, payload: &[u8]) -> RawDocumentBuf {
+    let mut command = rawdoc! { "saslContinue": 1 };
+    command.append(cstr!("conversationId"), conversation.clone());
+    command.append(cstr!("payload"), binary(payload));
+    command
+}
+
+/// A reply to one of them.
+pub(super) struct SaslReply {
+    /// To be sent back as it came.
+    pub(super) conversation: RawBson,
+    pub(super) done: bool,
+    pub(super) payload: Vec<u8>,
+}
+
+impl SaslReply {
+    /// Reads a successful reply; the error says what is wrong with it.
+    pub(super) fn read(reply: &RawDocument) -> Result<Self, &'static str> {
+        if integer_field(reply, "code").is_some_and(|code| code != 0) {
+            return Err("the server's reply carries an error code");
+        }
+        let conversation = match reply.get("conversationId") {
+            Ok(Some(id)) if integer(id).is_some() => RawBson::from(id),
+            _ => return Err("the server's reply has no conversationId"),
+        };
+        let Ok(done) = reply.get_bool("done") else {
+            return Err("the server's reply does not say whether it is done");
+        };
+        let payload = match reply.get("payload") {
+            Ok(Some(RawBsonRef::Binary(binary))) => binary.bytes.to_vec(),
+            Ok(Some(RawBsonRef::String(text))) if text.len() <= 2 * MAX_PAYLOAD_BYTES => BASE64
+                .decode(text)
+                .map_err(|_| "the server's payload is not base64")?,
+            _ => return Err("the server's reply has no usable payload"),
+        };
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err("the server's payload is too long");
+        }
+        Ok(Self {
+            conversation,
+            done,
+            payload,
+        })
+    }
+}
+
+fn binary(bytes: &[u8]) -> Binary {
+    Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: bytes.to_vec(),
+    }
+}

@@ -1,0 +1,454 @@
+mod hostile;
+mod negotiation;
+
+use super::*;
+use crate::{
+    error::{Error, ErrorKind, Label},
+    options::{Credential, Mechanism, Secret},
+    random::{Random, Seed},
+};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use bson::{Binary, RawDocumentBuf, rawdoc, spec::BinarySubtype};
+
+/// A published conversation (table 3.1.6).
+struct Vector {
+    mechanism: Mechanism,
+    nonce: &'static str,
+    start: &'static str,
+    suffix: &'static str,
+    salt: &'static str,
+    iterations: u32,
+    proof: &'static str,
+    signature: &'static str,
+}
+
+const VECTORS: [Vector; 2] = [
+    Vector {
+        mechanism: Mechanism::ScramSha1,
+        nonce: "fyko+d2lbbFgONRv9qkxdawL",
+        start: "biwsbj11c2VyLHI9ZnlrbytkMmxiYkZnT05Sdjlxa3hkYXdM",
+        suffix: "Ho+Vgk7qvUOKUwuWLIWg4l/9SraGMHEE",
+        salt: "rQ9ZY3MntBeuP3E1TDVC4w==",
+        iterations: 10_000,
+        proof: "MC2T8BvbmWRckDw8oWl5IVghwCY=",
+        signature: "UMWeI25JD1yNYZRMpZ4VHvhZ9e0=",
+    },
+    Vector {
+        mechanism: Mechanism::ScramSha256,
+        nonce: "rOprNGfwEbeRWgbNEkqO",
+        start: "biwsbj11c2VyLHI9ck9wck5HZndFYmVSV2diTkVrcU8=",
+        suffix: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+        salt: "W22ZaJ0SNY7soEsUEjb6gQ==",
+        iterations: 4096,
+        proof: "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        signature: "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+    },
+];
+
+impl Vector {
+    fn conversation(&self) -> Conversation {
+        let mut conversation = conversation(Some(self.mechanism), "user", "pencil");
+        conversation.set_nonce(self.nonce);
+        conversation
+    }
+
+    fn server_first(&self) -> String {
+        let Self {
+            nonce,
+            suffix,
+            salt,
+            iterations,
+            ..
+        } = self;
+        format!("r={nonce}{suffix},s={salt},i={iterations}")
+    }
+
+    fn server_final(&self) -> String {
+        format!("v={}", self.signature)
+    }
+
+    fn client_final(&self) -> String {
+        format!("c=biws,r={}{},p={}", self.nonce, self.suffix, self.proof)
+    }
+}
+
+fn random() -> Random {
+    Seed::new([5; 32]).random()
+}
+
+fn conversation(mechanism: Option<Mechanism>, user: &str, password: &str) -> Conversation {
+    let mut credential = Credential::password(user, password);
+    credential.mechanism = mechanism;
+    Conversation::new(&credential, &mut random()).expect("a usable credential")
+}
+
+fn reply(payload: &str, done: bool) -> RawDocumentBuf {
+    let payload = Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: payload.as_bytes().to_vec(),
+    };
+    rawdoc! { "conversationId": 7, "done": done, "payload": payload, "ok": 1.0 }
+}
+
+fn sent(step: Step) -> RawDocumentBuf {
+    match step {
+        Step::Send { database, command } => {
+            assert_eq!(database, "admin");
+            command
+        }
+        other => panic!("{other:?} where a command was expected"),
+    }
+}
+
+fn payload(command: &RawDocumentBuf) -> String {
+    let binary = command.get_binary("payload").expect("a payload");
+    assert_eq!(binary.subtype, BinarySubtype::Generic);
+    String::from_utf8(binary.bytes.to_vec()).expect("SCRAM is text")
+}
+
+fn failed(step: Step) -> (String, Error) {
+    match step {
+        Step::Failed(error) => match error.kind() {
+            ErrorKind::Authentication { message, .. } => (message.clone(), error.clone()),
+            other => panic!("{other} is not an authentication error"),
+        },
+        other => panic!("{other:?} where a failure was expected"),
+    }
+}
+
+/// Continues until the server's first message is answered.
+fn at_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
+    let mut conversation = vector.conversation();
+    sent(conversation.handle_hello(None, None, keys));
+    let command = sent(conversation.handle_reply(&reply(&vector.server_first(), false), keys));
+    assert_eq!(payload(&command), vector.client_final());
+    conversation
+}
+
+#[test]
+fn the_published_conversations_are_reproduced() {
+    for vector in &VECTORS {
+        let mut keys = KeyCache::new();
+        let mut conversation = vector.conversation();
+        let command = sent(conversation.handle_hello(None, None, &mut keys));
+        let expected = rawdoc! {
+            "saslStart": 1, "mechanism": vector.mechanism.name(),
+            "payload": Binary {
+                subtype: BinarySubtype::Generic,
+                bytes: BASE64.decode(vector.start).expect("base64"),
+            },
+            "autoAuthorize": 1, "options": { "skipEmptyExchange": true },
+        };
+        assert_eq!(command, expected);
+        let first = reply(&vector.server_first(), false);
+        let command = sent(conversation.handle_reply(&first, &mut keys));
+        let expected = rawdoc! {
+            "saslContinue": 1, "conversationId": 7,
+            "payload": Binary {
+                subtype: BinarySubtype::Generic,
+                bytes: vector.client_final().into_bytes(),
+            },
+        };
+        assert_eq!(command, expected);
+        assert!(keys.is_empty(), "not before the server proved itself");
+        let last = reply(&vector.server_final(), true);
+        assert!(matches!(
+            conversation.handle_reply(&last, &mut keys),
+            Step::Done
+        ));
+        assert_eq!(keys.len(), 1);
+    }
+}
+
+#[test]
+fn an_old_server_gets_one_more_empty_exchange() {
+    // AUTH-43
+    for vector in &VECTORS {
+        let mut keys = KeyCache::new();
+        let mut conversation = at_final(vector, &mut keys);
+        let last = reply(&vector.server_final(), false);
+        let command = sent(conversation.handle_reply(&last, &mut keys));
+        assert_eq!(payload(&command), "");
+        assert!(matches!(
+            conversation.handle_reply(&reply("", true), &mut keys),
+            Step::Done
+        ));
+    }
+}
+
+#[test]
+fn the_empty_exchange_must_end_the_conversation() {
+    for (payload, done) in [("", false), ("v=x", true)] {
+        let mut keys = KeyCache::new();
+        let mut conversation = at_final(&VECTORS[1], &mut keys);
+        sent(conversation.handle_reply(&reply(&VECTORS[1].server_final(), false), &mut keys));
+        failed(conversation.handle_reply(&reply(payload, done), &mut keys));
+    }
+}
+
+#[test]
+fn kept_keys_give_the_same_proof() {
+    // AUTH-35
+    let vector = &VECTORS[1];
+    let mut keys = KeyCache::new();
+    for _ in 0..2 {
+        let mut conversation = at_final(vector, &mut keys);
+        let last = reply(&vector.server_final(), true);
+        assert!(matches!(
+            conversation.handle_reply(&last, &mut keys),
+            Step::Done
+        ));
+        assert_eq!(keys.len(), 1);
+    }
+}
+
+#[test]
+fn a_wrong_signature_fails_in_both_lengths() {
+    // AUTH-60
+    for vector in &VECTORS {
+        for value in [
+            "v=AAAA",
+            "v=",
+            "v=%",
+            "",
+            "x=1",
+            &format!("v={}", vector.proof),
+        ] {
+            for done in [true, false] {
+                let mut keys = KeyCache::new();
+                let mut conversation = at_final(vector, &mut keys);
+                failed(conversation.handle_reply(&reply(value, done), &mut keys));
+                assert!(keys.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn done_before_the_server_proved_itself_fails() {
+    // AUTH-61
+    let mut keys = KeyCache::new();
+    let mut conversation = VECTORS[1].conversation();
+    sent(conversation.handle_hello(None, None, &mut keys));
+    let early = reply(&VECTORS[1].server_first(), true);
+    let (message, _) = failed(conversation.handle_reply(&early, &mut keys));
+    assert!(message.contains("before proving itself"), "{message}");
+}
+
+#[test]
+fn a_first_message_that_breaks_the_rules_fails() {
+    // AUTH-56, AUTH-60, and the client's own upper bound
+    let nonce = VECTORS[1].nonce;
+    let salt = VECTORS[1].salt;
+    let long_salt = BASE64.encode([0; 1025]);
+    let cases = [
+        (format!("r={nonce}x,s={salt},i=4095"), "outside"),
+        (format!("r={nonce}x,s={salt},i=0"), "outside"),
+        (
+            format!("r={nonce}x,s={salt},i={}", MAX_ITERATIONS + 1),
+            "outside",
+        ),
+        (format!("r={nonce}x,s={salt},i=99999999999999"), "outside"),
+        (format!("r={nonce}x,s={salt},i=-4096"), "no number"),
+        (format!("r={nonce}x,s={salt},i=+4096"), "no number"),
+        (format!("r={nonce}x,s={salt},i="), "outside"),
+        (format!("r={nonce},s={salt},i=4096"), "nonce"),
+        (format!("r=x{nonce},s={salt},i=4096"), "nonce"),
+        (format!("r={nonce} ,s={salt},i=4096"), "nonce"),
+        (format!("r={nonce}x,s=%,i=4096"), "salt"),
+        (format!("r={nonce}x,s=,i=4096"), "salt"),
+        (format!("r={nonce}x,s={long_salt},i=4096"), "salt"),
+        (format!("m=ext,r={nonce}x,s={salt},i=4096"), "r="),
+        (format!("r={nonce}x,i=4096,s={salt}"), "s="),
+        (format!("r={nonce}x"), "s="),
+        (String::new(), "r="),
+        ("e=unknown-user".to_owned(), "unknown-user"),
+    ];
+    for (text, expected) in cases {
+        let mut keys = KeyCache::new();
+        let mut conversation = VECTORS[1].conversation();
+        sent(conversation.handle_hello(None, None, &mut keys));
+        let (message, _) = failed(conversation.handle_reply(&reply(&text, false), &mut keys));
+        assert!(message.contains(expected), "{text:?}: {message}");
+    }
+}
+
+#[test]
+fn a_reported_error_in_the_final_message_is_told() {
+    let mut keys = KeyCache::new();
+    let mut conversation = at_final(&VECTORS[0], &mut keys);
+    let (message, _) = failed(conversation.handle_reply(&reply("e=other-error", true), &mut keys));
+    assert!(message.contains("other-error"), "{message}");
+}
+
+#[test]
+fn a_frame_that_breaks_the_rules_fails() {
+    // AUTH-40, AUTH-41
+    let first = VECTORS[1].server_first();
+    for bad in [
+        rawdoc! { "ok": 1 },
+        rawdoc! { "ok": 1, "conversationId": "x", "done": false, "payload": first.as_str() },
+        rawdoc! { "ok": 1, "conversationId": 1, "payload": BASE64.encode(&first) },
+        rawdoc! { "ok": 1, "conversationId": 1, "done": false, "payload": 5 },
+        rawdoc! { "ok": 1, "conversationId": 1, "done": false, "payload": "%%" },
+        rawdoc! { "ok": 1, "conversationId": 1, "done": false, "payload": "A".repeat(40_000) },
+        rawdoc! {
+            "ok": 1, "conversationId": 1, "done": false, "code": 18,
+            "payload": BASE64.encode(&first),
+        },
+    ] {
+        let mut keys = KeyCache::new();
+        let mut conversation = VECTORS[1].conversation();
+        sent(conversation.handle_hello(None, None, &mut keys));
+        failed(conversation.handle_reply(&bad, &mut keys));
+        // And it stays failed.
+        failed(conversation.handle_reply(&reply("", true), &mut keys));
+    }
+}
+
+#[test]
+fn another_conversation_id_in_a_later_reply_fails() {
+    let mut keys = KeyCache::new();
+    let mut conversation = at_final(&VECTORS[1], &mut keys);
+    let mut other = rawdoc! { "ok": 1, "conversationId": 8, "done": true };
+    let text = BASE64.encode(VECTORS[1].server_final());
+    other.append(bson::cstr!("payload"), text);
+    failed(conversation.handle_reply(&other, &mut keys));
+}
+
+#[test]
+fn a_payload_in_base64_text_is_read() {
+    // AUTH-40
+    let mut keys = KeyCache::new();
+    let mut conversation = VECTORS[1].conversation();
+    sent(conversation.handle_hello(None, None, &mut keys));
+    let text = BASE64.encode(VECTORS[1].server_first());
+    let reply = rawdoc! { "conversationId": 7_i64, "done": false, "payload": text, "ok": 1 };
+    let command = sent(conversation.handle_reply(&reply, &mut keys));
+    assert_eq!(payload(&command), VECTORS[1].client_final());
+}
+
+#[test]
+fn a_refusal_carries_the_servers_error_and_labels() {
+    // AUTH-19
+    let mut keys = KeyCache::new();
+    let mut conversation = VECTORS[1].conversation();
+    sent(conversation.handle_hello(None, None, &mut keys));
+    let refusal = rawdoc! {
+        "ok": 0, "code": 18, "codeName": "AuthenticationFailed", "errmsg": "Authentication failed.",
+        "errorLabels": ["SystemOverloadedError"],
+    };
+    let (_, error) = failed(conversation.handle_reply(&refusal, &mut keys));
+    assert!(error.has_label(&Label::SystemOverloadedError));
+    let ErrorKind::Authentication {
+        cause, mechanism, ..
+    } = error.kind()
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(*mechanism, "SCRAM-SHA-256");
+    assert_eq!(cause.as_ref().and_then(|fault| fault.code), Some(18));
+}
+
+/// Plays the server's part up to the client's proof and gives that proof.
+fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
+    let mut keys = KeyCache::new();
+    let mut conversation = conversation(Some(mechanism), user, password);
+    conversation.set_nonce("abc");
+    sent(conversation.handle_hello(None, None, &mut keys));
+    let first = reply("r=abcdef,s=c2FsdHNhbHQ=,i=4096", false);
+    payload(&sent(conversation.handle_reply(&first, &mut keys)))
+}
+
+#[test]
+fn passwords_are_prepared_for_sha_256_only() {
+    // Prose test SCRAM 4; AUTH-53, AUTH-54. The user stays the same: names are never prepared.
+    let sha_256 = |password| proof(Mechanism::ScramSha256, "u", password);
+    assert_eq!(sha_256("IX"), sha_256("I\u{AD}X"));
+    assert_eq!(sha_256("IX"), sha_256("\u{2168}"));
+    assert_eq!(sha_256("\u{2163}"), sha_256("I\u{AD}V"));
+    assert_ne!(sha_256("IX"), sha_256("IV"));
+    let sha_1 = |password| proof(Mechanism::ScramSha1, "u", password);
+    assert_ne!(sha_1("IX"), sha_1("I\u{AD}X"));
+}
+
+#[test]
+fn names_are_escaped_but_never_prepared() {
+    // AUTH-25, AUTH-52, AUTH-59
+    let name = "a=b,c\u{2168}\u{AD}";
+    let mut conversation = conversation(None, name, "p");
+    assert_eq!(
+        conversation.sasl_supported_mechs(),
+        Some(format!("admin.{name}"))
+    );
+    let first = payload(&sent(conversation.handle_hello(
+        None,
+        None,
+        &mut KeyCache::new(),
+    )));
+    assert!(
+        first.starts_with("n,,n=a=3Db=2Cc\u{2168}\u{AD},r="),
+        "{first}"
+    );
+}
+
+#[test]
+fn a_password_that_cannot_be_prepared_fails_early() {
+    let mut credential = Credential::password("u", "a\u{7}");
+    credential.mechanism = Some(Mechanism::ScramSha256);
+    assert!(Conversation::new(&credential, &mut random()).is_err());
+    credential.mechanism = Some(Mechanism::ScramSha1);
+    assert!(Conversation::new(&credential, &mut random()).is_ok());
+}
+
+#[test]
+fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
+    // AUTH-55
+    let credential = Credential::password("user", "pencil");
+    let mut random = random();
+    let mut draw = || {
+        let conversation = Conversation::new(&credential, &mut random).expect("usable");
+        payload(&conversation.speculative().expect("SCRAM speculates"))
+    };
+    let (first, second) = (draw(), draw());
+    assert_ne!(first, second);
+    assert_eq!(first.len(), "n,,n=user,r=".len() + 32);
+}
+
+#[test]
+fn what_is_missing_or_not_built_is_named() {
+    // AUTH-9
+    let error = |credential: &Credential| {
+        Conversation::new(credential, &mut random()).expect_err("not usable")
+    };
+    let mut credential = Credential::empty("admin");
+    assert!(error(&credential).to_string().contains("user name"));
+    credential.username = Some("user".to_owned());
+    assert!(error(&credential).to_string().contains("password"));
+    credential.password = Some(Secret::new("pencil"));
+    for mechanism in Mechanism::ALL {
+        if matches!(mechanism, Mechanism::ScramSha1 | Mechanism::ScramSha256) {
+            continue;
+        }
+        credential.mechanism = Some(mechanism);
+        let error = error(&credential);
+        let ErrorKind::InvalidOption { option, message } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(*option, "authMechanism");
+        assert!(message.contains(mechanism.name()), "{message}");
+    }
+}
+
+#[test]
+fn nothing_secret_is_shown() {
+    let mut keys = KeyCache::new();
+    let mut conversation = conversation(Some(Mechanism::ScramSha256), "user", "pencil");
+    let step = conversation.handle_hello(None, None, &mut keys);
+    let first = payload(&sent(conversation.handle_hello(None, None, &mut keys)));
+    let nonce = first.rsplit("r=").next().expect("a nonce").to_owned();
+    let shown = format!("{conversation:?} {step:?} {keys:?}");
+    for secret in ["pencil", nonce.as_str(), "saslStart"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Servers that send anything.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Something near a server's message.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[rsiveNm=,+/A-Z0-9]{0,60}",
+        "\\PC{0,40}",
+        "(r=rOprNGfwEbeRWgbNEkqO[!-~]{0,5},)?(s=[A-Za-z0-9]{0,8}={0,2},)?(i=4[0-9]{3})?(,[a-z]=)?",
+        "v=[A-Za-z0-9+/]{0,44}={0,2}(,.{0,5})?",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_server_gets_in_without_the_password(
+        messages in prop::collection::vec((text(), any::<bool>()), 1..5),
+        speculative: bool,
+    ) {
+        let mut keys = KeyCache::new();
+        let mut conversation = VECTORS[1].conversation();
+        let mut messages = messages.iter().map(|(text, done)| reply(text, *done));
+        let first = if speculative { messages.next() } else { None };
+        let mut step = conversation.handle_hello(None, first.as_deref(), &mut keys);
+        for message in messages {
+            prop_assert!(!matches!(step, Step::Done));
+            step = conversation.handle_reply(&message, &mut keys);
+        }
+        prop_assert!(!matches!(step, Step::Done));
+        prop_assert!(keys.is_empty());
+    }
+}

@@ -1,0 +1,60 @@
+//! The handshake's part: which mechanism, and what went ahead of time.
+
+use super::*;
+
+#[test]
+fn the_offer_decides_where_no_mechanism_was_given() {
+    // AUTH-26 to AUTH-28
+    let offers: [(Option<&[&str]>, _); 6] = [
+        (Some(&["SCRAM-SHA-1", "SCRAM-SHA-256"]), "SCRAM-SHA-256"),
+        (Some(&["SCRAM-SHA-256", "unknown"]), "SCRAM-SHA-256"),
+        (Some(&["SCRAM-SHA-1"]), "SCRAM-SHA-1"),
+        (Some(&["PLAIN", "GSSAPI"]), "SCRAM-SHA-1"),
+        (Some(&[]), "SCRAM-SHA-1"),
+        (None, "SCRAM-SHA-1"),
+    ];
+    for (offer, expected) in offers {
+        let mut conversation = conversation(None, "user", "pencil");
+        let offer = offer.map(|names| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>());
+        let step = conversation.handle_hello(offer.as_deref(), None, &mut KeyCache::new());
+        assert_eq!(
+            sent(step).get_str("mechanism").ok(),
+            Some(expected),
+            "{offer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_speculative_command_is_continued_with_its_own_nonce() {
+    // AUTH-32 to AUTH-34, HELLO-40: the embedded reply has no `ok`.
+    let vector = &VECTORS[1];
+    for mechanism in [Some(Mechanism::ScramSha256), None] {
+        let mut keys = KeyCache::new();
+        let mut conversation = conversation(mechanism, "user", "pencil");
+        conversation.set_nonce(vector.nonce);
+        let speculative = conversation.speculative().expect("SCRAM speculates");
+        assert_eq!(speculative.get_str("db").ok(), Some("admin"));
+        let bytes = BASE64.decode(vector.start).expect("base64");
+        assert_eq!(payload(&speculative).as_bytes(), bytes);
+        let text = BASE64.encode(vector.server_first());
+        let embedded = rawdoc! { "conversationId": 7, "done": false, "payload": text };
+        let command = sent(conversation.handle_hello(None, Some(&embedded), &mut keys));
+        assert_eq!(payload(&command), vector.client_final());
+    }
+}
+
+#[test]
+fn a_fallback_to_sha_1_starts_afresh_with_another_nonce() {
+    // Trap 3
+    let mut conversation = conversation(None, "user", "pencil");
+    let speculative = payload(&conversation.speculative().expect("SCRAM speculates"));
+    let offer = ["SCRAM-SHA-1".to_owned()];
+    let embedded = rawdoc! { "conversationId": 7, "done": false, "payload": "" };
+    let step = conversation.handle_hello(Some(&offer), Some(&embedded), &mut KeyCache::new());
+    let command = sent(step);
+    assert_eq!(command.get_str("mechanism").ok(), Some("SCRAM-SHA-1"));
+    assert_eq!(conversation.mechanism(), Mechanism::ScramSha1);
+    let nonce = |text: &str| text.rsplit("r=").next().map(str::to_owned);
+    assert_ne!(nonce(&payload(&command)), nonce(&speculative));
+}

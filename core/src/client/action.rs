@@ -1,0 +1,100 @@
+//! What the client orders, and how it answers.
+
+use crate::{
+    address::Address,
+    connection::SocketId,
+    error::Error,
+    operation::{Lease, OperationId},
+};
+
+/// An order to whoever drives the client. Orders are to be carried out in the order in which they
+/// come; none of them blocks the next.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Action {
+    /// Connect a socket to this address, then report
+    /// [`handle_connected`](super::Client::handle_connected) or
+    /// [`handle_failed`](super::Client::handle_failed), and from then on everything it receives.
+    Dial {
+        /// The number under which the socket is known from now on.
+        socket: SocketId,
+        /// Where to.
+        address: Address,
+    },
+    /// Write these bytes to a socket that was dialled and is not parked.
+    Transmit {
+        /// Which.
+        socket: SocketId,
+        /// What; earlier bytes go first.
+        bytes: Vec<u8>,
+    },
+    /// Close a socket, parked or not. Dialling stops; what was not written is dropped.
+    Close {
+        /// Which.
+        socket: SocketId,
+    },
+    /// Break what runs on a leased socket: the lease's holder stops moving bytes and gives the lease
+    /// back with this error.
+    Interrupt {
+        /// Which.
+        socket: SocketId,
+        /// Why.
+        error: Error,
+    },
+    /// An operation that waits is to be [resumed](super::Client::resume).
+    Wake {
+        /// Which.
+        operation: OperationId,
+    },
+}
+
+/// How an operation goes on.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is moved once, and a box would cost more"
+)]
+pub enum Start {
+    /// It has a connection: perform the exchange and give the lease back.
+    Leased(Lease),
+    /// It waits for a server or a connection, under this number. Resume it when it is woken, or
+    /// cancel it.
+    Waiting(OperationId),
+    /// It is over.
+    Failed(Error),
+}
+
+/// What became of a leased exchange.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It came to its end: the whole reply is there, or none was due.
+    Completed,
+    /// It failed: the socket broke, the bytes were no reply, the deadline passed.
+    Failed(Error),
+    /// Whoever performed it left.
+    Abandoned,
+}
+
+/// What the client makes of an exchange.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is moved once, and a box would cost more"
+)]
+pub enum Verdict {
+    /// The operation is over.
+    Done(Result<(), Error>),
+    /// It is tried once more.
+    Again(Start),
+}
+
+/// What is to become of a dialled socket after an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Go on: report what it receives.
+    Open,
+    /// It is ready for operations. Put it where leases find it, before anything else is done.
+    Parked,
+    /// It is no longer wanted.
+    Closed,
+}

@@ -1,0 +1,163 @@
+//! What a client is made of.
+
+use crate::{
+    connection::HandshakeOptions,
+    description::TopologyId,
+    error::{Error, Wait},
+    event::Subscriptions,
+    hello::{ClientMetadata, DriverInfo, Environment},
+    operation::RetryPolicy,
+    options::{ClientOptions, MonitoringMode, ReadPreference},
+    pool::PoolOptions,
+    random::Seed,
+    sdam::SdamOptions,
+    tls::TlsContext,
+};
+use bson::RawDocumentBuf;
+use std::{sync::Arc, time::Duration};
+
+/// Options, seed, and the facts of the environment, checked.
+#[derive(Debug)]
+pub struct ClientConfig {
+    pub(super) options: ClientOptions,
+    pub(super) seed: Seed,
+    pub(super) metadata: RawDocumentBuf,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) tls: Option<TlsContext>,
+    pub(super) streaming: bool,
+}
+
+impl ClientConfig {
+    /// A client with these options and this seed, in an unknown environment, without listeners.
+    ///
+    /// Fails where options contradict each other, or where certificates cannot be used.
+    pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
+        Self::with_environment(options, seed, &Environment::default(), &[])
+    }
+
+    /// The same with the facts that the handshake tells the server.
+    pub fn with_environment(
+        options: ClientOptions,
+        seed: Seed,
+        environment: &Environment,
+        infos: &[DriverInfo],
+    ) -> Result<Self, Error> {
+        options.validate()?;
+        let metadata = ClientMetadata::new(options.app_name(), environment, infos)?;
+        let tls = options.tls();
+        let tls = if tls.enabled {
+            Some(TlsContext::new(tls)?)
+        } else {
+            None
+        };
+        let streaming = match options.monitoring_mode() {
+            MonitoringMode::Stream => true,
+            MonitoringMode::Poll => false,
+            // MON-4
+            MonitoringMode::Auto => !environment.is_faas(),
+        };
+        Ok(Self {
+            options,
+            seed,
+            metadata: metadata.document().to_owned(),
+            subscriptions: Subscriptions::default(),
+            tls,
+            streaming,
+        })
+    }
+
+    /// Asks for events.
+    #[must_use]
+    pub fn with_subscriptions(mut self, subscriptions: Subscriptions) -> Self {
+        self.subscriptions = subscriptions;
+        self
+    }
+}
+
+/// How much of everything a client has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sockets, whatever they are for.
+    pub sockets: usize,
+    /// Leases that were not given back.
+    pub leased: usize,
+    /// Operations that wait.
+    pub waiting: usize,
+}
+
+/// The bounds and wishes that operations and pools go by.
+#[derive(Debug)]
+pub(super) struct Limits {
+    pub(super) selection: Duration,
+    pub(super) socket: Option<Duration>,
+    pub(super) retry: RetryPolicy,
+    pub(super) pool: PoolOptions,
+    pub(super) timeout: Option<Duration>,
+    /// The preference of reads that have none.
+    pub(super) primary: Arc<ReadPreference>,
+}
+
+impl Limits {
+    pub(super) fn new(options: &ClientOptions) -> Self {
+        Self {
+            selection: options.server_selection_timeout(),
+            socket: options.socket_timeout(),
+            retry: RetryPolicy {
+                reads: options.retry_reads(),
+                writes: options.retry_writes(),
+            },
+            pool: PoolOptions {
+                max_size: options.max_pool_size(),
+                min_size: options.min_pool_size(),
+                max_idle: options.max_idle_time(),
+                max_connecting: options.max_connecting(),
+                wait_queue_timeout: options.wait_queue_timeout(),
+                reported: options.reported_pool_options(),
+            },
+            timeout: options.timeout(),
+            primary: Arc::default(),
+        }
+    }
+
+    pub(super) fn exchange_timeout(&self) -> Error {
+        Error::timeout(
+            Wait::Exchange,
+            "the reply did not come within the operation's time limit",
+        )
+    }
+}
+
+pub(super) fn sdam_options(
+    options: &ClientOptions,
+    topology_id: TopologyId,
+    streaming: bool,
+    subscribed: bool,
+) -> SdamOptions {
+    SdamOptions {
+        seeds: options.hosts().to_vec(),
+        replica_set: options.replica_set().map(str::to_owned),
+        direct_connection: options.direct_connection() == Some(true),
+        load_balanced: options.load_balanced(),
+        heartbeat_frequency: options.heartbeat_frequency(),
+        connect_timeout: options.connect_timeout(),
+        streaming,
+        legacy_hello: options.server_api().is_none() && !options.load_balanced(),
+        topology_id,
+        subscribed,
+    }
+}
+
+pub(super) fn handshake_options(
+    options: &ClientOptions,
+    metadata: RawDocumentBuf,
+    tls: Option<TlsContext>,
+) -> HandshakeOptions {
+    HandshakeOptions {
+        tls,
+        metadata,
+        credential: options.credential().cloned().map(Arc::new),
+        legacy_hello: options.server_api().is_none() && !options.load_balanced(),
+        load_balanced: options.load_balanced(),
+        connect_timeout: options.connect_timeout(),
+    }
+}

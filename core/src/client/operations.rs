@@ -1,0 +1,282 @@
+//! Operations from outside: start, resume, cancel, check in.
+
+use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting};
+use crate::{
+    connection::ConnectionFacts,
+    description::{ServerId, ServerType},
+    error::{Error, ErrorKind, NetworkFault},
+    operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
+    pool::{Condition, PooledId, RequestId},
+    sdam::{ApplicationError, Phase},
+    time::Instant,
+};
+use std::sync::Arc;
+
+impl Client {
+    /// Starts an operation.
+    pub fn start(&mut self, now: Instant, mut command: Command) -> Start {
+        if self.closed {
+            return Start::Failed(ErrorKind::ClientClosed.into());
+        }
+        if command.timeout.is_none() {
+            command.timeout = self.limits.timeout;
+        }
+        let id = OperationId(self.next_operation);
+        self.next_operation += 1;
+        let start = self.proceed(now, Operation::new(id, command, now));
+        self.settle(now);
+        start
+    }
+
+    /// Asks how an operation that was woken goes on.
+    pub fn resume(&mut self, now: Instant, id: OperationId) -> Start {
+        let start = match self.waiting.remove(&id) {
+            None => Start::Failed(Error::argument("no such operation waits")),
+            Some(Waiting::Failed(error)) => Start::Failed(error),
+            Some(Waiting::Granted {
+                operation,
+                server,
+                pooled,
+            }) => match self.lease(now, operation, server, pooled) {
+                Ok(lease) => Start::Leased(lease),
+                Err((error, operation)) => {
+                    match self.on_attempt_failed(now, operation, error, None) {
+                        Ok(operation) => self.proceed(now, operation),
+                        Err(error) => Start::Failed(error),
+                    }
+                }
+            },
+            Some(waiting) => {
+                self.waiting.insert(id, waiting);
+                Start::Waiting(id)
+            }
+        };
+        self.settle(now);
+        start
+    }
+
+    /// Whoever waited for an operation left.
+    pub fn cancel(&mut self, now: Instant, id: OperationId) {
+        if let Some(operation) = self.withdraw(now, id) {
+            self.finish_operation(now, operation, false);
+        }
+        self.settle(now);
+    }
+
+    /// Takes a lease back.
+    ///
+    /// The socket must be parked again before this is called; if the connection is not to be used
+    /// any more, an order to close it follows.
+    pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        let is_abandoned = outcome == Outcome::Abandoned;
+        let is_clean = !lease.in_exchange && lease.output().is_empty();
+        let assessment = lease.assessment.take();
+        lease.finish();
+        let Lease {
+            connection,
+            operation,
+            context,
+            ..
+        } = lease;
+        let facts = &connection.facts;
+        if let Some(deadline) = context.deadline {
+            self.exchange_limits.remove(&(deadline, facts.socket));
+        }
+        self.selector.finished(facts.server);
+        let mut result = Ok(());
+        match (outcome, assessment) {
+            (Outcome::Failed(error), _) => result = Err(error),
+            (Outcome::Completed, Some(assessment)) => {
+                self.note_cluster_time(assessment.cluster_time);
+                if let Some(error) = assessment.for_topology {
+                    self.tell_topology(now, facts, error);
+                }
+                result = assessment.result;
+            }
+            (Outcome::Completed | Outcome::Abandoned, _) => {}
+        }
+        if let Err(error) = &mut result {
+            *error = error.clone().with_server(&facts.address);
+            // The topology comes first: a clear is known before the connection goes back
+            // (CMAP-150).
+            self.tell_topology(now, facts, error.clone());
+        }
+        let condition = if is_clean && !connection.transport.has_input() {
+            Condition::Healthy
+        } else {
+            Condition::Broken(result.as_ref().err().cloned())
+        };
+        let verdict = match result {
+            Ok(()) => {
+                self.park_connection(now, connection, condition);
+                self.finish_operation(now, operation, is_abandoned);
+                Verdict::Done(Ok(()))
+            }
+            Err(error) => {
+                let facts = facts.clone();
+                self.park_connection(now, connection, condition);
+                match self.on_attempt_failed(now, operation, error, Some(&facts)) {
+                    Ok(operation) => Verdict::Again(self.proceed(now, operation)),
+                    Err(error) => Verdict::Done(Err(error)),
+                }
+            }
+        };
+        self.settle(now);
+        verdict
+    }
+
+    /// Goes for a connection, and leases it at once where there is one.
+    fn proceed(&mut self, now: Instant, mut operation: Operation) -> Start {
+        loop {
+            let id = operation.id;
+            let failure = match self.acquire(now, operation) {
+                Acquired::Waiting(waiting) => {
+                    self.waiting.insert(id, waiting);
+                    return Start::Waiting(id);
+                }
+                Acquired::Failed(error) => return Start::Failed(error),
+                Acquired::Granted {
+                    operation,
+                    server,
+                    pooled,
+                } => match self.lease(now, operation, server, pooled) {
+                    Ok(lease) => return Start::Leased(lease),
+                    Err(failure) => failure,
+                },
+            };
+            let (error, failed) = failure;
+            match self.on_attempt_failed(now, failed, error, None) {
+                Ok(again) => operation = again,
+                Err(error) => return Start::Failed(error),
+            }
+        }
+    }
+
+    #[expect(
+        clippy::result_large_err,
+        reason = "the operation is moved back, not an error copied"
+    )]
+    fn lease(
+        &mut self,
+        now: Instant,
+        mut operation: Operation,
+        server: ServerId,
+        pooled: PooledId,
+    ) -> Result<Lease, (Error, Operation)> {
+        let slot = self.pools.get_mut(&server);
+        let Some(connection) = slot.and_then(|slot| slot.parked.remove(&pooled)) else {
+            // Closed between the grant and now.
+            self.selector.finished(server);
+            self.return_pooled(now, server, pooled, Condition::Broken(None));
+            let message = "the connection was closed before it could be used";
+            return Err((Error::network(NetworkFault::Closed, message), operation));
+        };
+        let facts = &connection.facts;
+        self.take_session(now, &mut operation, facts);
+        let deadline = match (operation.deadline, self.limits.socket) {
+            (Some(deadline), _) => Some(deadline),
+            (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
+        };
+        if let Some(deadline) = deadline {
+            self.exchange_limits.insert((deadline, facts.socket));
+            self.note_deadline(Some(deadline));
+        }
+        self.next_request = self.next_request.wrapping_add(1) & i32::MAX;
+        let context = Context {
+            cluster_time: match facts.server_type {
+                ServerType::Standalone => None,
+                _ => self.cluster_time.clone(),
+            },
+            topology_type: self.sdam.description().topology_type,
+            request_id: self.next_request,
+            deadline,
+            observed: self.subscriptions.command,
+        };
+        Ok(Lease::new(connection, operation, context))
+    }
+
+    /// A session, where the server knows them, and a transaction number, where the write is
+    /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
+    fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
+        if operation.session.is_none() && operation.session_is_implicit && facts.has_sessions {
+            let timeout = self.sdam.description().logical_session_timeout_minutes;
+            operation.session = Some(self.sessions.take(now, timeout, &mut self.session_ids));
+        }
+        let kind = operation.command.kind;
+        let wants_number = self.limits.retry.wants_txn_number(kind, facts.server_type);
+        if let (Some(session), None, true) =
+            (&mut operation.session, operation.txn_number, wants_number)
+        {
+            operation.txn_number = Some(session.next_txn_number());
+        }
+    }
+
+    /// Decides what follows a failed attempt: the operation again, or the error that it raises.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the error is small, the operation is moved on"
+    )]
+    pub(super) fn on_attempt_failed(
+        &mut self,
+        now: Instant,
+        mut operation: Operation,
+        error: Error,
+        facts: Option<&ConnectionFacts>,
+    ) -> Result<Operation, Error> {
+        let policy = self.limits.retry;
+        let error = policy.label(&operation, error, facts);
+        let in_time = operation.deadline.is_none_or(|deadline| now < deadline);
+        let again = in_time && !self.closed && policy.may_retry(&operation, &error);
+        let is_network = error.is_network();
+        let error = error_to_raise(operation.kept_error.take(), error);
+        if again {
+            operation.kept_error = Some(error);
+            return Ok(operation);
+        }
+        self.finish_operation(now, operation, is_network);
+        Err(error)
+    }
+
+    /// The operation is over: its implicit session goes back.
+    pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation, is_dirty: bool) {
+        if let (true, Some(mut session)) = (operation.session_is_implicit, operation.session) {
+            if is_dirty {
+                session.mark_dirty();
+            }
+            self.return_session(now, session);
+        }
+    }
+
+    fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
+        if let Some(time) = time {
+            if time.is_after(self.cluster_time.as_deref()) {
+                self.cluster_time = Some(Arc::new(time));
+            }
+        }
+    }
+
+    /// Errors that say something about the server change what is known of it (table A.8).
+    fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
+        match error.kind() {
+            ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Network { .. } => {}
+            _ => return,
+        }
+        let error = ApplicationError {
+            error,
+            phase: Phase::Operation,
+            generation: facts.generation,
+            service: None,
+        };
+        self.sdam
+            .handle_application_error(now, facts.server, &error);
+        self.route_topology(now);
+    }
+
+    pub(super) fn cancel_check_out(&mut self, now: Instant, server: ServerId, id: OperationId) {
+        self.selector.finished(server);
+        if let Some(slot) = self.pools.get_mut(&server) {
+            slot.pool.cancel(now, RequestId(id.0));
+        }
+        self.drain_pool(now, server);
+    }
+}

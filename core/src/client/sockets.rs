@@ -1,0 +1,301 @@
+//! Sockets of the control plane: those of monitors, and those of connections that are still being
+//! established.
+
+use super::{Action, Client, Fate};
+use crate::{
+    address::Address,
+    connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
+    description::ServerId,
+    error::{Error, ErrorKind, Label, NetworkFault},
+    pool::PooledId,
+    sdam::{ApplicationError, CheckId, Phase},
+    time::Instant,
+};
+
+/// Whom a socket serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owner {
+    /// A monitor.
+    Check(CheckId),
+    /// A pool, of the generation in which the connection was begun.
+    Pool {
+        server: ServerId,
+        pooled: PooledId,
+        generation: u64,
+    },
+}
+
+/// A socket that the control plane uses itself.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) connection: Connection,
+    owner: Owner,
+    /// The entry in the table of limits.
+    limit: Option<Instant>,
+}
+
+impl Client {
+    /// A socket is connected.
+    pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> Fate {
+        let Self {
+            sockets, nonces, ..
+        } = self;
+        if let Some(socket) = sockets.get_mut(&id) {
+            socket.connection.handle_connected(now, nonces);
+            self.after_socket_input(now, id);
+        }
+        self.fate(id)
+    }
+
+    /// Bytes arrived on a dialled socket that is not parked. An empty slice means that the peer
+    /// closed it.
+    pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Fate {
+        let Self {
+            sockets,
+            nonces,
+            keys,
+            ..
+        } = self;
+        if let Some(socket) = sockets.get_mut(&id) {
+            if bytes.is_empty() {
+                socket.connection.handle_failed(closed_by_peer());
+            } else {
+                socket.connection.handle_received(now, bytes, nonces, keys);
+            }
+            self.after_socket_input(now, id);
+        }
+        self.fate(id)
+    }
+
+    /// A socket could not be connected, or broke.
+    pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> Fate {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.connection.handle_failed(error);
+            self.after_socket_input(now, id);
+        }
+        self.fate(id)
+    }
+
+    /// The address that a socket is dialled to; `None` once nobody wants it any more.
+    #[must_use]
+    pub fn address_of(&self, id: SocketId) -> Option<&Address> {
+        self.sockets
+            .get(&id)
+            .map(|socket| socket.connection.address())
+    }
+
+    pub(super) fn dial(&mut self, connection: Connection, owner: Owner) -> SocketId {
+        let id = SocketId(self.next_socket);
+        self.next_socket += 1;
+        let address = connection.address().clone();
+        self.sockets.insert(
+            id,
+            Socket {
+                connection,
+                owner,
+                limit: None,
+            },
+        );
+        self.renew_limit(id);
+        self.actions.push_back(Action::Dial {
+            socket: id,
+            address,
+        });
+        id
+    }
+
+    /// Forgets a socket of the control plane; false if it was none.
+    pub(super) fn forget_socket(&mut self, id: SocketId) -> bool {
+        let Some(socket) = self.sockets.remove(&id) else {
+            return false;
+        };
+        if let Some(limit) = socket.limit {
+            self.socket_limits.remove(&(limit, id));
+        }
+        true
+    }
+
+    pub(super) fn transmit(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        if socket.connection.poll_transmit(&mut bytes) {
+            self.actions
+                .push_back(Action::Transmit { socket: id, bytes });
+        }
+    }
+
+    pub(super) fn on_socket_timeout(&mut self, now: Instant, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.limit = None;
+            socket.connection.handle_timeout(now);
+            self.after_socket_input(now, id);
+        }
+    }
+
+    fn fate(&self, id: SocketId) -> Fate {
+        if self.sockets.contains_key(&id) {
+            Fate::Open
+        } else if self.established.contains(&id) {
+            Fate::Parked
+        } else {
+            Fate::Closed
+        }
+    }
+
+    fn renew_limit(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let limit = socket.connection.deadline();
+        if limit == socket.limit {
+            return;
+        }
+        if let Some(old) = std::mem::replace(&mut socket.limit, limit) {
+            self.socket_limits.remove(&(old, id));
+        }
+        if let Some(new) = limit {
+            self.socket_limits.insert((new, id));
+        }
+        self.note_deadline(limit);
+    }
+
+    /// Carries on what a connection reports.
+    fn after_socket_input(&mut self, now: Instant, id: SocketId) {
+        while let Some(socket) = self.sockets.get_mut(&id) {
+            let owner = socket.owner;
+            let Some(output) = socket.connection.poll_output() else {
+                break;
+            };
+            match output {
+                Output::Greeted { reply, round_trip } => match owner {
+                    Owner::Check(check) => {
+                        self.sdam.handle_connected(now, check, &reply, round_trip);
+                    }
+                    Owner::Pool { server, .. } => {
+                        self.sdam.handle_application_handshake(now, server, &reply);
+                    }
+                },
+                Output::Checked {
+                    reply,
+                    round_trip,
+                    more_to_come,
+                } => {
+                    if let Owner::Check(check) = owner {
+                        self.sdam
+                            .handle_reply(now, check, &reply, round_trip, more_to_come);
+                    }
+                }
+                Output::Established => self.on_established(now, id, owner),
+                Output::Failed { error, phase } => {
+                    self.on_connection_failed(now, id, owner, error, phase);
+                }
+            }
+            self.route_topology(now);
+        }
+        self.transmit(id);
+        self.renew_limit(id);
+        self.settle(now);
+    }
+
+    fn on_established(&mut self, now: Instant, id: SocketId, owner: Owner) {
+        let Owner::Pool {
+            server,
+            pooled,
+            generation,
+        } = owner
+        else {
+            return;
+        };
+        let Some(socket) = self.sockets.remove(&id) else {
+            return;
+        };
+        if let Some(limit) = socket.limit {
+            self.socket_limits.remove(&(limit, id));
+        }
+        let address = socket.connection.address().clone();
+        let Some((transport, hello)) = socket.connection.into_parts() else {
+            return;
+        };
+        let Some(slot) = self.pools.get_mut(&server) else {
+            self.actions.push_back(Action::Close { socket: id });
+            return;
+        };
+        let facts = ConnectionFacts {
+            address,
+            server,
+            socket: id,
+            pooled,
+            generation,
+            server_connection_id: hello.connection_id,
+            server_type: hello.server_type,
+            max_wire_version: hello.max_wire_version,
+            max_bson_object_size: hello.max_bson_object_size,
+            max_message_size: hello.max_message_size_bytes,
+            max_write_batch_size: hello.max_write_batch_size,
+            has_sessions: hello.logical_session_timeout_minutes.is_some(),
+        };
+        slot.parked
+            .insert(pooled, Box::new(Established { transport, facts }));
+        self.established.insert(id);
+        slot.pool.handle_established(now, pooled);
+        self.drain_pool(now, server);
+    }
+
+    fn on_connection_failed(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        owner: Owner,
+        error: Error,
+        phase: Phase,
+    ) {
+        self.forget_socket(id);
+        match owner {
+            Owner::Check(check) => {
+                self.actions.push_back(Action::Close { socket: id });
+                self.checks.remove(&check);
+                self.sdam.handle_failed(now, check, error);
+            }
+            Owner::Pool {
+                server,
+                pooled,
+                generation,
+            } => {
+                let error = label_overload(error, phase);
+                let report =
+                    ApplicationError { error: error.clone(), phase, generation, service: None };
+                // The topology comes first, so that a clear precedes the close (CMAP-151).
+                self.sdam.handle_application_error(now, server, &report);
+                self.route_topology(now);
+                if let Some(slot) = self.pools.get_mut(&server) {
+                    slot.pool.handle_establish_failed(now, pooled, &error);
+                }
+                self.drain_pool(now, server);
+                self.forget_empty_pool(server);
+            }
+        }
+    }
+}
+
+/// A server that drops connections before they can say anything may be overloaded rather than gone
+/// (CMAP-44 to CMAP-47).
+fn label_overload(error: Error, phase: Phase) -> Error {
+    let may_be_overload = phase == Phase::Hello
+        && error.is_network()
+        && !matches!(
+            error.kind(),
+            ErrorKind::Network {
+                fault: NetworkFault::NotResolved | NetworkFault::OutOfSockets,
+                ..
+            }
+        );
+    if may_be_overload {
+        error
+            .with_label(Label::SystemOverloadedError)
+            .with_label(Label::RetryableError)
+    } else {
+        error
+    }
+}

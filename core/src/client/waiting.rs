@@ -1,0 +1,282 @@
+//! Operations that cannot go on at once: for want of a server, or of a connection.
+
+use super::{Action, Client};
+use crate::{
+    description::ServerId,
+    error::{Error, ErrorKind},
+    operation::{CommandKind, Operation, OperationId, error_to_raise},
+    options::ReadPreference,
+    pool::{CheckOut, Condition, PooledId, RequestId},
+    selection::{Criteria, selection_error},
+    time::{Instant, earliest},
+};
+use std::sync::Arc;
+
+/// An operation that waits, and for what.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "failures are short-lived")]
+pub(super) enum Waiting {
+    /// For a server that suits, no longer than the limit.
+    ForServer {
+        operation: Operation,
+        limit: Option<Instant>,
+    },
+    /// For a connection of this server's pool.
+    ForConnection {
+        operation: Operation,
+        server: ServerId,
+    },
+    /// For nothing more: the connection is its own, it only has to be resumed.
+    Granted {
+        operation: Operation,
+        server: ServerId,
+        pooled: PooledId,
+    },
+    /// For nothing more: it failed, and only has to hear of it.
+    Failed(Error),
+}
+
+/// What came of going for a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is moved once, and a box would cost more"
+)]
+pub(super) enum Acquired {
+    /// This one.
+    Granted {
+        operation: Operation,
+        server: ServerId,
+        pooled: PooledId,
+    },
+    /// Not yet.
+    Waiting(Waiting),
+    /// The operation is over.
+    Failed(Error),
+}
+
+impl Client {
+    /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
+    pub(super) fn acquire(&mut self, now: Instant, mut operation: Operation) -> Acquired {
+        loop {
+            let server = match self.select(&operation) {
+                Ok(Some(server)) => server,
+                Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
+                Err(error) => {
+                    let error = error_to_raise(operation.kept_error.take(), error);
+                    self.finish_operation(now, operation, false);
+                    return Acquired::Failed(error);
+                }
+            };
+            operation.attempts += 1;
+            let error = match self.check_out(now, &operation, server) {
+                CheckOut::Granted(pooled) => {
+                    return Acquired::Granted {
+                        operation,
+                        server,
+                        pooled,
+                    };
+                }
+                CheckOut::Waiting => {
+                    return Acquired::Waiting(Waiting::ForConnection { operation, server });
+                }
+                CheckOut::Failed(error) => error,
+            };
+            self.selector.finished(server);
+            match self.on_attempt_failed(now, operation, error, None) {
+                Ok(again) => operation = again,
+                Err(error) => return Acquired::Failed(error),
+            }
+        }
+    }
+
+    fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
+        let Self { sdam, selector, pools, limits, .. } = self;
+        if let Some(target) = &operation.command.target {
+            let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
+            let Some(server) = server else {
+                let message = format!("{target}, where the cursor lives, is no longer there");
+                return Err(Error::new(ErrorKind::ServerSelection { message }));
+            };
+            selector.started(server);
+            return Ok(Some(server));
+        }
+        selector.select(
+            sdam.version(),
+            sdam.description(),
+            |address| sdam.server_id(address),
+            &criteria(operation, &limits.primary),
+            &[],
+        )
+    }
+
+    fn wait_for_server(&mut self, now: Instant, operation: Operation) -> Waiting {
+        let id = operation.id;
+        let limit = earliest(now.checked_add(self.limits.selection), operation.deadline);
+        if let Some(limit) = limit {
+            self.wait_limits.insert((limit, id));
+        }
+        self.note_deadline(limit);
+        self.without_server.insert(id);
+        self.sdam.set_waiting(now, true);
+        Waiting::ForServer { operation, limit }
+    }
+
+    fn check_out(&mut self, now: Instant, operation: &Operation, server: ServerId) -> CheckOut {
+        let Some(slot) = self.pools.get_mut(&server) else {
+            let message = "the server has no connections yet".to_owned();
+            return CheckOut::Failed(Error::new(ErrorKind::PoolCleared { message }));
+        };
+        // CMAP-153: with a time limit for the operation, that one counts; the pool knows its own.
+        let limit = operation.deadline;
+        let result = slot.pool.check_out(now, RequestId(operation.id.0), limit);
+        self.drain_pool(now, server);
+        result
+    }
+
+    /// Tries an operation again whose caller waits for it under its number.
+    pub(super) fn acquire_in_background(&mut self, now: Instant, operation: Operation) {
+        let id = operation.id;
+        let (waiting, is_settled) = match self.acquire(now, operation) {
+            Acquired::Waiting(waiting) => (waiting, false),
+            Acquired::Granted {
+                operation,
+                server,
+                pooled,
+            } => (
+                Waiting::Granted {
+                    operation,
+                    server,
+                    pooled,
+                },
+                true,
+            ),
+            Acquired::Failed(error) => (Waiting::Failed(error), true),
+        };
+        self.waiting.insert(id, waiting);
+        if is_settled {
+            self.actions.push_back(Action::Wake { operation: id });
+        }
+    }
+
+    /// The pool granted a connection to an operation that waited for one.
+    pub(super) fn on_granted(&mut self, server: ServerId, request: RequestId, pooled: PooledId) {
+        let id = OperationId(request.0);
+        if let Some(Waiting::ForConnection { operation, .. }) = self.waiting.remove(&id) {
+            self.waiting.insert(
+                id,
+                Waiting::Granted {
+                    operation,
+                    server,
+                    pooled,
+                },
+            );
+            self.actions.push_back(Action::Wake { operation: id });
+        }
+    }
+
+    /// The pool has no connection for an operation that waited for one.
+    pub(super) fn on_refused(&mut self, now: Instant, request: RequestId, error: Error) {
+        let id = OperationId(request.0);
+        let Some(Waiting::ForConnection { operation, server }) = self.waiting.remove(&id) else {
+            return;
+        };
+        self.selector.finished(server);
+        match self.on_attempt_failed(now, operation, error, None) {
+            Ok(operation) => self.again.push_back(operation),
+            Err(error) => self.wake_with(id, error),
+        }
+    }
+
+    fn wake_with(&mut self, id: OperationId, error: Error) {
+        self.waiting.insert(id, Waiting::Failed(error));
+        self.actions.push_back(Action::Wake { operation: id });
+    }
+
+    /// Takes an operation out of every queue; `None` if it was over already.
+    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Operation> {
+        match self.waiting.remove(&id)? {
+            Waiting::ForServer { operation, limit } => {
+                if let Some(limit) = limit {
+                    self.wait_limits.remove(&(limit, id));
+                }
+                self.without_server.remove(&id);
+                self.sdam.set_waiting(now, !self.without_server.is_empty());
+                Some(operation)
+            }
+            Waiting::ForConnection { operation, server } => {
+                self.cancel_check_out(now, server, id);
+                Some(operation)
+            }
+            Waiting::Granted {
+                operation,
+                server,
+                pooled,
+            } => {
+                self.selector.finished(server);
+                self.return_pooled(now, server, pooled, Condition::Healthy);
+                Some(operation)
+            }
+            Waiting::Failed(_) => None,
+        }
+    }
+
+    /// The time to find a server is over.
+    pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+        let Some(mut operation) = self.withdraw(now, id) else {
+            return;
+        };
+        let error = selection_error(self.sdam.description(), &criteria(&operation, &self.limits.primary));
+        let error = error_to_raise(operation.kept_error.take(), error);
+        self.finish_operation(now, operation, false);
+        self.wake_with(id, error);
+    }
+
+    /// The topology changed: operations without server look again, oldest first.
+    pub(super) fn on_reselect(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.without_server) {
+            let Some(Waiting::ForServer { operation, limit }) = self.waiting.remove(&id) else {
+                continue;
+            };
+            // The time that was spent waiting counts, so the limit is kept, not renewed.
+            if let Some(limit) = limit {
+                self.wait_limits.remove(&(limit, id));
+            }
+            self.acquire_in_background(now, operation);
+            if let (Some(Waiting::ForServer { limit: renewed, .. }), Some(limit)) =
+                (self.waiting.get_mut(&id), limit)
+            {
+                if let Some(renewed) = renewed.replace(limit) {
+                    self.wait_limits.remove(&(renewed, id));
+                }
+                self.wait_limits.insert((limit, id));
+            }
+        }
+        self.sdam.set_waiting(now, !self.without_server.is_empty());
+    }
+
+    pub(super) fn fail_all_waiting(&mut self, now: Instant) {
+        let ids: Vec<OperationId> = self.waiting.keys().copied().collect();
+        for id in ids {
+            match self.withdraw(now, id) {
+                Some(operation) => {
+                    self.finish_operation(now, operation, false);
+                    self.wake_with(id, ErrorKind::ClientClosed.into());
+                }
+                None => self.wake_with(id, ErrorKind::ClientClosed.into()),
+            }
+        }
+    }
+}
+
+fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
+    let command = &operation.command;
+    match command.kind {
+        CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
+        CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
+            match &command.read_preference {
+                Some(preference) => Criteria::Readable(preference.clone()),
+                None => Criteria::Readable(primary.clone()),
+            }
+        }
+    }
+}

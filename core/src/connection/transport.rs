@@ -1,0 +1,184 @@
+//! The layers between a socket and whole messages: TLS where it is wanted, frames above it.
+
+use crate::{
+    error::Error,
+    tls::TlsSession,
+    wire::{FrameDecoder, Header, WireError},
+};
+
+/// Room for ciphertext of one read: a full TLS record and its header.
+const CIPHER_BYTES: usize = 16 * 1024 + 512;
+
+/// An output buffer larger than this is given back to the allocator once it was sent.
+const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
+
+/// Turns messages into bytes for the socket and bytes from the socket into messages.
+///
+/// To send: append a message with [`send`](Self::send), then write [`output`](Self::output) and say
+/// how much went out with [`sent`](Self::sent). To receive: read into [`input`](Self::input), say
+/// how much came with [`received`](Self::received), then ask for a [`frame`](Self::frame).
+#[derive(Debug)]
+pub struct Transport {
+    tls: Option<Tls>,
+    decoder: FrameDecoder,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+#[derive(Debug)]
+struct Tls {
+    session: Box<TlsSession>,
+    /// Ciphertext of the current read; empty while idle.
+    cipher: Vec<u8>,
+    /// The plain message before it is encrypted; empty while idle.
+    plain: Vec<u8>,
+}
+
+impl Transport {
+    /// A transport over a fresh socket, encrypted if there is a session.
+    #[must_use]
+    pub fn new(session: Option<TlsSession>) -> Self {
+        let tls = session.map(|session| Tls {
+            session: Box::new(session),
+            cipher: Vec::new(),
+            plain: Vec::new(),
+        });
+        let mut transport = Self {
+            tls,
+            decoder: FrameDecoder::new(),
+            output: Vec::new(),
+            sent: 0,
+        };
+        transport.flush_tls();
+        transport
+    }
+
+    /// Sets the largest message that is accepted from the peer.
+    pub fn set_max_bytes(&mut self, bytes: usize) {
+        self.decoder.set_max_bytes(bytes);
+    }
+
+    /// True until TLS, if wanted, is agreed on.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.session.is_handshaking())
+    }
+
+    /// Queues the messages that `write` appends to the buffer it is given.
+    pub fn send<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        match &mut self.tls {
+            None => write(&mut self.output),
+            Some(tls) => {
+                let result = write(&mut tls.plain);
+                tls.session.write(&tls.plain);
+                tls.plain.clear();
+                tls.plain.shrink_to(MAX_IDLE_OUTPUT_BYTES);
+                self.flush_tls();
+                result
+            }
+        }
+    }
+
+    /// What is to be written to the socket.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    /// Says that the first `count` bytes of [`output`](Self::output) were written.
+    pub fn sent(&mut self, count: usize) {
+        self.sent += count;
+        assert!(
+            self.sent <= self.output.len(),
+            "more was sent than there was"
+        );
+        if self.sent == self.output.len() {
+            self.sent = 0;
+            self.output.clear();
+            self.output.shrink_to(MAX_IDLE_OUTPUT_BYTES);
+        }
+    }
+
+    /// Room for the next read. Never empty.
+    pub fn input(&mut self) -> Result<&mut [u8], WireError> {
+        match &mut self.tls {
+            None => self.decoder.spare(),
+            Some(tls) => {
+                tls.cipher.resize(CIPHER_BYTES, 0);
+                Ok(&mut tls.cipher)
+            }
+        }
+    }
+
+    /// Says that the first `count` bytes of [`input`](Self::input) were filled.
+    pub fn received(&mut self, count: usize) -> Result<(), Error> {
+        let Some(tls) = &mut self.tls else {
+            self.decoder.filled(count);
+            return Ok(());
+        };
+        tls.session.handle_received(&tls.cipher[..count])?;
+        self.drain_tls()
+    }
+
+    /// Takes in bytes that were read into a buffer of the caller's.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let Some(tls) = &mut self.tls else {
+            self.decoder.extend(bytes);
+            return Ok(());
+        };
+        tls.session.handle_received(bytes)?;
+        self.drain_tls()
+    }
+
+    /// The next whole message, or `None` until it is there; the same until it is consumed.
+    pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
+        self.decoder.frame()
+    }
+
+    /// Drops the message that [`frame`](Self::frame) gave.
+    pub fn consume(&mut self, length: usize) {
+        self.decoder.consume(length);
+    }
+
+    /// Moves a whole message out; the range says where in the buffer it stands.
+    pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
+        self.decoder.take_frame(length)
+    }
+
+    /// True if the peer sent bytes that no message asked for, or part of a message.
+    #[must_use]
+    pub fn has_input(&self) -> bool {
+        !self.decoder.is_empty()
+    }
+
+    /// Frees what an idle connection does not need.
+    pub fn rest(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.cipher = Vec::new();
+            tls.plain = Vec::new();
+        }
+    }
+
+    fn flush_tls(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            while tls.session.poll_transmit(&mut self.output) {}
+        }
+    }
+
+    fn drain_tls(&mut self) -> Result<(), Error> {
+        self.flush_tls();
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        loop {
+            let spare = self.decoder.spare()?;
+            let count = tls.session.read(spare)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.decoder.filled(count);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The reply to `hello`, read once and tolerantly.
+
+use crate::{
+    address::Address,
+    bson::{integer_field, is_ok},
+    description::{ServerDescription, ServerType, Tags},
+    error::TopologyVersion,
+    time::{Instant, WallTime},
+    wire::MAX_MESSAGE_BYTES,
+};
+use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
+use std::time::Duration;
+
+/// How many entries of each of `hosts`, `passives` and `arbiters` are used; a replica set has at
+/// most 50 members.
+pub const MAX_MEMBERS: usize = 256;
+
+/// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
+pub const MAX_NAMES: usize = 64;
+
+/// The largest `maxWriteBatchSize` that is believed; servers say 100 000.
+pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
+
+/// `maxBsonObjectSize` where a reply has none.
+const DEFAULT_BSON_OBJECT_SIZE: usize = 16 * 1024 * 1024;
+
+/// `maxWriteBatchSize` where a reply has none.
+const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
+
+/// What a server says about itself, in the types of this driver.
+///
+/// Reading never fails: a field that is absent, malformed or of another type counts as absent, and
+/// lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The three size limits lie between one and
+/// what this driver itself could handle, whatever the server claims; absent or not positive, they
+/// are the values that all servers of the supported versions have.
+///
+/// ```
+/// use bson::rawdoc;
+/// use onionskin_core::{description::ServerType, hello::HelloReply};
+///
+/// let reply = HelloReply::parse(&rawdoc! {
+///     "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["A:1", "b:1"],
+/// });
+/// assert_eq!(reply.server_type, ServerType::RsPrimary);
+/// assert_eq!(reply.hosts[0].to_string(), "a:1");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HelloReply {
+    /// The command succeeded.
+    pub ok: bool,
+    /// What the server is, by table A.2.2; unknown without `ok: 1` (SDAM-40, SDAM-41).
+    pub server_type: ServerType,
+    /// `setName`.
+    pub set_name: Option<String>,
+    /// `setVersion`.
+    pub set_version: Option<i64>,
+    /// `electionId`.
+    pub election_id: Option<ObjectId>,
+    /// What the member calls itself.
+    pub me: Option<Address>,
+    /// `hosts`, sorted, each once.
+    pub hosts: Vec<Address>,
+    /// `passives`, sorted, each once.
+    pub passives: Vec<Address>,
+    /// `arbiters`, sorted, each once.
+    pub arbiters: Vec<Address>,
+    /// Which member this one holds for the primary.
+    pub primary: Option<Address>,
+    /// `tags`.
+    pub tags: Tags,
+    /// `lastWrite.lastWriteDate` (SDAM-50).
+    pub last_write_date: Option<WallTime>,
+    /// `minWireVersion`; zero where absent (SDAM-58).
+    pub min_wire_version: i32,
+    /// `maxWireVersion`; zero where absent (SDAM-58).
+    pub max_wire_version: i32,
+    /// `logicalSessionTimeoutMinutes` (SDAM-54).
+    pub logical_session_timeout_minutes: Option<i64>,
+    /// `topologyVersion` (SDAM-55).
+    pub topology_version: Option<TopologyVersion>,
+    /// `maxBsonObjectSize` in bytes, at most [`MAX_MESSAGE_BYTES`].
+    pub max_bson_object_size: usize,
+    /// `maxMessageSizeBytes`, at most [`MAX_MESSAGE_BYTES`].
+    pub max_message_size_bytes: usize,
+    /// `maxWriteBatchSize`, at most [`MAX_WRITE_BATCH_SIZE`].
+    pub max_write_batch_size: usize,
+    /// The server's number of this connection.
+    pub connection_id: Option<i64>,
+    /// Compressors that the server agreed to, in its order.
+    pub compression: Vec<String>,
+    /// Mechanisms of the user that was asked about; `None` where the reply says nothing.
+    pub sasl_supported_mechs: Option<Vec<String>>,
+    /// The server's first answer to authentication that began within the hello.
+    pub speculative_authenticate: Option<RawDocumentBuf>,
+    /// Behind a load balancer, the service that answered (SDAM-57).
+    pub service_id: Option<ObjectId>,
+    /// The server understands `hello` under its new name (MON-7).
+    pub hello_ok: bool,
+    /// The server is mongocryptd.
+    pub is_cryptd: bool,
+}
+
+impl HelloReply {
+    /// Reads a reply.
+    #[must_use]
+    pub fn parse(reply: &RawDocument) -> Self {
+        let max_message_size_bytes = size(reply, "maxMessageSizeBytes", MAX_MESSAGE_BYTES);
+        let ok = is_ok(reply);
+        Self {
+            ok,
+            server_type: if ok {
+                server_type(reply)
+            } else {
+                ServerType::Unknown
+            },
+            set_name: text(reply, "setName"),
+            set_version: integer_field(reply, "setVersion"),
+            election_id: reply.get_object_id("electionId").ok(),
+            me: address(reply, "me"),
+            hosts: members(reply, "hosts"),
+            passives: members(reply, "passives"),
+            arbiters: members(reply, "arbiters"),
+            primary: address(reply, "primary"),
+            tags: tags(reply),
+            last_write_date: last_write_date(reply),
+            min_wire_version: wire_version(reply, "minWireVersion"),
+            max_wire_version: wire_version(reply, "maxWireVersion"),
+            logical_session_timeout_minutes: integer_field(reply, "logicalSessionTimeoutMinutes"),
+            topology_version: TopologyVersion::from_reply(reply),
+            max_bson_object_size: size(reply, "maxBsonObjectSize", DEFAULT_BSON_OBJECT_SIZE)
+                .min(MAX_MESSAGE_BYTES),
+            max_message_size_bytes: max_message_size_bytes.min(MAX_MESSAGE_BYTES),
+            max_write_batch_size: size(reply, "maxWriteBatchSize", DEFAULT_WRITE_BATCH_SIZE)
+                .min(MAX_WRITE_BATCH_SIZE),
+            connection_id: integer_field(reply, "connectionId"),
+            compression: names(reply, "compression").unwrap_or_default(),
+            sasl_supported_mechs: names(reply, "saslSupportedMechs"),
+            speculative_authenticate: reply
+                .get_document("speculativeAuthenticate")
+                .ok()
+                .map(ToOwned::to_owned),
+            service_id: reply.get_object_id("serviceId").ok(),
+            hello_ok: flag(reply, "helloOk") == Some(true),
+            is_cryptd: flag(reply, "iscryptd") == Some(true),
+        }
+    }
+
+    /// What this reply says about the server at `address`. A reply without `ok: 1` describes an
+    /// unknown server; then there are no round trip times either (SDAM-41, SDAM-49).
+    #[must_use]
+    pub fn to_description(
+        &self,
+        address: Address,
+        now: Instant,
+        round_trip_time: Option<Duration>,
+        min_round_trip_time: Duration,
+    ) -> ServerDescription {
+        let unknown = ServerDescription {
+            last_update_time: Some(now),
+            ..ServerDescription::unknown(address)
+        };
+        if !self.ok {
+            return unknown;
+        }
+        ServerDescription {
+            round_trip_time,
+            min_round_trip_time,
+            last_write_date: self.last_write_date,
+            server_type: self.server_type,
+            min_wire_version: self.min_wire_version,
+            max_wire_version: self.max_wire_version,
+            me: self.me.clone(),
+            hosts: self.hosts.clone(),
+            passives: self.passives.clone(),
+            arbiters: self.arbiters.clone(),
+            tags: self.tags.clone(),
+            set_name: self.set_name.clone(),
+            election_id: self.election_id,
+            set_version: self.set_version,
+            primary: self.primary.clone(),
+            logical_session_timeout_minutes: self.logical_session_timeout_minutes,
+            topology_version: self.topology_version,
+            is_cryptd: self.is_cryptd,
+            ..unknown
+        }
+    }
+}
+
+/// Table A.2.2, first match wins.
+fn server_type(reply: &RawDocument) -> ServerType {
+    let is = |key| flag(reply, key) == Some(true);
+    // The old name counts only where the new one is absent (SDAM-39).
+    let writable = flag(reply, "isWritablePrimary").or_else(|| flag(reply, "ismaster"));
+    if is("isreplicaset") {
+        ServerType::RsGhost
+    } else if reply.get_str("setName").is_ok() {
+        if is("hidden") {
+            ServerType::RsOther
+        } else if writable == Some(true) {
+            ServerType::RsPrimary
+        } else if is("secondary") {
+            ServerType::RsSecondary
+        } else if is("arbiterOnly") {
+            ServerType::RsArbiter
+        } else {
+            ServerType::RsOther
+        }
+    } else if reply.get_str("msg").is_ok_and(|msg| msg == "isdbgrid") {
+        ServerType::Mongos
+    } else {
+        ServerType::Standalone
+    }
+}
+
+fn flag(reply: &RawDocument, key: &str) -> Option<bool> {
+    let value = reply.get(key).ok()??;
+    value
+        .as_bool()
+        .or_else(|| crate::bson::integer(value).map(|n| n != 0))
+}
+
+fn text(reply: &RawDocument, key: &str) -> Option<String> {
+    reply.get_str(key).ok().map(ToOwned::to_owned)
+}
+
+fn address(reply: &RawDocument, key: &str) -> Option<Address> {
+    reply.get_str(key).ok()?.parse().ok()
+}
+
+/// The addresses of a list, in the order of the type, so that equal lists compare equal.
+fn members(reply: &RawDocument, key: &str) -> Vec<Address> {
+    let Ok(list) = reply.get_array(key) else {
+        return Vec::new();
+    };
+    let mut members: Vec<Address> = list
+        .into_iter()
+        .take(MAX_MEMBERS)
+        .filter_map(|entry| entry.ok()?.as_str()?.parse().ok())
+        .collect();
+    members.sort_unstable();
+    members.dedup();
+    members
+}
+
+fn names(reply: &RawDocument, key: &str) -> Option<Vec<String>> {
+    let list = reply.get_array(key).ok()?;
+    let names = list.into_iter().take(MAX_NAMES);
+    Some(
+        names
+            .filter_map(|entry| Some(entry.ok()?.as_str()?.to_owned()))
+            .collect(),
+    )
+}
+
+fn tags(reply: &RawDocument) -> Tags {
+    let Ok(tags) = reply.get_document("tags") else {
+        return Tags::new();
+    };
+    tags.into_iter()
+        .take(MAX_NAMES)
+        .filter_map(|entry| {
+            let (key, value) = entry.ok()?;
+            Some((key.to_string(), value.as_str()?.to_owned()))
+        })
+        .collect()
+}
+
+fn last_write_date(reply: &RawDocument) -> Option<WallTime> {
+    let date = reply
+        .get_document("lastWrite")
+        .ok()?
+        .get_datetime("lastWriteDate")
+        .ok()?;
+    let millis = u64::try_from(date.timestamp_millis()).ok()?;
+    Some(WallTime::from_unix_millis(millis))
+}
+
+fn wire_version(reply: &RawDocument, key: &str) -> i32 {
+    integer_field(reply, key)
+        .and_then(|n| i32::try_from(n).ok())
+        .unwrap_or(0)
+}
+
+fn size(reply: &RawDocument, key: &str, default: usize) -> usize {
+    integer_field(reply, key)
+        .filter(|&n| n > 0)
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(default)
+}

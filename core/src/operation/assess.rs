@@ -1,0 +1,132 @@
+//! Reads a reply once, from front to back, for everything that the driver itself must know.
+
+use super::{ClusterTime, CommandKind};
+use crate::{
+    bson::integer,
+    error::{CommandFault, Error, ErrorKind, Labels, WriteFault},
+};
+use bson::{RawBsonRef, RawDocument};
+
+/// What a reply tells the driver.
+#[derive(Debug)]
+pub(crate) struct Assessment {
+    /// The error that the operation gets, if the reply is one.
+    pub(crate) result: Result<(), Error>,
+    /// An error that the topology must hear of although the operation succeeded (SDAM-93).
+    pub(crate) for_topology: Option<Error>,
+    /// A cluster time later than the known one.
+    pub(crate) cluster_time: Option<ClusterTime>,
+}
+
+impl Assessment {
+    /// Reads `reply` to a command of this kind.
+    pub(crate) fn new(reply: &RawDocument, kind: CommandKind, known: Option<&ClusterTime>) -> Self {
+        let mut ok = false;
+        let mut has_write_errors = false;
+        let mut has_concern_error = false;
+        let mut labels = Labels::default();
+        let mut cluster_time = None;
+        for element in reply {
+            let Ok((key, value)) = element else {
+                return Self::malformed("its reply is not BSON");
+            };
+            match (key.as_str(), value) {
+                ("ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
+                ("writeErrors", RawBsonRef::Array(errors)) => has_write_errors = !errors.is_empty(),
+                ("writeConcernError", RawBsonRef::Document(_)) => has_concern_error = true,
+                ("errorLabels", RawBsonRef::Array(names)) => {
+                    labels = Labels::from_array(names);
+                }
+                ("$clusterTime", RawBsonRef::Document(time)) => {
+                    if ClusterTime::is_newer(time, known) {
+                        cluster_time = ClusterTime::from_document(time);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut for_topology = None;
+        let result = if !ok {
+            let fault = CommandFault::from_reply(reply);
+            Err(Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels))
+        } else if has_write_errors || has_concern_error {
+            match WriteFault::from_reply(reply) {
+                None => Ok(()),
+                Some(fault) => {
+                    let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels);
+                    if kind.is_write() {
+                        Err(error)
+                    } else {
+                        // The user asked for the raw reply; the topology hears of the error.
+                        for_topology = Some(error);
+                        Ok(())
+                    }
+                }
+            }
+        } else {
+            Ok(())
+        };
+        Self {
+            result,
+            for_topology,
+            cluster_time,
+        }
+    }
+
+    fn malformed(message: &str) -> Self {
+        Self {
+            result: Err(Error::protocol(message)),
+            for_topology: None,
+            cluster_time: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Label;
+    use bson::rawdoc;
+
+    fn assess(reply: &RawDocument, kind: CommandKind) -> Assessment {
+        Assessment::new(reply, kind, None)
+    }
+
+    #[test]
+    fn a_reply_without_ok_is_an_error() {
+        let error = assess(&rawdoc! { "n": 1 }, CommandKind::Run).result;
+        assert!(matches!(
+            error.map_err(|e| e.kind().clone()),
+            Err(ErrorKind::Command(_))
+        ));
+        assert!(
+            assess(&rawdoc! { "ok": 1.0 }, CommandKind::Run)
+                .result
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn labels_come_from_the_reply_whatever_the_field_order() {
+        let reply = rawdoc! { "errorLabels": ["RetryableWriteError", "X"], "ok": 0, "code": 91 };
+        let error = assess(&reply, CommandKind::Write)
+            .result
+            .expect_err("ok is 0");
+        assert!(error.has_label(&Label::RetryableWriteError));
+        assert!(error.has_label(&Label::from_name("X")));
+        assert_eq!(error.code(), Some(91));
+    }
+
+    #[test]
+    fn a_write_concern_error_fails_a_write_and_is_told_to_the_topology_otherwise() {
+        // SDAM-93, and trap 1 of the retryable writes
+        let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "bye" } };
+        let write = assess(&reply, CommandKind::RetryableWrite)
+            .result
+            .expect_err("not confirmed");
+        assert_eq!(write.code(), Some(91));
+        let run = assess(&reply, CommandKind::Run);
+        assert!(run.result.is_ok());
+        assert_eq!(run.for_topology.and_then(|e| e.code()), Some(91));
+    }
+}

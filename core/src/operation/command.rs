@@ -1,0 +1,149 @@
+//! What an operation asks of a server, before a server and a connection are chosen.
+
+use crate::{
+    address::Address, bson::DocumentWriter, options::ReadPreference, session::ServerSession,
+};
+use bson::RawDocument;
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+/// What kind of operation a command serves. It decides how a server is chosen and what may be done
+/// after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandKind {
+    /// A read helper: the read preference chooses, and a failed attempt is repeated once (RR-5).
+    Read,
+    /// A write whose every statement touches one document at most: it carries a transaction number
+    /// and a failed attempt is repeated once (RW-7, RW-8).
+    RetryableWrite,
+    /// Any other write (RW-10).
+    Write,
+    /// A command of the user's: chosen as a read, never inspected, never repeated (RUN-6, RUN-21).
+    Run,
+    /// The follow-up of a cursor: runs where the cursor lives, never repeated (SEL-2, RR-7).
+    CursorFollowUp,
+}
+
+impl CommandKind {
+    /// True if a server must be writable to be chosen.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(self, Self::RetryableWrite | Self::Write)
+    }
+}
+
+/// A command as an operation carries it from attempt to attempt: what the user wants, without what
+/// depends on the server, the connection or the moment (`$db`, `lsid`, `$clusterTime`,
+/// `$readPreference`, `txnNumber`).
+///
+/// ```
+/// use onionskin_core::operation::{Command, CommandKind};
+///
+/// let mut ping = Command::new("ping", "admin", CommandKind::Run);
+/// ping.body().i32("ping", 1);
+/// assert_eq!(ping.name(), "ping");
+/// ```
+#[derive(Debug)]
+pub struct Command {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) database: Arc<str>,
+    pub(crate) kind: CommandKind,
+    /// The elements of the body, the command's name first.
+    pub(crate) elements: Vec<u8>,
+    pub(crate) sequence: Option<(&'static str, Vec<u8>)>,
+    pub(crate) read_preference: Option<Arc<ReadPreference>>,
+    pub(crate) target: Option<Address>,
+    pub(crate) session: SessionUse,
+    pub(crate) acknowledged: bool,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Which session a command runs in.
+#[derive(Debug, Default)]
+pub enum SessionUse {
+    /// One of the client's, for this command only, where the deployment knows sessions (RUN-10).
+    #[default]
+    Implicit,
+    /// One that the caller holds, such as an open cursor (RUN-28).
+    Held(ServerSession),
+    /// None.
+    None,
+}
+
+impl Command {
+    /// A command of this name on this database, still without body. The first element appended
+    /// must be the name itself (MSG-13).
+    #[must_use]
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        database: impl Into<Arc<str>>,
+        kind: CommandKind,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            database: database.into(),
+            kind,
+            elements: Vec::with_capacity(128),
+            sequence: None,
+            read_preference: None,
+            target: None,
+            session: SessionUse::Implicit,
+            acknowledged: true,
+            timeout: None,
+        }
+    }
+
+    /// A user's command, as it is. `None` if it is empty and so has no name.
+    #[must_use]
+    pub fn from_document(document: &RawDocument, database: impl Into<Arc<str>>) -> Option<Self> {
+        let (name, _) = document.into_iter().next()?.ok()?;
+        let mut command = Self::new(name.as_str().to_owned(), database, CommandKind::Run);
+        let bytes = document.as_bytes();
+        command
+            .elements
+            .extend_from_slice(&bytes[4..bytes.len() - 1]);
+        Some(command)
+    }
+
+    /// The command's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Appends to the body.
+    pub fn body(&mut self) -> DocumentWriter<'_> {
+        DocumentWriter::bare(&mut self.elements)
+    }
+
+    /// Moves documents, back to back, out of the argument `identifier` into a sequence of their own
+    /// (MSG-11, MSG-12).
+    pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
+        self.sequence = Some((identifier, documents));
+    }
+
+    /// Chooses which servers may answer; ignored by writes.
+    pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
+        self.read_preference = Some(preference);
+    }
+
+    /// Runs the command on this server only (SEL-2).
+    pub fn set_target(&mut self, target: Address) {
+        self.target = Some(target);
+    }
+
+    /// Runs the command in this session.
+    pub fn set_session(&mut self, session: SessionUse) {
+        self.session = session;
+    }
+
+    /// Says that no reply is wanted: `w: 0` (MSG-18).
+    pub fn set_unacknowledged(&mut self) {
+        self.acknowledged = false;
+        self.session = SessionUse::None;
+    }
+
+    /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+}

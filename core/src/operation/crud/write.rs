@@ -1,0 +1,326 @@
+//! `insert`, `update` and `delete`.
+
+use super::Namespace;
+use crate::{
+    bson::{DocumentWriter, integer_field},
+    error::Error,
+    operation::{Command, CommandKind},
+    options::WriteConcern,
+};
+use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Options that all writes share.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// When the write counts as done.
+    pub write_concern: Option<WriteConcern>,
+    /// Bounds the whole operation.
+    pub timeout: Option<Duration>,
+    /// Go on with the next document after one has failed; only for several.
+    pub unordered: bool,
+}
+
+/// Options of an update.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct UpdateOptions {
+    /// Insert a document where none matches.
+    pub upsert: bool,
+    /// What all writes share.
+    pub write: WriteOptions,
+}
+
+/// What an insert of one document did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct InsertOneResult {
+    /// The document's `_id`, made by the client where it had none.
+    pub inserted_id: Bson,
+}
+
+/// What an insert of several documents did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct InsertManyResult {
+    /// The documents' `_id`s by their place in the list.
+    pub inserted_ids: BTreeMap<usize, Bson>,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct UpdateResult {
+    /// Documents that matched the filter.
+    pub matched_count: u64,
+    /// Documents that were changed.
+    pub modified_count: u64,
+    /// `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<Bson>,
+}
+
+/// What a delete did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DeleteResult {
+    /// Documents that were deleted.
+    pub deleted_count: u64,
+}
+
+impl UpdateResult {
+    /// Reads the reply of an update of one statement.
+    #[must_use]
+    pub fn from_reply(reply: &RawDocument) -> Self {
+        let upserted_id = reply.get_array("upserted").ok().and_then(|upserted| {
+            let first = upserted.get_document(0).ok()?;
+            first.get("_id").ok()??.try_into().ok()
+        });
+        let matched = count(reply, "n");
+        Self {
+            matched_count: matched - u64::from(upserted_id.is_some()).min(matched),
+            modified_count: count(reply, "nModified"),
+            upserted_id,
+        }
+    }
+}
+
+impl DeleteResult {
+    /// Reads the reply of a delete.
+    #[must_use]
+    pub fn from_reply(reply: &RawDocument) -> Self {
+        Self {
+            deleted_count: count(reply, "n"),
+        }
+    }
+}
+
+fn count(reply: &RawDocument, key: &str) -> u64 {
+    integer_field(reply, key)
+        .and_then(|n| u64::try_from(n).ok())
+        .unwrap_or(0)
+}
+
+/// Appends `document` to `documents` with an `_id` in front, and returns that `_id`. `new_id` is
+/// asked for one only where the document has none.
+pub fn ensure_id(
+    documents: &mut Vec<u8>,
+    document: &RawDocument,
+    new_id: impl FnOnce() -> ObjectId,
+) -> Result<Bson, Error> {
+    let malformed = |error: bson::error::Error| {
+        Error::new(crate::error::ErrorKind::Bson {
+            message: error.to_string(),
+        })
+    };
+    match document.get("_id").map_err(malformed)? {
+        Some(id) => {
+            documents.extend_from_slice(document.as_bytes());
+            Bson::try_from(id).map_err(malformed)
+        }
+        None => {
+            let id = new_id();
+            let bytes = document.as_bytes();
+            let mut writer = DocumentWriter::begin(documents);
+            writer
+                .value("_id", RawBsonRef::ObjectId(id))
+                .elements(&bytes[4..bytes.len() - 1]);
+            writer.end();
+            Ok(Bson::ObjectId(id))
+        }
+    }
+}
+
+/// The command that inserts documents, given back to back. One document goes with the body, several
+/// go as a sequence (MSG-11).
+#[must_use]
+pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
+    let kind = CommandKind::RetryableWrite;
+    let mut command = Command::new("insert", namespace.database.clone(), kind);
+    let mut body = command.body();
+    body.str("insert", &namespace.collection)
+        .bool("ordered", !options.unordered);
+    finish(&mut command, options);
+    command.set_sequence("documents", documents);
+    command
+}
+
+/// The command that updates documents. `modifications` are operators, or a whole document with
+/// `multi` off.
+///
+/// Fails where operators and plain fields do not go together with the kind of update.
+pub fn update(
+    namespace: &Namespace,
+    filter: &RawDocument,
+    modifications: &RawDocument,
+    multi: bool,
+    options: &UpdateOptions,
+) -> Result<Command, Error> {
+    check_operators(modifications)?;
+    let kind = if multi {
+        CommandKind::Write
+    } else {
+        CommandKind::RetryableWrite
+    };
+    let mut command = Command::new("update", namespace.database.clone(), kind);
+    let mut body = command.body();
+    body.str("update", &namespace.collection)
+        .bool("ordered", true);
+    finish(&mut command, &options.write);
+    let mut statement = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut statement);
+    writer.document("q", filter).document("u", modifications);
+    if multi {
+        writer.bool("multi", true);
+    }
+    if options.upsert {
+        writer.bool("upsert", true);
+    }
+    writer.end();
+    command.set_sequence("updates", statement);
+    Ok(command)
+}
+
+/// The command that deletes the first document that matches, or all that do.
+#[must_use]
+pub fn delete(
+    namespace: &Namespace,
+    filter: &RawDocument,
+    multi: bool,
+    options: &WriteOptions,
+) -> Command {
+    let kind = if multi {
+        CommandKind::Write
+    } else {
+        CommandKind::RetryableWrite
+    };
+    let mut command = Command::new("delete", namespace.database.clone(), kind);
+    let mut body = command.body();
+    body.str("delete", &namespace.collection)
+        .bool("ordered", true);
+    finish(&mut command, options);
+    let mut statement = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut statement);
+    writer
+        .document("q", filter)
+        .i32("limit", if multi { 0 } else { 1 });
+    writer.end();
+    command.set_sequence("deletes", statement);
+    command
+}
+
+fn finish(command: &mut Command, options: &WriteOptions) {
+    if let Some(concern) = &options.write_concern {
+        if !concern.is_server_default() {
+            command
+                .body()
+                .document("writeConcern", &concern.to_document());
+        }
+        if !concern.is_acknowledged() {
+            command.set_unacknowledged();
+        }
+    }
+    command.set_timeout(options.timeout);
+}
+
+/// An update consists of operators; plain fields would replace the whole document unasked.
+fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
+    let first = modifications.iter().next();
+    match first {
+        Some(Ok((key, _))) if key.as_str().starts_with('$') => Ok(()),
+        Some(Ok(_)) => Err(Error::argument(
+            "an update consists of operators such as $set; use replace to exchange a document",
+        )),
+        Some(Err(error)) => Err(Error::new(crate::error::ErrorKind::Bson {
+            message: error.to_string(),
+        })),
+        None => Err(Error::argument(
+            "an update without operators changes nothing",
+        )),
+    }
+}
+
+/// The command that exchanges the first document that matches.
+pub fn replace(
+    namespace: &Namespace,
+    filter: &RawDocument,
+    replacement: &RawDocumentBuf,
+    options: &UpdateOptions,
+) -> Result<Command, Error> {
+    let starts_with_operator = matches!(
+        replacement.iter().next(),
+        Some(Ok((key, _))) if key.as_str().starts_with('$')
+    );
+    if starts_with_operator {
+        return Err(Error::argument(
+            "a replacement is a document, not update operators",
+        ));
+    }
+    let kind = CommandKind::RetryableWrite;
+    let mut command = Command::new("update", namespace.database.clone(), kind);
+    command
+        .body()
+        .str("update", &namespace.collection)
+        .bool("ordered", true);
+    finish(&mut command, &options.write);
+    let mut statement = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut statement);
+    writer
+        .document("q", filter)
+        .document("u", replacement)
+        .bool("upsert", options.upsert);
+    writer.end();
+    command.set_sequence("updates", statement);
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{doc, rawdoc};
+
+    #[test]
+    fn an_id_is_put_in_front_only_where_there_is_none() {
+        let mut documents = Vec::new();
+        let id = ObjectId::from_bytes([7; 12]);
+        let made = ensure_id(&mut documents, &rawdoc! { "a": 1 }, || id).expect("BSON");
+        assert_eq!(made, Bson::ObjectId(id));
+        assert_eq!(documents, rawdoc! { "_id": id, "a": 1 }.as_bytes());
+        let kept = ensure_id(&mut documents, &rawdoc! { "a": 1, "_id": "x" }, || id).expect("BSON");
+        assert_eq!(kept, Bson::String("x".into()));
+    }
+
+    #[test]
+    fn an_upsert_is_not_counted_as_a_match() {
+        let reply =
+            rawdoc! { "ok": 1, "n": 1, "nModified": 0, "upserted": [{ "index": 0, "_id": 5 }] };
+        let result = UpdateResult::from_reply(&reply);
+        assert_eq!((result.matched_count, result.modified_count), (0, 0));
+        assert_eq!(result.upserted_id, Some(Bson::Int32(5)));
+    }
+
+    #[test]
+    fn operators_and_documents_are_not_mixed_up() {
+        let namespace = Namespace::new("d", "c").expect("names");
+        let (filter, options) = (rawdoc! {}, UpdateOptions::default());
+        let set = RawDocumentBuf::try_from(&doc! { "$set": { "a": 1 } }).expect("BSON");
+        assert!(update(&namespace, &filter, &set, false, &options).is_ok());
+        assert!(update(&namespace, &filter, &rawdoc! { "a": 1 }, false, &options).is_err());
+        assert!(update(&namespace, &filter, &rawdoc! {}, false, &options).is_err());
+        assert!(replace(&namespace, &filter, &set, &options).is_err());
+        assert!(replace(&namespace, &filter, &rawdoc! { "a": 1 }, &options).is_ok());
+    }
+
+    #[test]
+    fn a_write_of_many_documents_by_one_statement_is_not_retryable() {
+        // RW-8
+        let namespace = Namespace::new("d", "c").expect("names");
+        let options = WriteOptions::default();
+        assert_eq!(
+            delete(&namespace, &rawdoc! {}, true, &options).kind,
+            CommandKind::Write
+        );
+        let one = delete(&namespace, &rawdoc! {}, false, &options);
+        assert_eq!(one.kind, CommandKind::RetryableWrite);
+    }
+}

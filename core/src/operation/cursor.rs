@@ -1,0 +1,326 @@
+//! A cursor: batches of documents, and the commands that fetch more or end it.
+
+use super::{Command, CommandKind, Reply, SessionUse};
+use crate::{address::Address, bson::integer, error::Error, session::ServerSession};
+use bson::{RawArray, RawDocument};
+use std::{ops::Range, sync::Arc, time::Duration};
+
+/// One batch of a cursor, still in the buffer in which it arrived.
+#[derive(Debug)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// The elements of the batch's array that were not read yet.
+    rest: Range<usize>,
+}
+
+impl Batch {
+    const EMPTY: Self = Self {
+        bytes: Vec::new(),
+        rest: 0..0,
+    };
+
+    /// The next document, read in place; `None` at the end of the batch.
+    pub fn next(&mut self) -> Option<Result<&RawDocument, Error>> {
+        let bytes = self.bytes.get(self.rest.clone())?;
+        // An element of the array: a type byte, the index as text, then the document. The end of
+        // the array is a zero byte where the next type would stand.
+        let kind = *bytes.first()?;
+        if kind == 0 {
+            self.rest.start = self.rest.end;
+            return None;
+        }
+        let end = self.rest.end;
+        let place = match document_place(bytes, kind) {
+            Ok(place) => self.rest.start + place.start..self.rest.start + place.end,
+            Err(error) => {
+                self.rest.start = end;
+                return Some(Err(error));
+            }
+        };
+        self.rest.start = place.end;
+        Some(
+            RawDocument::from_bytes(&self.bytes[place]).map_err(|error| {
+                Error::protocol(format!("a cursor's document is not BSON: {error}"))
+            }),
+        )
+    }
+
+    /// True if every document was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes
+            .get(self.rest.clone())
+            .is_none_or(|rest| rest.first().is_none_or(|&b| b == 0))
+    }
+}
+
+/// Where in `bytes`, which begin with an array's element, its document stands.
+fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
+    let fail = || Error::protocol("a cursor's batch holds something else than documents");
+    if kind != 3 {
+        return Err(fail());
+    }
+    let name = bytes[1..].iter().position(|&b| b == 0).ok_or_else(fail)?;
+    let start = 1 + name + 1;
+    let length = bytes[start..].first_chunk::<4>().ok_or_else(fail)?;
+    let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| fail())?;
+    let end = start
+        .checked_add(length)
+        .filter(|&end| end <= bytes.len())
+        .ok_or_else(fail)?;
+    Ok(start..end)
+}
+
+/// A server's cursor, seen from the client.
+///
+/// Read documents with [`next`](Self::next). When it gives none and the cursor
+/// [is open](Self::is_open), perform [`more`](Self::more) and hand its reply to
+/// [`handle_reply`](Self::handle_reply). A cursor that is given up while open is to be ended with
+/// [`kill`](Self::kill).
+#[derive(Debug)]
+pub struct Cursor {
+    id: i64,
+    database: Arc<str>,
+    collection: String,
+    server: Address,
+    session: Option<ServerSession>,
+    batch: Batch,
+    batch_size: Option<i32>,
+    max_await_time: Option<Duration>,
+}
+
+impl Cursor {
+    /// Opens a cursor from the reply of the command that made it, on `server`.
+    ///
+    /// Fails where the reply has no `cursor` (RUN-26).
+    pub fn open(
+        reply: Reply,
+        database: Arc<str>,
+        server: Address,
+        session: Option<ServerSession>,
+    ) -> Result<Self, (Error, Option<ServerSession>)> {
+        match parse(&reply, "firstBatch") {
+            Err(error) => Err((error, session)),
+            Ok(Parsed {
+                id,
+                namespace,
+                rest,
+            }) => {
+                let collection = match &namespace {
+                    Some(ns) => ns.split_once('.').map_or("", |(_, name)| name).to_owned(),
+                    None => String::new(),
+                };
+                let (bytes, _) = reply.into_parts();
+                Ok(Self {
+                    id,
+                    database,
+                    collection,
+                    server,
+                    session,
+                    batch: Batch { bytes, rest },
+                    batch_size: None,
+                    max_await_time: None,
+                })
+            }
+        }
+    }
+
+    /// Asks for this many documents per batch from now on.
+    pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
+        self.batch_size = batch_size;
+    }
+
+    /// The next document of the current batch.
+    pub fn next(&mut self) -> Option<Result<&RawDocument, Error>> {
+        self.batch.next()
+    }
+
+    /// True while the server may have more.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.id != 0
+    }
+
+    /// True if the current batch is read to its end.
+    #[must_use]
+    pub fn is_batch_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// The server on which the cursor lives.
+    #[must_use]
+    pub fn server(&self) -> &Address {
+        &self.server
+    }
+
+    /// The command that fetches the next batch; `None` if there is none to fetch.
+    pub fn more(&mut self, timeout: Option<Duration>) -> Option<Command> {
+        if self.id == 0 {
+            return None;
+        }
+        let mut command = Command::new(
+            "getMore",
+            self.database.clone(),
+            CommandKind::CursorFollowUp,
+        );
+        let mut body = command.body();
+        body.i64("getMore", self.id)
+            .str("collection", &self.collection);
+        if let Some(size) = self.batch_size.filter(|&size| size > 0) {
+            body.i32("batchSize", size);
+        }
+        if let Some(time) = self.max_await_time {
+            body.i64(
+                "maxTimeMS",
+                i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
+            );
+        }
+        command.set_target(self.server.clone());
+        command.set_session(
+            self.session
+                .take()
+                .map_or(SessionUse::None, SessionUse::Held),
+        );
+        command.set_timeout(timeout);
+        Some(command)
+    }
+
+    /// Takes in the reply of [`more`](Self::more), and the session that it ran in.
+    pub fn handle_reply(
+        &mut self,
+        reply: Reply,
+        session: Option<ServerSession>,
+    ) -> Result<(), Error> {
+        self.session = session;
+        let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
+        self.id = id;
+        let (bytes, _) = reply.into_parts();
+        self.batch = Batch { bytes, rest };
+        Ok(())
+    }
+
+    /// Forgets the server's cursor after an error: it is gone, or out of reach.
+    pub fn handle_failure(&mut self) {
+        self.id = 0;
+        self.batch = Batch::EMPTY;
+    }
+
+    /// The session, once the server has nothing more: it goes back to the client (RUN-29).
+    pub fn take_idle_session(&mut self) -> Option<ServerSession> {
+        if self.id == 0 {
+            self.session.take()
+        } else {
+            None
+        }
+    }
+
+    /// The command that ends an open cursor early; its result does not matter (RUN-38).
+    pub fn kill(&mut self) -> Option<Command> {
+        if self.id == 0 {
+            return None;
+        }
+        let id = std::mem::take(&mut self.id);
+        let mut command = Command::new(
+            "killCursors",
+            self.database.clone(),
+            CommandKind::CursorFollowUp,
+        );
+        let mut ids = bson::RawArrayBuf::new();
+        ids.push(id);
+        command
+            .body()
+            .str("killCursors", &self.collection)
+            .array("cursors", &ids);
+        command.set_target(self.server.clone());
+        command.set_session(
+            self.session
+                .take()
+                .map_or(SessionUse::None, SessionUse::Held),
+        );
+        Some(command)
+    }
+}
+
+struct Parsed {
+    id: i64,
+    namespace: Option<String>,
+    rest: Range<usize>,
+}
+
+fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
+    let document = reply.document();
+    let cursor = document
+        .get_document("cursor")
+        .map_err(|_| Error::protocol("the reply has no cursor"))?;
+    let id = cursor.get("id").ok().flatten().and_then(integer);
+    let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
+    let batch: &RawArray = cursor
+        .get_array(batch)
+        .map_err(|_| Error::protocol("the cursor has no batch"))?;
+    let base = document.as_bytes().as_ptr() as usize;
+    let start = batch.as_bytes().as_ptr() as usize - base + 4;
+    let length = batch.as_bytes().len() - 4;
+    let offset = reply.body_start();
+    let namespace = cursor.get_str("ns").ok().map(str::to_owned);
+    Ok(Parsed {
+        id,
+        namespace,
+        rest: offset + start..offset + start + length,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{RawDocumentBuf, rawdoc};
+
+    fn reply(document: &RawDocumentBuf) -> Reply {
+        Reply::for_test(document.as_bytes())
+    }
+
+    fn open(document: &RawDocumentBuf) -> Result<Cursor, Error> {
+        Cursor::open(reply(document), "db".into(), Address::tcp("a", 1), None)
+            .map_err(|(error, _)| error)
+    }
+
+    #[test]
+    fn documents_are_read_in_place_batch_by_batch() {
+        let first = rawdoc! {
+            "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
+            "ok": 1,
+        };
+        let mut cursor = open(&first).expect("a cursor");
+        let mut seen = Vec::new();
+        while let Some(document) = cursor.next() {
+            seen.push(
+                document
+                    .and_then(|d| Ok(d.get_i32("a").unwrap_or(-1)))
+                    .expect("a document"),
+            );
+        }
+        assert_eq!(seen, [1, 2]);
+        assert!(cursor.is_open() && cursor.is_batch_empty());
+        let command = cursor.more(None).expect("it is open");
+        assert_eq!(command.name(), "getMore");
+        let next = rawdoc! { "cursor": { "nextBatch": [], "id": 0_i64, "ns": "db.c.d" }, "ok": 1 };
+        cursor.handle_reply(reply(&next), None).expect("a batch");
+        assert!(cursor.next().is_none());
+        assert!(!cursor.is_open());
+        assert!(cursor.more(None).is_none() && cursor.kill().is_none());
+    }
+
+    #[test]
+    fn a_reply_without_cursor_is_an_error() {
+        // RUN-26
+        assert!(open(&rawdoc! { "ok": 1 }).is_err());
+        assert!(open(&rawdoc! { "cursor": { "id": 0 }, "ok": 1 }).is_err());
+    }
+
+    #[test]
+    fn a_batch_of_something_else_is_an_error_and_then_the_end() {
+        let odd = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [1, { "a": 1 }] }, "ok": 1 };
+        let mut cursor = open(&odd).expect("a cursor");
+        assert!(cursor.next().is_some_and(|d| d.is_err()));
+        assert!(cursor.next().is_none());
+    }
+}

@@ -1,0 +1,100 @@
+//! Options of operations: who answers, how surely, how often it is tried.
+
+use super::{ClientOptions, Error, ReadConcern, ReadPreference, WriteConcern};
+
+impl ClientOptions {
+    /// Sets [`read_preference`](Self::read_preference).
+    pub fn set_read_preference(&mut self, preference: ReadPreference) -> &mut Self {
+        self.read_preference = preference;
+        self
+    }
+
+    /// Sets [`read_concern`](Self::read_concern).
+    pub fn set_read_concern(&mut self, concern: impl Into<Option<ReadConcern>>) -> &mut Self {
+        self.read_concern = concern.into();
+        self
+    }
+
+    /// Sets [`write_concern`](Self::write_concern). Refused where no reply is wanted (`w: 0`) and
+    /// yet the journal is to be waited for (URI-23).
+    pub fn set_write_concern(
+        &mut self,
+        concern: impl Into<Option<WriteConcern>>,
+    ) -> Result<&mut Self, Error> {
+        let concern = concern.into();
+        if let Some(concern) = &concern {
+            concern.check()?;
+        }
+        self.write_concern = concern;
+        Ok(self)
+    }
+
+    /// Sets [`retry_reads`](Self::retry_reads).
+    pub fn set_retry_reads(&mut self, retry: bool) -> &mut Self {
+        self.retry_reads = retry;
+        self
+    }
+
+    /// Sets [`retry_writes`](Self::retry_writes).
+    pub fn set_retry_writes(&mut self, retry: bool) -> &mut Self {
+        self.retry_writes = retry;
+        self
+    }
+
+    /// Sets [`max_adaptive_retries`](Self::max_adaptive_retries).
+    pub fn set_max_adaptive_retries(&mut self, retries: u32) -> &mut Self {
+        self.max_adaptive_retries = retries;
+        self
+    }
+
+    /// Sets [`enable_overload_retargeting`](Self::enable_overload_retargeting).
+    pub fn set_enable_overload_retargeting(&mut self, enable: bool) -> &mut Self {
+        self.enable_overload_retargeting = enable;
+        self
+    }
+
+    /// `readPreference`, `readPreferenceTags` and `maxStalenessSeconds`. Default: the primary.
+    #[must_use]
+    pub const fn read_preference(&self) -> &ReadPreference {
+        &self.read_preference
+    }
+
+    /// `readConcernLevel`. Default: none, which leaves it to the server.
+    #[must_use]
+    pub const fn read_concern(&self) -> Option<&ReadConcern> {
+        self.read_concern.as_ref()
+    }
+
+    /// `w`, `journal` and `wTimeoutMS`. Default: none, which leaves it to the server.
+    #[must_use]
+    pub const fn write_concern(&self) -> Option<&WriteConcern> {
+        self.write_concern.as_ref()
+    }
+
+    /// `retryReads`: try a failed read once more. Default: `true`.
+    #[must_use]
+    pub const fn retry_reads(&self) -> bool {
+        self.retry_reads
+    }
+
+    /// `retryWrites`: try a failed write once more, where that cannot apply it twice. Default:
+    /// `true`.
+    #[must_use]
+    pub const fn retry_writes(&self) -> bool {
+        self.retry_writes
+    }
+
+    /// `maxAdaptiveRetries`: how often an operation is tried again when servers say that they are
+    /// overloaded. Default: 2.
+    #[must_use]
+    pub const fn max_adaptive_retries(&self) -> u32 {
+        self.max_adaptive_retries
+    }
+
+    /// `enableOverloadRetargeting`: such a retry avoids the overloaded server if another suits.
+    /// Default: `false`.
+    #[must_use]
+    pub const fn enable_overload_retargeting(&self) -> bool {
+        self.enable_overload_retargeting
+    }
+}

@@ -1,0 +1,162 @@
+//! The options of a client.
+
+mod behaviour;
+mod deployment;
+mod network;
+mod pool;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Compressor, Credential, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference, ServerApi,
+    TlsOptions, WriteConcern,
+};
+use crate::{
+    address::{Address, DEFAULT_PORT},
+    error::{Error, ErrorKind},
+};
+use std::time::Duration;
+
+/// Default of [`ClientOptions::heartbeat_frequency`].
+pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
+/// The smallest [`ClientOptions::heartbeat_frequency`].
+pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
+/// Default of [`ClientOptions::local_threshold`].
+pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
+/// Default of [`ClientOptions::server_selection_timeout`].
+pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default of [`ClientOptions::connect_timeout`].
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default of [`ClientOptions::max_pool_size`].
+pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
+/// Default of [`ClientOptions::max_connecting`].
+pub const DEFAULT_MAX_CONNECTING: u32 = 2;
+/// Default of [`ClientOptions::max_adaptive_retries`].
+pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
+/// Default of [`ClientOptions::srv_service_name`].
+pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
+/// The longest [`ClientOptions::app_name`], in bytes of UTF-8.
+pub const MAX_APP_NAME_BYTES: usize = 128;
+/// The longest [`ClientOptions::srv_service_name`]; a DNS label has 63 bytes, and one goes to the
+/// underscore (DNS-7).
+pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
+
+/// Everything that can be chosen for a client. The default is an unencrypted, unauthenticated
+/// client of `localhost:27017`.
+///
+/// Setters check their value at once; rules about several options are checked by
+/// [`validate`](Self::validate), which whoever makes a client calls first. Options are read from a
+/// connection string by [`crate::uri::parse`]; what is set afterwards takes precedence over the
+/// string (CS-38).
+///
+/// ```
+/// use onionskin_core::options::ClientOptions;
+/// use std::time::Duration;
+///
+/// let mut options = ClientOptions::default();
+/// options
+///     .set_hosts(vec!["db1.example.net".parse()?, "db2.example.net".parse()?])
+///     .set_replica_set("rs0")?
+///     .set_heartbeat_frequency(Duration::from_secs(5))?;
+/// assert!(options.set_heartbeat_frequency(Duration::from_millis(1)).is_err());
+/// assert_eq!(options.heartbeat_frequency(), Duration::from_secs(5));
+///
+/// options.set_direct_connection(true);
+/// assert!(options.validate().is_err(), "a direct connection goes to one host");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientOptions {
+    hosts: Vec<Address>,
+    srv_host: Option<String>,
+    srv_service_name: String,
+    srv_max_hosts: u32,
+    app_name: Option<String>,
+    credential: Option<Credential>,
+    auth_source_is_default: bool,
+    default_database: Option<String>,
+    tls: TlsOptions,
+    replica_set: Option<String>,
+    direct_connection: Option<bool>,
+    load_balanced: Option<bool>,
+    heartbeat_frequency: Duration,
+    monitoring_mode: MonitoringMode,
+    local_threshold: Duration,
+    server_selection_timeout: Duration,
+    connect_timeout: Option<Duration>,
+    socket_timeout: Option<Duration>,
+    timeout: Option<Duration>,
+    wait_queue_timeout: Option<Duration>,
+    max_pool_size: u32,
+    min_pool_size: u32,
+    max_idle_time: Option<Duration>,
+    max_connecting: u32,
+    read_preference: ReadPreference,
+    read_concern: Option<ReadConcern>,
+    write_concern: Option<WriteConcern>,
+    retry_reads: bool,
+    retry_writes: bool,
+    compressors: Vec<Compressor>,
+    zlib_compression_level: i32,
+    proxy: Option<ProxyOptions>,
+    server_api: Option<ServerApi>,
+    max_adaptive_retries: u32,
+    enable_overload_retargeting: bool,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            hosts: vec![Address::tcp("localhost", DEFAULT_PORT)],
+            srv_host: None,
+            srv_service_name: DEFAULT_SRV_SERVICE_NAME.to_owned(),
+            srv_max_hosts: 0,
+            app_name: None,
+            credential: None,
+            auth_source_is_default: false,
+            default_database: None,
+            tls: TlsOptions::default(),
+            replica_set: None,
+            direct_connection: None,
+            load_balanced: None,
+            heartbeat_frequency: DEFAULT_HEARTBEAT_FREQUENCY,
+            monitoring_mode: MonitoringMode::Auto,
+            local_threshold: DEFAULT_LOCAL_THRESHOLD,
+            server_selection_timeout: DEFAULT_SERVER_SELECTION_TIMEOUT,
+            connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
+            socket_timeout: None,
+            timeout: None,
+            wait_queue_timeout: None,
+            max_pool_size: DEFAULT_MAX_POOL_SIZE,
+            min_pool_size: 0,
+            max_idle_time: None,
+            max_connecting: DEFAULT_MAX_CONNECTING,
+            read_preference: ReadPreference::default(),
+            read_concern: None,
+            write_concern: None,
+            retry_reads: true,
+            retry_writes: true,
+            compressors: Vec::new(),
+            zlib_compression_level: -1,
+            proxy: None,
+            server_api: None,
+            max_adaptive_retries: DEFAULT_MAX_ADAPTIVE_RETRIES,
+            enable_overload_retargeting: false,
+        }
+    }
+}
+
+/// The error of an option whose value cannot be used.
+fn invalid(option: &'static str, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption {
+        option,
+        message: message.into(),
+    })
+}
+
+/// Zero stands for "no limit" in many options.
+fn limit(value: impl Into<Option<Duration>>) -> Option<Duration> {
+    value.into().filter(|limit| !limit.is_zero())
+}

@@ -1,0 +1,94 @@
+//! Options of connection pools; each pool of a client has the same (CMAP-5).
+
+use super::{
+    ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, invalid, limit,
+};
+use crate::event::ReportedPoolOptions;
+
+impl ClientOptions {
+    /// Sets [`max_pool_size`](Self::max_pool_size).
+    pub fn set_max_pool_size(&mut self, connections: u32) -> &mut Self {
+        self.max_pool_size = connections;
+        self
+    }
+
+    /// Sets [`min_pool_size`](Self::min_pool_size).
+    pub fn set_min_pool_size(&mut self, connections: u32) -> &mut Self {
+        self.min_pool_size = connections;
+        self
+    }
+
+    /// Sets [`max_idle_time`](Self::max_idle_time); zero means no limit.
+    pub fn set_max_idle_time(&mut self, time: impl Into<Option<Duration>>) -> &mut Self {
+        self.max_idle_time = limit(time);
+        self
+    }
+
+    /// Sets [`max_connecting`](Self::max_connecting).
+    pub fn set_max_connecting(&mut self, connections: u32) -> Result<&mut Self, Error> {
+        if connections == 0 {
+            return Err(invalid(
+                "maxConnecting",
+                "with zero no connection could ever be made; use 1 or more",
+            ));
+        }
+        self.max_connecting = connections;
+        Ok(self)
+    }
+
+    /// Sets [`wait_queue_timeout`](Self::wait_queue_timeout); zero means no limit.
+    pub fn set_wait_queue_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
+        self.wait_queue_timeout = limit(timeout);
+        self
+    }
+
+    /// `maxPoolSize`: how many connections a pool may have, those being made and those in use
+    /// included; 0 for no limit. Default: 100 (CMAP-8).
+    #[must_use]
+    pub const fn max_pool_size(&self) -> u32 {
+        self.max_pool_size
+    }
+
+    /// `minPoolSize`: how many connections a pool keeps ready at least; not above
+    /// [`max_pool_size`](Self::max_pool_size) unless that is 0. Default: 0 (CMAP-9).
+    #[must_use]
+    pub const fn min_pool_size(&self) -> u32 {
+        self.min_pool_size
+    }
+
+    /// `maxIdleTimeMS`: how long a connection may stay unused before it is closed. `None` (in
+    /// connection strings 0) for no limit. Default: none (CMAP-10).
+    #[must_use]
+    pub const fn max_idle_time(&self) -> Option<Duration> {
+        self.max_idle_time
+    }
+
+    /// `maxConnecting`: how many connections a pool makes at the same time; at least 1. Default: 2
+    /// (CMAP-11).
+    #[must_use]
+    pub const fn max_connecting(&self) -> u32 {
+        self.max_connecting
+    }
+
+    /// `waitQueueTimeoutMS`: how long an operation waits for a connection. Superseded by
+    /// [`timeout`](Self::timeout). `None` (in connection strings 0) for no limit. Default: none
+    /// (CMAP-12).
+    #[must_use]
+    pub const fn wait_queue_timeout(&self) -> Option<Duration> {
+        self.wait_queue_timeout
+    }
+
+    /// The pool options that differ from their defaults, as the event of a pool's creation reports
+    /// them (CMAP-113).
+    #[must_use]
+    pub fn reported_pool_options(&self) -> ReportedPoolOptions {
+        let unless = |value: u32, default: u32| (value != default).then_some(value);
+        ReportedPoolOptions {
+            max_pool_size: unless(self.max_pool_size, DEFAULT_MAX_POOL_SIZE),
+            min_pool_size: unless(self.min_pool_size, 0),
+            max_idle_time: self.max_idle_time,
+            max_connecting: unless(self.max_connecting, DEFAULT_MAX_CONNECTING),
+            wait_queue_timeout: self.wait_queue_timeout,
+        }
+    }
+}

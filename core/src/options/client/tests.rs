@@ -1,0 +1,160 @@
+//! Tests of the setters and of the rules across options.
+
+use super::*;
+use crate::event::ReportedPoolOptions;
+use crate::options::Acknowledgment;
+
+fn with(set: impl FnOnce(&mut ClientOptions)) -> ClientOptions {
+    let mut options = ClientOptions::default();
+    set(&mut options);
+    options
+}
+
+#[test]
+fn the_default_is_a_valid_client_of_localhost() {
+    let options = ClientOptions::default();
+    assert_eq!(options.validate(), Ok(()));
+    assert_eq!(options.hosts(), [Address::tcp("localhost", 27017)]);
+    assert_eq!(
+        options.reported_pool_options(),
+        ReportedPoolOptions::default()
+    );
+}
+
+#[test]
+fn only_pool_options_that_differ_are_reported() {
+    // CMAP-113
+    let mut options = with(|o| {
+        o.set_max_pool_size(DEFAULT_MAX_POOL_SIZE)
+            .set_min_pool_size(3)
+            .set_wait_queue_timeout(Duration::ZERO)
+            .set_max_idle_time(Duration::from_secs(1));
+    });
+    let expected = ReportedPoolOptions {
+        min_pool_size: Some(3),
+        max_idle_time: Some(Duration::from_secs(1)),
+        ..Default::default()
+    };
+    assert_eq!(options.reported_pool_options(), expected);
+    options.set_max_pool_size(0);
+    assert_eq!(options.reported_pool_options().max_pool_size, Some(0));
+}
+
+#[test]
+fn a_refused_value_changes_nothing() {
+    let mut options = ClientOptions::default();
+    assert!(
+        options
+            .set_heartbeat_frequency(Duration::from_millis(499))
+            .is_err()
+    );
+    assert!(options.set_max_connecting(0).is_err());
+    assert!(
+        options
+            .set_server_selection_timeout(Duration::ZERO)
+            .is_err()
+    );
+    assert!(options.set_zlib_compression_level(-2).is_err());
+    assert!(options.set_app_name("x".repeat(129)).is_err());
+    assert!(options.set_replica_set("").is_err());
+    assert!(options.set_default_database("a b").is_err());
+    assert!(options.set_srv_host("a,b").is_err());
+    assert!(options.set_credential(Credential::empty("admin")).is_err());
+    let mut concern = WriteConcern::nodes(0);
+    concern.journal = Some(true);
+    assert!(options.set_write_concern(concern).is_err());
+    for name in ["", "-a", "a-", "a--b", "1", "a_b", &"a".repeat(63)] {
+        assert!(options.set_srv_service_name(name).is_err(), "{name}");
+    }
+    assert_eq!(options, ClientOptions::default());
+    assert!(options.set_srv_service_name("a".repeat(62)).is_ok());
+}
+
+fn two_hosts() -> Vec<Address> {
+    vec![Address::tcp("a", 1), Address::tcp("b", 1)]
+}
+
+/// Chooses something and says whether the setters allowed it.
+type Choose = fn(&mut ClientOptions) -> Result<&mut ClientOptions, Error>;
+
+#[test]
+fn contradictions_are_found_whatever_the_order_of_setting() {
+    // URI-13 to URI-17, LB-3 to LB-6, CMAP-9, URI-5 to URI-11
+    let wrong: [Choose; 12] = [
+        |o| Ok(o.set_hosts(Vec::new())),
+        |o| Ok(o.set_hosts(two_hosts()).set_direct_connection(true)),
+        |o| o.set_direct_connection(true).set_srv_host("a.b.c"),
+        |o| Ok(o.set_hosts(two_hosts()).set_load_balanced(true)),
+        |o| o.set_load_balanced(true).set_replica_set("x"),
+        |o| Ok(o.set_load_balanced(true).set_direct_connection(true)),
+        |o| {
+            o.set_srv_max_hosts(1)
+                .set_load_balanced(true)
+                .set_srv_host("a.b.c")
+        },
+        |o| {
+            o.set_srv_max_hosts(1)
+                .set_replica_set("x")?
+                .set_srv_host("a.b.c")
+        },
+        |o| Ok(o.set_srv_max_hosts(1)),
+        |o| o.set_srv_service_name("other"),
+        |o| Ok(o.set_min_pool_size(101)),
+        |o| {
+            o.tls.insecure = true;
+            o.tls.allow_invalid_hostnames = true;
+            Ok(o)
+        },
+    ];
+    for (index, choose) in wrong.into_iter().enumerate() {
+        let mut options = ClientOptions::default();
+        choose(&mut options).expect("each value alone is fine");
+        assert!(options.validate().is_err(), "{index}: {options:?}");
+    }
+    let right: [Choose; 4] = [
+        |o| Ok(o.set_hosts(two_hosts()).set_direct_connection(false)),
+        |o| Ok(o.set_load_balanced(true).set_direct_connection(false)),
+        |o| o.set_srv_max_hosts(2).set_srv_host("a.b.c"),
+        |o| Ok(o.set_min_pool_size(101).set_max_pool_size(0)),
+    ];
+    for choose in right {
+        let mut options = ClientOptions::default();
+        choose(&mut options).expect("each value alone is fine");
+        assert_eq!(options.validate(), Ok(()));
+    }
+}
+
+#[test]
+fn a_compressor_is_listed_once() {
+    let list = vec![Compressor::Zlib, Compressor::Snappy, Compressor::Zlib];
+    let mut options = ClientOptions::default();
+    options.set_compressors(list);
+    assert_eq!(
+        options.compressors(),
+        [Compressor::Zlib, Compressor::Snappy]
+    );
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let options = with(|o| {
+        o.set_proxy(ProxyOptions::new("p").with_login("n", "pencil"));
+        let credential = Credential::password("u", "pencil");
+        o.set_credential(credential).expect("it is complete");
+        o.tls.certificate_key_password = Some(crate::options::Secret::new("pencil"));
+    });
+    assert!(!format!("{options:?}").contains("pencil"));
+}
+
+#[test]
+fn an_unacknowledged_write_may_name_no_journal() {
+    // URI-23
+    let mut concern = WriteConcern::nodes(0);
+    assert_eq!(concern.check(), Ok(()));
+    concern.journal = Some(false);
+    assert_eq!(concern.check(), Ok(()));
+    concern.journal = Some(true);
+    assert!(concern.check().is_err());
+    concern.w = Some(Acknowledgment::Nodes(1));
+    assert_eq!(concern.check(), Ok(()));
+}

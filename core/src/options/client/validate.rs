@@ -1,0 +1,128 @@
+//! Rules about several options together.
+
+use super::{ClientOptions, Error, invalid};
+use crate::options::TLS_CONFLICTS;
+
+impl ClientOptions {
+    /// Checks the rules that involve several options. Whoever makes a client calls this first; with
+    /// a `mongodb+srv` host, again after the hosts are known.
+    ///
+    /// ```
+    /// use onionskin_core::options::ClientOptions;
+    ///
+    /// let mut options = ClientOptions::default();
+    /// options.set_max_pool_size(5).set_min_pool_size(6);
+    /// assert!(options.validate().is_err());
+    /// ```
+    pub fn validate(&self) -> Result<(), Error> {
+        self.validate_combinations()?;
+        if let Some(credential) = &self.credential {
+            credential.check()?;
+        }
+        Ok(())
+    }
+
+    /// All of [`validate`](Self::validate) but whether the credential is complete, which a
+    /// connection string may leave open.
+    pub(crate) fn validate_combinations(&self) -> Result<(), Error> {
+        self.validate_topology()?;
+        self.validate_srv()?;
+        self.validate_tls()?;
+        if self.max_pool_size > 0 && self.min_pool_size > self.max_pool_size {
+            // CMAP-9, URI-24
+            return Err(invalid(
+                "minPoolSize",
+                "it is above maxPoolSize; lower it, or raise maxPoolSize (0 is no limit)",
+            ));
+        }
+        Ok(())
+    }
+
+    fn validate_topology(&self) -> Result<(), Error> {
+        if self.hosts.is_empty() && self.srv_host.is_none() {
+            return Err(invalid("hosts", "give at least one host"));
+        }
+        let several = self.hosts.len() > 1;
+        if self.direct_connection == Some(true) {
+            // URI-13, URI-14
+            if several {
+                return Err(invalid(
+                    "directConnection",
+                    "a direct connection goes to one host; name one, or leave this out",
+                ));
+            }
+            if self.srv_host.is_some() {
+                return Err(invalid(
+                    "directConnection",
+                    "a mongodb+srv host may stand for several servers; use mongodb:// and a host",
+                ));
+            }
+        }
+        if self.load_balanced() {
+            // URI-15, LB-3 to LB-6
+            let conflict = if several {
+                "several hosts; name only the load balancer"
+            } else if self.replica_set.is_some() {
+                "replicaSet; the load balancer hides the set, so leave the name out"
+            } else if self.direct_connection == Some(true) {
+                "directConnection=true; leave one of them out"
+            } else if self.srv_max_hosts > 0 {
+                "srvMaxHosts; a load balancer is one host, so leave it out"
+            } else {
+                return Ok(());
+            };
+            return Err(invalid(
+                "loadBalanced",
+                format!("it conflicts with {conflict}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn validate_srv(&self) -> Result<(), Error> {
+        if self.srv_max_hosts > 0 && self.replica_set.is_some() {
+            // URI-17
+            return Err(invalid(
+                "srvMaxHosts",
+                "it conflicts with replicaSet, whose members are all needed; leave one out",
+            ));
+        }
+        if self.srv_host.is_none() {
+            // URI-16
+            let option = if self.srv_max_hosts > 0 {
+                "srvMaxHosts"
+            } else if self.srv_service_name != super::DEFAULT_SRV_SERVICE_NAME {
+                "srvServiceName"
+            } else {
+                return Ok(());
+            };
+            return Err(invalid(option, "it needs a mongodb+srv host; leave it out"));
+        }
+        Ok(())
+    }
+
+    fn validate_tls(&self) -> Result<(), Error> {
+        let tls = &self.tls;
+        let options = [
+            ("tlsInsecure", tls.insecure),
+            (
+                "tlsAllowInvalidCertificates",
+                tls.allow_invalid_certificates,
+            ),
+            ("tlsAllowInvalidHostnames", tls.allow_invalid_hostnames),
+            (
+                "tlsDisableOCSPEndpointCheck",
+                tls.disable_ocsp_endpoint_check,
+            ),
+            (
+                "tlsDisableCertificateRevocationCheck",
+                tls.disable_certificate_revocation_check,
+            ),
+        ];
+        let on = |name: &&str| options.iter().any(|&(option, on)| on && option == *name);
+        match TLS_CONFLICTS.iter().find(|(a, b)| on(a) && on(b)) {
+            Some((a, b)) => Err(invalid(a, format!("it conflicts with {b}; leave one out"))),
+            None => Ok(()),
+        }
+    }
+}

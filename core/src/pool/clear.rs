@@ -1,0 +1,106 @@
+//! The two ways in which a pool lets go of all its connections: clear and close.
+
+use super::{Action, Place, Pool, PoolState, PooledId};
+use crate::{
+    error::{Error, ErrorKind},
+    event::{CheckOutFailure, CloseReason, PoolEvent},
+    time::Instant,
+};
+
+impl Pool {
+    /// The server is in doubt because of `cause`: all present connections become stale, everybody
+    /// who waits is sent away, and the pool pauses (CMAP-90 to CMAP-93). With `interrupt`, pending
+    /// connections are closed and operations on connections in use are broken too (CMAP-94).
+    pub fn handle_clear(&mut self, now: Instant, cause: &Error, interrupt: bool) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        self.generation += 1;
+        self.cause = Some(cause.clone());
+        // A paused pool tells nothing, but late errors of this generation must not count either.
+        if self.state == PoolState::Ready {
+            self.state = PoolState::Paused;
+            self.emit(|address| PoolEvent::Cleared {
+                address,
+                service: None,
+                interrupt_in_use: interrupt,
+            });
+        }
+        if interrupt {
+            self.interrupt_all(now);
+        }
+        let error = self.cleared_error();
+        self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
+        // The available ones are stale now; the next background run closes them (CMAP-108).
+        self.background = (!self.available.is_empty()).then_some(now);
+        self.settle(now);
+    }
+
+    /// The client or this server's place in the topology is gone: the pool closes for good
+    /// (CMAP-55). Connections in use are closed when they come back (CMAP-56).
+    pub fn handle_close(&mut self, now: Instant) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        self.state = PoolState::Closed;
+        self.background = None;
+        while let Some(slot) = self.available.first() {
+            self.close(slot, CloseReason::PoolClosed, None);
+        }
+        let error = self.closed_error();
+        let mut orphans = Vec::new();
+        for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
+            orphans.extend(self.owner(connection));
+            if let Some(slot) = self.connections.find(connection.0) {
+                self.close(slot, CloseReason::PoolClosed, None);
+            }
+        }
+        self.emit(|address| PoolEvent::Closed { address });
+        for request in orphans {
+            self.release(request);
+            self.fail(now, request, CheckOutFailure::PoolClosed, error.clone());
+        }
+        self.fail_queue(now, CheckOutFailure::PoolClosed, &error);
+        self.settle(now);
+    }
+
+    /// CMAP-96, CMAP-98: everything that was made before this clear.
+    fn interrupt_all(&mut self, now: Instant) {
+        for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
+            let owner = self.owner(connection);
+            if let Some(slot) = self.connections.find(connection.0) {
+                self.close(slot, CloseReason::Stale, None);
+            }
+            if let Some(request) = owner {
+                self.release(request);
+                let error = self.cleared_error();
+                self.fail(now, request, CheckOutFailure::ConnectionError, error);
+            }
+        }
+        // CMAP-97. Who was told once is not told again by the next clear.
+        let untold = Place::InUse { interrupted: false };
+        for connection in self.numbers(|place| *place == untold) {
+            if let Some(slot) = self.connections.find(connection.0) {
+                self.connections.get_mut(slot).place = Place::InUse { interrupted: true };
+            }
+            let message = format!(
+                "Connection to {} interrupted due to server monitor timeout",
+                self.address
+            );
+            let error = Error::new(ErrorKind::Interrupted { message }).with_server(&self.address);
+            self.actions
+                .push_back(Action::Interrupt { connection, error });
+        }
+    }
+
+    /// The connections in such a place, oldest first.
+    fn numbers(&self, wanted: impl Fn(&Place) -> bool) -> Vec<PooledId> {
+        let all = self.connections.iter();
+        let mut found: Vec<PooledId> = all
+            .filter(|(_, _, connection)| wanted(&connection.place))
+            .map(|(id, _, _)| PooledId(id))
+            .collect();
+        found.sort_unstable();
+        found
+    }
+}

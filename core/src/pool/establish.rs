@@ -1,0 +1,120 @@
+//! New connections: when there is room for one, and what becomes of it.
+
+use super::{Action, Connection, Place, Pool, PooledId, RequestId, arena::Slot};
+use crate::{
+    error::Error,
+    event::{CheckOutFailure, CloseReason, PoolEvent},
+    time::Instant,
+};
+
+impl Pool {
+    /// This connection is established and authenticated (CMAP-61).
+    ///
+    /// It goes to the request that it was made for. If that gave up meanwhile, it serves the head
+    /// of the queue or becomes available.
+    pub fn handle_established(&mut self, now: Instant, connection: PooledId) {
+        let Some((slot, created, request)) = self.pending_connection(connection) else {
+            return;
+        };
+        self.emit(|address| PoolEvent::ConnectionReady {
+            address,
+            connection: connection.0,
+            duration: now.saturating_since(created),
+        });
+        if self.is_stale(slot) {
+            // The pool was cleared while it was being established; what it is connected to may no
+            // longer be what the topology describes.
+            self.close(slot, CloseReason::Stale, None);
+            if let Some(request) = request {
+                self.release(request);
+                let error = self.cleared_error();
+                self.fail(now, request, CheckOutFailure::ConnectionError, error);
+            }
+        } else {
+            self.pending -= 1;
+            match request {
+                Some(request) => {
+                    self.release(request);
+                    self.grant(now, request, slot);
+                }
+                None => self.make_available(now, slot),
+            }
+        }
+        self.settle(now);
+    }
+
+    /// This connection could not be established, or its owner could not authenticate (CMAP-62).
+    ///
+    /// The topology has to be told first: if it clears the pool, that comes before the connection's
+    /// closed event (CMAP-151).
+    pub fn handle_establish_failed(&mut self, now: Instant, connection: PooledId, error: &Error) {
+        let Some((slot, _, request)) = self.pending_connection(connection) else {
+            return;
+        };
+        self.close(slot, CloseReason::Error, Some(error.clone()));
+        if let Some(request) = request {
+            self.release(request);
+            self.fail(
+                now,
+                request,
+                CheckOutFailure::ConnectionError,
+                error.clone(),
+            );
+        }
+        self.postpone_population(now);
+        self.settle(now);
+    }
+
+    /// Whether one more connection may be made (CMAP-42, CMAP-43).
+    pub(super) fn has_room(&self) -> bool {
+        let max_size = self.options.max_size;
+        (max_size == 0 || self.connections.len() < max_size) && self.pending < self.max_connecting()
+    }
+
+    pub(super) fn max_connecting(&self) -> u32 {
+        self.options.max_connecting.max(1)
+    }
+
+    /// Makes a pending connection and asks for its establishment (CMAP-60).
+    pub(super) fn create(&mut self, now: Instant, request: Option<RequestId>) -> Slot {
+        self.last_id += 1;
+        let connection = self.last_id;
+        let slot = self.connections.insert(
+            connection,
+            Connection {
+                generation: self.generation,
+                place: Place::Pending {
+                    created: now,
+                    request,
+                },
+            },
+        );
+        self.pending += 1;
+        self.emit(|address| PoolEvent::ConnectionCreated {
+            address,
+            connection,
+        });
+        self.actions.push_back(Action::Open(PooledId(connection)));
+        slot
+    }
+
+    /// Cuts the tie from a request to its connection, which has an end of its own. The request
+    /// counts as queued for the short time until it is answered.
+    pub(super) fn release(&mut self, request: RequestId) {
+        if let Some(slot) = self.requests.find(request.0) {
+            self.requests.get_mut(slot).connection = None;
+            self.requests.push_last(&mut self.queue, slot);
+        }
+    }
+
+    fn pending_connection(
+        &self,
+        connection: PooledId,
+    ) -> Option<(Slot, Instant, Option<RequestId>)> {
+        let slot = self.connections.find(connection.0)?;
+        match self.connections.get(slot).place {
+            Place::Pending { created, request } => Some((slot, created, request)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How a server is told the read preference.
+
+use crate::{
+    bson::DocumentWriter,
+    description::{ServerType, TopologyType},
+    options::{ReadMode, ReadPreference},
+};
+
+static PRIMARY_PREFERRED: ReadPreference = ReadPreference::new(ReadMode::PrimaryPreferred);
+
+/// The read preference to send with a read as `$readPreference`, or `None` if none is sent (SEL-24,
+/// table 1.1.1). `None` as the preference means that the operation has none, as with writes.
+#[must_use]
+pub fn read_preference_to_send(
+    topology_type: TopologyType,
+    server_type: ServerType,
+    preference: Option<&ReadPreference>,
+) -> Option<&ReadPreference> {
+    let chosen = preference.filter(|p| !p.is_primary());
+    match (topology_type, server_type) {
+        (_, ServerType::Standalone) => None,
+        // A member that is talked to directly refuses reads while it is no primary, unless told
+        // that this is intended.
+        (
+            TopologyType::Single,
+            ServerType::RsPrimary
+            | ServerType::RsSecondary
+            | ServerType::RsArbiter
+            | ServerType::RsOther
+            | ServerType::RsGhost,
+        ) => Some(chosen.unwrap_or(&PRIMARY_PREFERRED)),
+        _ => chosen,
+    }
+}
+
+/// Appends `$readPreference` to a command (SEL-25).
+///
+/// ```
+/// use onionskin_core::bson::DocumentWriter;
+/// use onionskin_core::options::{ReadMode, ReadPreference};
+/// use onionskin_core::selection::write_read_preference;
+///
+/// let mut buffer = Vec::new();
+/// let mut command = DocumentWriter::begin(&mut buffer);
+/// write_read_preference(&mut command, &ReadPreference::new(ReadMode::Nearest));
+/// command.end();
+/// let expected = bson::rawdoc! { "$readPreference": { "mode": "nearest" } };
+/// assert_eq!(buffer, expected.as_bytes());
+/// ```
+pub fn write_read_preference(command: &mut DocumentWriter<'_>, preference: &ReadPreference) {
+    command.nested("$readPreference", |document| {
+        document.str("mode", preference.mode().name());
+        if preference.is_primary() {
+            return;
+        }
+        if !preference.tag_sets().is_empty() {
+            document.documents("tags", preference.tag_sets(), |set, tags| {
+                for (name, value) in tags {
+                    set.str(name, value);
+                }
+            });
+        }
+        if let Some(limit) = preference.max_staleness() {
+            let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+            document.i64("maxStalenessSeconds", seconds);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn each_cell_of_the_table_is_answered() {
+        use ServerType as S;
+        use TopologyType as T;
+        const PREFERRED: Option<&str> = Some("primaryPreferred");
+        const USER: Option<&str> = Some("secondaryPreferred");
+        let user = ReadPreference::new(ReadMode::SecondaryPreferred);
+        let primary = ReadPreference::default();
+        let name = |p: Option<&ReadPreference>| p.map(|p| p.mode().name());
+        for (topology, server, without, with) in [
+            (T::Single, S::Standalone, None, None),
+            (T::Single, S::Mongos, None, USER),
+            (T::Single, S::RsPrimary, PREFERRED, USER),
+            (T::Single, S::RsSecondary, PREFERRED, USER),
+            (T::Single, S::RsArbiter, PREFERRED, USER),
+            (T::Single, S::RsOther, PREFERRED, USER),
+            (T::Single, S::RsGhost, PREFERRED, USER),
+            (T::ReplicaSetWithPrimary, S::RsPrimary, None, USER),
+            (T::ReplicaSetWithPrimary, S::RsSecondary, None, USER),
+            (T::ReplicaSetNoPrimary, S::RsSecondary, None, USER),
+            (T::Sharded, S::Mongos, None, USER),
+            (T::LoadBalanced, S::LoadBalancer, None, USER),
+        ] {
+            let send = |p| read_preference_to_send(topology, server, p);
+            assert_eq!(name(send(None)), without, "{topology} {server}");
+            assert_eq!(name(send(Some(&primary))), without, "{topology} {server}");
+            assert_eq!(name(send(Some(&user))), with, "{topology} {server}");
+        }
+    }
+
+    #[test]
+    fn tags_and_staleness_go_along_and_empty_ones_do_not() {
+        let full = ReadPreference::new(ReadMode::Secondary)
+            .with_tag_sets(vec![[("dc".into(), "ny".into())].into(), [].into()])
+            .and_then(|p| p.with_max_staleness(Duration::from_secs(120)))
+            .expect("legal");
+        let mut buffer = Vec::new();
+        let mut command = DocumentWriter::begin(&mut buffer);
+        write_read_preference(&mut command, &full);
+        command.end();
+        let expected = bson::rawdoc! { "$readPreference": {
+            "mode": "secondary", "tags": [{ "dc": "ny" }, {}], "maxStalenessSeconds": 120_i64,
+        } };
+        assert_eq!(buffer, expected.as_bytes());
+    }
+
+    #[test]
+    fn mode_primary_is_sent_alone() {
+        let primary = ReadPreference::default()
+            .with_tag_sets(vec![[].into()])
+            .expect("an empty set is legal");
+        let mut buffer = Vec::new();
+        let mut command = DocumentWriter::begin(&mut buffer);
+        write_read_preference(&mut command, &primary);
+        command.end();
+        let expected = bson::rawdoc! { "$readPreference": { "mode": "primary" } };
+        assert_eq!(buffer, expected.as_bytes());
+    }
+}

@@ -1,0 +1,91 @@
+//! How far behind a secondary is, by estimate (section 2 of the requirements).
+
+use crate::{
+    description::{ServerDescription, ServerType, TopologyDescription},
+    error::{Error, ErrorKind},
+    options::ReadPreference,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How often an idle primary writes something so that secondaries can tell how far they are (SEL-9).
+pub const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
+
+/// The smallest limit that makes sense (SEL-9).
+pub const SMALLEST_MAX_STALENESS: Duration = Duration::from_secs(90);
+
+/// Refuses limits that are smaller than what the estimate can resolve (STALE-6), in replica sets
+/// only (STALE-7).
+pub(super) fn validate(
+    description: &TopologyDescription,
+    preference: &ReadPreference,
+    heartbeat_frequency: Duration,
+) -> Result<(), Error> {
+    let Some(limit) = preference.max_staleness() else {
+        return Ok(());
+    };
+    let smallest = SMALLEST_MAX_STALENESS.max(heartbeat_frequency + IDLE_WRITE_PERIOD);
+    if !description.topology_type.is_replica_set() || limit >= smallest {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidOption {
+        option: "maxStalenessSeconds",
+        message: format!(
+            "{} s cannot be told apart from none; with a heartbeat every {} ms it has to be at \
+             least {} ms",
+            limit.as_secs(),
+            heartbeat_frequency.as_millis(),
+            smallest.as_millis()
+        ),
+    }))
+}
+
+/// Keeps the candidates that are not too stale (STALE-8 to STALE-10).
+pub(super) fn retain_fresh(
+    description: &TopologyDescription,
+    preference: &ReadPreference,
+    heartbeat_frequency: Duration,
+    candidates: &mut Vec<&Arc<ServerDescription>>,
+) {
+    let Some(limit) = preference.max_staleness() else {
+        return;
+    };
+    // Over the whole topology, not over the candidates: they are fewer.
+    let reference = match description.primary() {
+        Some(primary) => lag(primary),
+        None => {
+            let servers = description.servers.values();
+            let secondaries = servers.filter(|s| s.server_type == ServerType::RsSecondary);
+            -secondaries.map(|s| write_nanos(s)).max().unwrap_or(0)
+        }
+    };
+    let has_primary = description.primary().is_some();
+    candidates.retain(|server| {
+        if server.server_type != ServerType::RsSecondary {
+            return true;
+        }
+        let own = if has_primary {
+            lag(server)
+        } else {
+            -write_nanos(server)
+        };
+        own - reference + nanos(heartbeat_frequency) <= nanos(limit)
+    });
+}
+
+/// How long after its last write a server was checked. The two clocks differ by the same amount for
+/// all servers of a synchronised set, so that differences of this value mean something.
+fn lag(server: &ServerDescription) -> i128 {
+    let updated = server
+        .last_update_time
+        .map_or(0, |t| i128::from(t.as_nanos()));
+    updated - write_nanos(server)
+}
+
+fn write_nanos(server: &ServerDescription) -> i128 {
+    let millis = server.last_write_date.map_or(0, |t| t.as_unix_millis());
+    i128::from(millis) * 1_000_000
+}
+
+fn nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX / 4)
+}

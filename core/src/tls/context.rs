@@ -1,0 +1,104 @@
+//! What all TLS connections of a client share.
+
+use super::{
+    certificates::{identity, roots},
+    configuration,
+    verifier::Verifier,
+};
+use crate::{error::Result, options::TlsOptions, time::WallTime};
+use rustls::{
+    ClientConfig, client::Resumption, crypto::ring, pki_types::UnixTime,
+    time_provider::TimeProvider,
+};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Trusted authorities, the client's certificate and the time of day. Cloning is cheap, and clones
+/// share the time.
+///
+/// What the insecure options relax (URI-21): `tlsAllowInvalidHostnames` the host name alone;
+/// `tlsAllowInvalidCertificates` and `tlsInsecure` chain, validity, purpose and host name. The
+/// peer's proof that it holds the certificate's key is always checked. Revocation is not checked,
+/// so `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` change nothing.
+///
+/// Sessions are not resumed: a resumed session would skip the check of the certificate, and pools
+/// connect seldom.
+///
+/// ```
+/// use onionskin_core::{options::TlsOptions, time::WallTime, tls::{TlsContext, TlsSession}};
+///
+/// let context = TlsContext::new(&TlsOptions::default())?;
+/// context.set_wall_time(WallTime::from_unix_millis(1_800_000_000_000));
+/// let mut session = TlsSession::new(&context, "db.example.net")?;
+/// let mut ciphertext = Vec::new();
+/// assert!(session.poll_transmit(&mut ciphertext) && session.is_handshaking());
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct TlsContext {
+    config: Arc<ClientConfig>,
+    clock: Arc<Clock>,
+}
+
+impl TlsContext {
+    /// Prepares connections with these options. The bytes of the files that they name must be
+    /// beside the names.
+    ///
+    /// Until [`set_wall_time`](Self::set_wall_time) is called no certificate counts as valid.
+    pub fn new(options: &TlsOptions) -> Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = Arc::new(Verifier::new(roots(options)?, algorithms, options));
+        let clock = Arc::new(Clock::default());
+        let builder = ClientConfig::builder_with_details(provider, clock.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| configuration(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match identity(options)? {
+            Some(identity) => builder
+                .with_client_auth_cert(identity.chain, identity.key)
+                .map_err(|error| configuration(format!("tlsCertificateKeyFile: {error}")))?,
+            None => builder.with_no_client_auth(),
+        };
+        config.resumption = Resumption::disabled();
+        Ok(Self {
+            config: Arc::new(config),
+            clock,
+        })
+    }
+
+    /// Says what time of day it is. Certificates are checked against the last time that was given.
+    pub fn set_wall_time(&self, now: WallTime) {
+        self.clock.0.store(now.as_unix_millis(), Ordering::Relaxed);
+    }
+
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+}
+
+impl fmt::Debug for TlsContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsContext").finish_non_exhaustive()
+    }
+}
+
+/// The time of day in milliseconds since 1970, as it was given last; zero if it never was.
+#[derive(Debug, Default)]
+struct Clock(AtomicU64);
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(UnixTime::since_unix_epoch(Duration::from_millis(millis))),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Peers that do not speak TLS, or not for long.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn a_peer_without_tls_is_a_handshake_fault() {
+    for garbage in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        &[0; 64],
+        &[0xff; 64],
+    ] {
+        let mut client = session(&TlsOptions::default(), "db.example.net");
+        let error = client.handle_received(garbage).expect_err("no TLS");
+        assert!(matches!(
+            error.kind(),
+            ErrorKind::Tls {
+                fault: TlsFault::Handshake,
+                ..
+            }
+        ));
+        // It stays broken, and takes nothing to send.
+        client.write(b"secret");
+        assert!(client.handle_received(garbage).is_err());
+    }
+}
+
+/// All bytes that the server sends up to and with one message after the handshake, for a fixed
+/// conversation: the client's state at each offset is what garbage meets.
+fn with_garbage(
+    version: &'static SupportedProtocolVersion,
+    offset: usize,
+    garbage: &[u8],
+    flip: bool,
+) {
+    let authority = Authority::new();
+    let mut server = authority.server(version, false);
+    let mut client = session(&authority.options(), "db.example.net");
+    let mut position = 0;
+    for round in 0..6 {
+        let mut out = Vec::new();
+        while client.poll_transmit(&mut out) {}
+        let mut rest = &out[..];
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).expect("room");
+            if server.process_new_packets().is_err() {
+                return;
+            }
+        }
+        if round == 4 {
+            server.writer().write_all(b"a message").expect("room");
+        }
+        let mut back = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut back).expect("a vector");
+        }
+        if (position..position + back.len()).contains(&offset) {
+            let at = offset - position;
+            if flip {
+                back[at] ^= garbage[0] | 1;
+            } else {
+                back.splice(at..at, garbage.iter().copied());
+            }
+        }
+        position += back.len();
+        let result = client.handle_received(&back);
+        let _plain = read_all(&mut client);
+        if result.is_err() {
+            let mut alert = Vec::new();
+            while client.poll_transmit(&mut alert) {}
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_at_any_offset_never_panics() {
+    for version in [&TLS12, &TLS13] {
+        for offset in 0..1600 {
+            with_garbage(version, offset, &[0x40], true);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn inserted_garbage_at_any_offset_never_panics(
+        offset in 0_usize..1600,
+        garbage in prop::collection::vec(any::<u8>(), 1..40),
+        old: bool,
+    ) {
+        with_garbage(if old { &TLS12 } else { &TLS13 }, offset, &garbage, false);
+    }
+}

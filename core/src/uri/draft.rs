@@ -1,0 +1,232 @@
+//! Options while a connection string is being read, and how they become final.
+
+use super::{Result, authority::Login, invalid, value::Refusal};
+use crate::{
+    description::Tags,
+    error::{Error, ErrorKind, UriPart},
+    options::{
+        Acknowledgment, CODE_ONLY_PROPERTIES, ClientOptions, Credential, Mechanism, ProxyOptions,
+        ReadMode, ReadPreference, Secret, TlsOptions, WriteConcern,
+    },
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What was read so far. Parts that make up one option together are kept apart until all are known.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) options: ClientOptions,
+    pub(super) tls: TlsOptions,
+    tls_enabled: Option<bool>,
+    pub(super) mechanism: Option<Mechanism>,
+    pub(super) auth_source: Option<String>,
+    properties: BTreeMap<String, Secret>,
+    /// The properties could not be read, so nothing can be said about what is missing there.
+    pub(super) properties_dropped: bool,
+    pub(super) read_mode: Option<ReadMode>,
+    pub(super) tag_sets: Vec<Tags>,
+    max_staleness: Option<Duration>,
+    pub(super) write_concern: WriteConcern,
+    pub(super) proxy_host: Option<String>,
+    pub(super) proxy_port: Option<u16>,
+    pub(super) proxy_username: Option<String>,
+    pub(super) proxy_password: Option<Secret>,
+}
+
+impl From<Error> for Refusal {
+    /// A value that a setter refuses is left out, with the setter's words.
+    fn from(error: Error) -> Self {
+        Self::Ignore(match error.kind() {
+            ErrorKind::InvalidOption { message, .. } => message.clone(),
+            other => other.to_string(),
+        })
+    }
+}
+
+/// An error of combined options, as an error of the connection string.
+pub(super) fn in_uri(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidOption { option, message } => match *option {
+            "username" | "password" => invalid(UriPart::UserInfo, message.clone()),
+            "defaultDatabase" => invalid(UriPart::Database, message.clone()),
+            "hosts" | "srvHost" => invalid(UriPart::Host, message.clone()),
+            option => invalid(UriPart::Options, format!("{option}: {message}")),
+        },
+        _ => error,
+    }
+}
+
+/// Steps of the option table.
+impl Draft {
+    /// Calls a setter that cannot fail.
+    pub(super) fn done(
+        &mut self,
+        set: impl FnOnce(&mut ClientOptions) -> &mut ClientOptions,
+    ) -> Result<(), Refusal> {
+        set(&mut self.options);
+        Ok(())
+    }
+
+    /// Keeps a value for later.
+    pub(super) fn with(&mut self, set: impl FnOnce(&mut Self)) -> Result<(), Refusal> {
+        set(self);
+        Ok(())
+    }
+
+    /// `tls` and `ssl` are one option, and all mentions must agree (URI-12).
+    pub(super) fn set_tls(&mut self, enabled: bool) -> Result<(), Refusal> {
+        if self.tls_enabled.is_some_and(|earlier| earlier != enabled) {
+            return Refusal::fatal("tls and ssl are one option and must not differ; keep tls");
+        }
+        self.tls_enabled = Some(enabled);
+        Ok(())
+    }
+
+    pub(super) fn set_properties(
+        &mut self,
+        properties: BTreeMap<String, Secret>,
+    ) -> Result<(), Refusal> {
+        let code_only = |key: &String| {
+            CODE_ONLY_PROPERTIES
+                .into_iter()
+                .find(|p| p.eq_ignore_ascii_case(key))
+        };
+        if let Some(name) = properties.keys().find_map(code_only) {
+            return Refusal::fatal(format!("{name} can only be set in code"));
+        }
+        self.properties = properties;
+        Ok(())
+    }
+
+    pub(super) fn set_max_staleness(&mut self, seconds: i64) -> Result<(), Refusal> {
+        self.max_staleness = match seconds {
+            -1 => None,
+            0 => return Refusal::ignore("it takes 90 or more, or -1 for no limit"),
+            _ => Some(Duration::from_secs(seconds.unsigned_abs())),
+        };
+        Ok(())
+    }
+
+    /// A negative number is an error, not a warning: the write concern specification is stricter
+    /// than the rule for other options (URI-23).
+    pub(super) fn set_w(&mut self, w: Result<i64, String>) -> Result<(), Refusal> {
+        self.write_concern.w = Some(match w {
+            Ok(nodes) => match i32::try_from(nodes).map(u32::try_from) {
+                Ok(Ok(nodes)) => Acknowledgment::Nodes(nodes),
+                _ => return Refusal::fatal("a number of members is 0 or more, in 31 bits"),
+            },
+            Err(mode) => Acknowledgment::Mode(mode),
+        });
+        Ok(())
+    }
+
+    pub(super) fn set_w_timeout(&mut self, timeout: Duration) -> Result<(), Refusal> {
+        self.write_concern.timeout = Some(timeout);
+        Ok(())
+    }
+}
+
+/// The last steps, when all parts are read.
+impl Draft {
+    /// Puts the parts together and checks what they say together.
+    pub(super) fn finish(
+        mut self,
+        srv: bool,
+        login: Option<Login>,
+        database: Option<String>,
+    ) -> Result<ClientOptions> {
+        self.finish_credential(login, database.as_deref())?;
+        if let Some(database) = database {
+            self.options
+                .set_default_database(database)
+                .map_err(in_uri)?;
+        }
+        self.finish_proxy()?;
+        // DNS-13, DNS-14
+        self.tls.enabled = self.tls_enabled.unwrap_or(srv);
+        self.options.set_tls(self.tls);
+
+        let mut preference = ReadPreference::new(self.read_mode.unwrap_or_default());
+        preference = preference.with_tag_sets(self.tag_sets).map_err(in_uri)?;
+        if let Some(staleness) = self.max_staleness {
+            preference = preference.with_max_staleness(staleness).map_err(in_uri)?;
+        }
+        self.options.set_read_preference(preference);
+        if !self.write_concern.is_server_default() {
+            self.options
+                .set_write_concern(self.write_concern)
+                .map_err(in_uri)?;
+        }
+        self.options.validate_combinations().map_err(in_uri)?;
+        Ok(self.options)
+    }
+
+    /// Only an `@` or a mechanism asks for authentication; a database, `authSource` or properties
+    /// alone do not (AUTH-5 to AUTH-7, CS-18, CS-43).
+    fn finish_credential(&mut self, login: Option<Login>, database: Option<&str>) -> Result<()> {
+        if login.is_none() && self.mechanism.is_none() {
+            return Ok(());
+        }
+        // AUTH-133, AUTH-134 and the table of credential fields
+        let default = match self.mechanism {
+            None | Some(Mechanism::ScramSha1 | Mechanism::ScramSha256) => {
+                database.unwrap_or("admin")
+            }
+            Some(Mechanism::Plain) => database.unwrap_or("$external"),
+            Some(_) => "$external",
+        };
+        let source_chosen = self.auth_source.is_some();
+        let mut credential = Credential::empty(
+            self.auth_source
+                .take()
+                .unwrap_or_else(|| default.to_owned()),
+        );
+        credential.mechanism = self.mechanism;
+        credential.properties = std::mem::take(&mut self.properties);
+        if let Some((username, password)) = login {
+            credential.username = Some(username);
+            credential.password = password;
+        }
+        if self.mechanism == Some(Mechanism::GssApi)
+            && credential.property("SERVICE_NAME").is_none()
+        {
+            let name = ("SERVICE_NAME".to_owned(), Secret::new("mongodb"));
+            credential.properties.extend([name]);
+        }
+        credential
+            .check_parsed(self.properties_dropped)
+            .map_err(in_uri)?;
+        self.options
+            .set_parsed_credential(credential, source_chosen);
+        Ok(())
+    }
+
+    /// URI-18. An empty user name or password counts as none.
+    fn finish_proxy(&mut self) -> Result<()> {
+        let refuse = |message| Err(invalid(UriPart::Options, message));
+        let username = self.proxy_username.take().filter(|name| !name.is_empty());
+        let password = self
+            .proxy_password
+            .take()
+            .filter(|word| !word.expose().is_empty());
+        let host = self.proxy_host.take().filter(|host| !host.is_empty());
+        let Some(host) = host else {
+            if self.proxy_port.is_some() || username.is_some() || password.is_some() {
+                return refuse("proxyPort, proxyUsername and proxyPassword need proxyHost; add it");
+            }
+            return Ok(());
+        };
+        let mut proxy = ProxyOptions::new(host);
+        if let Some(port) = self.proxy_port {
+            proxy = proxy.with_port(port);
+        }
+        match (username, password) {
+            (Some(username), Some(password)) => {
+                proxy = proxy.with_login(username, password.expose());
+            }
+            (None, None) => {}
+            _ => return refuse("proxyUsername and proxyPassword need each other; give both"),
+        }
+        self.options.set_proxy(proxy);
+        Ok(())
+    }
+}

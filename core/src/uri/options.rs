@@ -1,0 +1,238 @@
+//! The option part: each key looked up in the table, each value read by its kind.
+
+use super::{
+    Result,
+    draft::Draft,
+    invalid,
+    split::{decode, pairs},
+    table::{self, Kind, Repeat, Set, Spec},
+    value::{OptionValue, Refusal, boolean, integer, key_values},
+    warning::Warning,
+};
+use crate::{
+    description::Tags,
+    error::UriPart,
+    options::{Compressor, Secret, TLS_CONFLICTS},
+};
+use std::{collections::BTreeMap, time::Duration};
+use zeroize::Zeroizing;
+
+/// What the options of a connection string say.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) draft: Draft,
+    pub(super) warnings: Vec<Warning>,
+    /// By name in lower case.
+    pub(super) values: BTreeMap<String, OptionValue>,
+}
+
+/// An option and the values it was given, in order and decoded.
+pub(super) struct Given {
+    pub(super) spec: &'static Spec,
+    values: Vec<Zeroizing<String>>,
+    mentions: usize,
+}
+
+/// Looks the keys up, decodes the values, and brings repeated options together.
+pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
+    let mut given: Vec<Given> = Vec::new();
+    for (key, value) in pairs(text)? {
+        let key = decode(key).unwrap_or_else(|| key.to_owned());
+        let Some(spec) = table::find(&key) else {
+            warnings.push(Warning::Unknown { key });
+            continue;
+        };
+        let index = match given.iter().position(|g| g.spec.name == spec.name) {
+            Some(index) => index,
+            None => {
+                given.push(Given {
+                    spec,
+                    values: Vec::new(),
+                    mentions: 0,
+                });
+                given.len() - 1
+            }
+        };
+        given[index].mentions += 1;
+        match decode(value) {
+            Some(value) => given[index].values.push(Zeroizing::new(value)),
+            None => warnings.push(Warning::Ignored {
+                option: spec.name,
+                reason: "a % must be followed by two hexadecimal digits of UTF-8 text".to_owned(),
+            }),
+        }
+    }
+    for option in given.iter().filter(|option| option.mentions > 1) {
+        let name = option.spec.name;
+        match option.spec.repeat {
+            Repeat::Last => warnings.push(Warning::Repeated { option: name }),
+            Repeat::Each => {}
+            Repeat::Refused => {
+                let message = format!("{name} is given several times; keep one");
+                return Err(invalid(UriPart::Options, message));
+            }
+        }
+    }
+    Ok(given)
+}
+
+impl Read {
+    /// Reads the options of a `mongodb` or `mongodb+srv` string.
+    pub(super) fn read(&mut self, text: &str, srv: bool) -> Result<()> {
+        let given = gather(text, &mut self.warnings)?;
+        let present = |name: &str| given.iter().any(|g| g.spec.name == name);
+        for (a, b) in TLS_CONFLICTS {
+            if present(a) && present(b) {
+                let message = format!("{a} conflicts with {b}, whatever their values; keep one");
+                return Err(invalid(UriPart::Options, message));
+            }
+        }
+        for name in ["srvMaxHosts", "srvServiceName"] {
+            if !srv && present(name) {
+                // URI-16
+                let message = format!("{name} goes with mongodb+srv:// only; leave it out");
+                return Err(invalid(UriPart::Options, message));
+            }
+        }
+        for option in &given {
+            if let Some(instead) = option.spec.renamed {
+                self.warnings.push(Warning::Renamed {
+                    option: option.spec.name,
+                    instead,
+                });
+                if present(instead) {
+                    continue;
+                }
+            }
+            self.apply(option)?;
+        }
+        Ok(())
+    }
+
+    /// Gives an option's values to the draft.
+    pub(super) fn apply(&mut self, given: &Given) -> Result<()> {
+        let option = given.spec.name;
+        let values = match given.spec.repeat {
+            Repeat::Each => given.values.as_slice(),
+            _ => given.values.last().map_or(&[][..], std::slice::from_ref),
+        };
+        let outcome = match &given.spec.kind {
+            _ if values.is_empty() => Ok(None),
+            Kind::Compressors(set) => self.compressors(values, *set).map(Some),
+            Kind::TagSets(set) => self.tag_sets(values, *set).map(Some),
+            _ => values
+                .iter()
+                .try_fold(None, |_, value| self.single(given.spec, value).map(Some)),
+        };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(value)) => {
+                self.values.insert(option.to_ascii_lowercase(), value);
+            }
+            Err(Refusal::Ignore(reason)) => {
+                self.draft.properties_dropped |= matches!(given.spec.kind, Kind::Properties(_));
+                self.warnings.push(Warning::Ignored { option, reason });
+            }
+            Err(Refusal::Fatal(reason)) => {
+                return Err(invalid(UriPart::Options, format!("{option}: {reason}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and applies a value that stands alone.
+    fn single(&mut self, spec: &'static Spec, text: &str) -> Result<OptionValue, Refusal> {
+        let draft = &mut self.draft;
+        Ok(match &spec.kind {
+            Kind::Bool(set) => {
+                let value = boolean(spec.name, text, &mut self.warnings)?;
+                set(draft, value)?;
+                OptionValue::Bool(value)
+            }
+            Kind::Int(min, max, set) => {
+                let value = integer(text, *min, *max)?;
+                set(draft, value)?;
+                OptionValue::Int(value)
+            }
+            Kind::Millis(min, max, set) => {
+                let value = integer(text, *min, *max)?;
+                set(draft, Duration::from_millis(value.unsigned_abs()))?;
+                OptionValue::Int(value)
+            }
+            Kind::Text(set) => {
+                set(draft, text.to_owned())?;
+                OptionValue::Text(text.to_owned())
+            }
+            Kind::Secret(set) => {
+                let secret = Secret::new(text);
+                set(draft, secret.clone())?;
+                OptionValue::Secret(secret)
+            }
+            Kind::NumberOrText(set) => match text.parse::<i64>() {
+                _ if text.is_empty() => return Refusal::ignore("it takes a number or a name"),
+                Ok(number) => {
+                    set(draft, Ok(number))?;
+                    OptionValue::Int(number)
+                }
+                Err(_) => {
+                    set(draft, Err(text.to_owned()))?;
+                    OptionValue::Text(text.to_owned())
+                }
+            },
+            Kind::Properties(set) => {
+                let properties: BTreeMap<_, _> = key_values(text)?
+                    .into_iter()
+                    .map(|(key, value)| (key, Secret::new(value)))
+                    .collect();
+                set(draft, properties.clone())?;
+                OptionValue::Properties(properties)
+            }
+            Kind::Compressors(_) | Kind::TagSets(_) => {
+                return Refusal::ignore("it takes a list");
+            }
+        })
+    }
+
+    /// Names that are not known are dropped one by one, with a warning each.
+    fn compressors(
+        &mut self,
+        values: &[Zeroizing<String>],
+        set: Set<Vec<Compressor>>,
+    ) -> Result<OptionValue, Refusal> {
+        let mut list = Vec::new();
+        for name in values.iter().flat_map(|value| value.split(',')) {
+            match Compressor::from_name(name) {
+                Some(compressor) => list.push(compressor),
+                None => self.warnings.push(Warning::Ignored {
+                    option: "compressors",
+                    reason: "one of the names is not snappy, zlib or zstd".to_owned(),
+                }),
+            }
+        }
+        let names = list.iter().map(|c| c.name().to_owned()).collect();
+        set(&mut self.draft, list)?;
+        Ok(OptionValue::List(names))
+    }
+
+    /// A set that cannot be read is dropped, with a warning; an empty one fits every server.
+    fn tag_sets(
+        &mut self,
+        values: &[Zeroizing<String>],
+        set: Set<Vec<Tags>>,
+    ) -> Result<OptionValue, Refusal> {
+        let mut sets = Vec::new();
+        for value in values {
+            match key_values(value) {
+                _ if value.is_empty() => sets.push(Tags::new()),
+                Ok(pairs) => sets.push(pairs.into_iter().collect()),
+                Err(Refusal::Ignore(reason)) => self.warnings.push(Warning::Ignored {
+                    option: "readPreferenceTags",
+                    reason,
+                }),
+                Err(fatal) => return Err(fatal),
+            }
+        }
+        set(&mut self.draft, sets.clone())?;
+        Ok(OptionValue::TagSets(sets))
+    }
+}

@@ -1,0 +1,271 @@
+//! The second half of `mongodb+srv`: what DNS said, brought together with the string.
+
+use super::{
+    Result, Warning, invalid,
+    options::{Given, Read, gather},
+};
+use crate::{
+    address::Address,
+    error::UriPart,
+    options::{ClientOptions, Credential},
+};
+
+/// What a TXT record may set (DNS-30).
+const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
+
+/// The options of a client whose `mongodb+srv` host is resolved: the hosts of its SRV records (as
+/// many of them as `srvMaxHosts` leaves) become the seeds, and the TXT record, whose strings are
+/// joined without anything between them (DNS-28), fills in what neither
+/// the string nor code has chosen (DNS-32, DNS-37). All rules are checked again, because the record
+/// can break them (DNS-12).
+///
+/// ```
+/// use onionskin_core::{address::Address, uri};
+///
+/// let parsed = uri::parse("mongodb+srv://cluster.example.net/?replicaSet=mine")?;
+/// assert!(parsed.options.hosts().is_empty() && parsed.options.tls().enabled);
+/// let hosts = vec![Address::tcp("a.example.net", 27017)];
+/// let txt = ["authSource=users&replicaSet=theirs".to_owned()];
+/// let (options, _) = uri::resolve(&parsed.options, hosts, &txt)?;
+/// assert_eq!(options.replica_set(), Some("mine"));
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+pub fn resolve(
+    options: &ClientOptions,
+    hosts: Vec<Address>,
+    txt: &[String],
+) -> Result<(ClientOptions, Vec<Warning>)> {
+    let mut resolved = options.clone();
+    let srv_host = options.srv_host().unwrap_or_default();
+    if !hosts.iter().all(|host| is_below_srv_domain(srv_host, host)) {
+        // DNS-21: one bad record spoils all, and none is contacted.
+        let message = "an SRV record names a host outside the domain of the connection string";
+        return Err(invalid(UriPart::Host, message));
+    }
+    if txt.len() > 1 {
+        // DNS-29
+        let message =
+            "the host has several TXT records, and one is allowed; ask whoever runs its DNS";
+        return Err(invalid(UriPart::Options, message));
+    }
+    resolved.set_hosts(hosts);
+    let mut warnings = Vec::new();
+    if let Some(txt) = txt.first() {
+        let mut read = Read::default();
+        for given in &allowed(txt, &mut read.warnings)? {
+            read.apply(given)?;
+        }
+        if options.auth_source_is_default()
+            && let Some(credential) = options.credential()
+            && let Some(source) = read.draft.auth_source
+        {
+            let mut credential: Credential = credential.clone();
+            credential.source = source;
+            resolved.set_credential(credential)?;
+        }
+        let from_txt = read.draft.options;
+        if let (None, Some(name)) = (options.replica_set(), from_txt.replica_set()) {
+            resolved.set_replica_set(name)?;
+        }
+        if let (None, Some(on)) = (
+            options.load_balanced_choice(),
+            from_txt.load_balanced_choice(),
+        ) {
+            resolved.set_load_balanced(on);
+        }
+        warnings = read.warnings;
+    }
+    if resolved.hosts().is_empty() {
+        return Err(invalid(
+            UriPart::Host,
+            "DNS has no SRV records for the host",
+        ));
+    }
+    resolved.validate()?;
+    Ok((resolved, warnings))
+}
+
+/// True if a host that an SRV record of `srv_host` names lies under the same domain: all labels but
+/// the first where there are three or more, else the whole name; compared at a label boundary and
+/// without case (DNS-4, DNS-19, DNS-20). Others must not be contacted.
+///
+/// ```
+/// use onionskin_core::{address::Address, uri};
+///
+/// let below = |host| uri::is_below_srv_domain("blogs.mongodb.com", &Address::tcp(host, 27017));
+/// assert!(below("db1.mongodb.com"));
+/// assert!(!below("cluster.testmongodb.com") && !below("mongodb.com"));
+/// ```
+#[must_use]
+pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
+    let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();
+    let domain = match srv_host.split_once('.') {
+        Some((_, domain)) if domain.contains('.') => domain,
+        _ => &srv_host,
+    };
+    let name = host.host().trim_end_matches('.');
+    matches!(host, Address::Tcp { .. })
+        && name
+            .strip_suffix(domain)
+            .and_then(|rest| rest.strip_suffix('.'))
+            .is_some_and(|labels| !labels.is_empty())
+}
+
+/// The record's options, if it has only those that it may have (DNS-30, DNS-31, DNS-33).
+fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
+    let given = gather(txt, warnings)?;
+    let unknown = warnings
+        .iter()
+        .any(|w| matches!(w, Warning::Unknown { .. }));
+    if unknown || given.iter().any(|g| !ALLOWED_IN_TXT.contains(&g.spec.name)) {
+        let message = format!(
+            "the TXT record of the host may only have {}; ask whoever runs its DNS",
+            ALLOWED_IN_TXT.join(", ")
+        );
+        return Err(invalid(UriPart::Options, message));
+    }
+    Ok(given)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uri::parse;
+
+    fn resolved(uri: &str, hosts: usize, txt: Option<&str>) -> Result<ClientOptions> {
+        let parsed = parse(uri).expect(uri);
+        assert_eq!(
+            parsed.options.srv_host(),
+            Some("c.example.net"),
+            "in lower case"
+        );
+        let hosts = (0..hosts).map(|i| Address::tcp(&format!("h{i}.example.net"), 27017));
+        let txt: Vec<String> = txt.into_iter().map(str::to_owned).collect();
+        resolve(&parsed.options, hosts.collect(), &txt).map(|(options, _)| options)
+    }
+
+    #[test]
+    fn a_txt_record_fills_in_what_was_not_chosen() {
+        // DNS-32
+        let txt = Some("authSource=txt&replicaSet=txt");
+        let o = resolved("mongodb+srv://u:p@C.example.net/db", 2, txt).expect("it is valid");
+        assert_eq!(o.replica_set(), Some("txt"));
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("txt"));
+        let uri = "mongodb+srv://u:p@c.example.net/?authSource=uri&replicaSet=uri";
+        let o = resolved(uri, 2, txt).expect("it is valid");
+        assert_eq!(o.replica_set(), Some("uri"));
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("uri"));
+        let o = resolved("mongodb+srv://c.example.net", 2, txt).expect("it is valid");
+        assert!(
+            o.credential().is_none(),
+            "a source alone asks for no authentication"
+        );
+    }
+
+    #[test]
+    fn a_credential_from_code_keeps_its_source() {
+        let mut parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let credential = Credential::password("u", "p");
+        parsed
+            .options
+            .set_credential(credential)
+            .expect("it is complete");
+        let hosts = vec![Address::tcp("h.example.net", 1)];
+        let txt = ["authSource=txt".to_owned()];
+        let (o, _) = resolve(&parsed.options, hosts, &txt).expect("it is valid");
+        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("admin"));
+    }
+
+    #[test]
+    fn a_txt_record_may_hold_three_options_only() {
+        // DNS-30, DNS-31, DNS-33
+        for txt in [
+            "ssl=false",
+            "socketTimeoutMS=500",
+            "foo=bar",
+            "authSource",
+            "authSource=",
+        ] {
+            assert!(
+                resolved("mongodb+srv://c.example.net", 1, Some(txt)).is_err(),
+                "{txt}"
+            );
+        }
+        let o = resolved("mongodb+srv://c.example.net", 1, Some("loadBalanced=maybe"));
+        assert!(
+            !o.expect("a wrong value is ignored (DNS-34)")
+                .load_balanced()
+        );
+    }
+
+    #[test]
+    fn what_dns_adds_is_held_to_the_rules() {
+        // DNS-10, DNS-11, DNS-12, DNS-39, LB-7
+        for (uri, hosts, txt) in [
+            ("mongodb+srv://c.example.net", 0, None),
+            ("mongodb+srv://c.example.net/?loadBalanced=true", 2, None),
+            ("mongodb+srv://c.example.net", 2, Some("loadBalanced=true")),
+            (
+                "mongodb+srv://c.example.net/?srvMaxHosts=1",
+                1,
+                Some("loadBalanced=true"),
+            ),
+            (
+                "mongodb+srv://c.example.net/?srvMaxHosts=1",
+                1,
+                Some("replicaSet=x"),
+            ),
+            (
+                "mongodb+srv://c.example.net/?replicaSet=x",
+                1,
+                Some("loadBalanced=true"),
+            ),
+        ] {
+            assert!(resolved(uri, hosts, txt).is_err(), "{uri} {txt:?}");
+        }
+        let uri = "mongodb+srv://c.example.net/?loadBalanced=false";
+        let o = resolved(uri, 2, Some("loadBalanced=true")).expect("the string wins");
+        assert!(!o.load_balanced());
+        let uri = "mongodb+srv://c.example.net/?srvMaxHosts=0";
+        assert!(resolved(uri, 1, Some("loadBalanced=true")).is_ok());
+    }
+
+    #[test]
+    fn a_host_outside_the_domain_is_refused() {
+        // Prose tests 2 to 4 of the seed list specification
+        for (srv_host, host, below) in [
+            ("localhost", "a.localhost", true),
+            ("localhost", "localhost.mongodb", false),
+            ("localhost", "localhost", false),
+            ("localhost", "test_1.cluster_1localhost", false),
+            ("mongo.local", "a.mongo.local", true),
+            ("mongo.local", "test_1.evil.local", false),
+            ("mongo.local", "mongo.local", false),
+            ("mongo.local", "test_1.my_hostmongo.local", false),
+            ("Blogs.MongoDB.com", "x.y.mongodb.com.", true),
+            ("blogs.mongodb.com", "blogs.evil.com", false),
+            ("blogs.mongodb.com", ".mongodb.com", false),
+        ] {
+            let host = Address::tcp(host, 1);
+            assert_eq!(
+                is_below_srv_domain(srv_host, &host),
+                below,
+                "{srv_host} {host}"
+            );
+        }
+        let parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let hosts = vec![
+            Address::tcp("a.example.net", 1),
+            Address::tcp("a.evil.net", 1),
+        ];
+        assert!(resolve(&parsed.options, hosts, &[]).is_err());
+    }
+
+    #[test]
+    fn a_second_txt_record_is_an_error() {
+        let parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
+        let hosts = vec![Address::tcp("a.example.net", 1)];
+        let txt = ["replicaSet=x".to_owned(), "authSource=y".to_owned()];
+        assert!(resolve(&parsed.options, hosts, &txt).is_err());
+    }
+}

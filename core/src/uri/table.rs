@@ -1,0 +1,368 @@
+//! The options of connection strings, as data: name, kind of value, and what a value does.
+
+use super::{draft::Draft, value::Refusal};
+use crate::{
+    description::Tags,
+    options::{Compressor, Mechanism, MonitoringMode, ReadConcern, ReadMode, Secret},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Where a value goes.
+pub(super) type Set<T> = fn(&mut Draft, T) -> Result<(), Refusal>;
+
+/// The greatest value of an integer unless an option says otherwise (URI-3).
+const INT32: i64 = i32::MAX as i64;
+
+/// The kind of an option's value, and where a value goes.
+pub(super) enum Kind {
+    /// `true` or `false`.
+    Bool(Set<bool>),
+    /// A whole number between two bounds.
+    Int(i64, i64, Set<i64>),
+    /// Whole milliseconds between two bounds.
+    Millis(i64, i64, Set<Duration>),
+    /// Any text.
+    Text(Set<String>),
+    /// Any text, never shown.
+    Secret(Set<Secret>),
+    /// A whole number, or any text: only `w`.
+    NumberOrText(Set<Result<i64, String>>),
+    /// Names with commas between them; repeating the option adds to the list.
+    Compressors(Set<Vec<Compressor>>),
+    /// `key:value` pairs; each time the option is given is one set.
+    TagSets(Set<Vec<Tags>>),
+    /// `key:value` pairs.
+    Properties(Set<BTreeMap<String, Secret>>),
+}
+
+/// What happens when an option is given several times.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// The last one counts, with a warning (CS-33).
+    Last,
+    /// Each one counts, in order (CS-29).
+    Each,
+    /// It is an error (URI-19).
+    Refused,
+}
+
+/// One option.
+pub(super) struct Spec {
+    /// Its name, as documentation writes it.
+    pub(super) name: &'static str,
+    /// What values it takes.
+    pub(super) kind: Kind,
+    /// Whether it may be repeated.
+    pub(super) repeat: Repeat,
+    /// The newer name of an option that was renamed.
+    pub(super) renamed: Option<&'static str>,
+}
+
+const fn option(name: &'static str, kind: Kind) -> Spec {
+    let repeat = match kind {
+        Kind::Compressors(_) | Kind::TagSets(_) => Repeat::Each,
+        _ => Repeat::Last,
+    };
+    Spec {
+        name,
+        kind,
+        repeat,
+        renamed: None,
+    }
+}
+
+impl Spec {
+    const fn repeat(mut self, repeat: Repeat) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    const fn renamed(mut self, instead: &'static str) -> Self {
+        self.renamed = Some(instead);
+        self
+    }
+}
+
+/// The option of this name, compared without the case of ASCII letters (CS-22).
+pub(super) fn find(key: &str) -> Option<&'static Spec> {
+    GROUPS
+        .into_iter()
+        .flatten()
+        .find(|spec| spec.name.eq_ignore_ascii_case(key))
+}
+
+const GROUPS: [&[Spec]; 5] = [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
+
+const DEPLOYMENT: &[Spec] = &[
+    option(
+        "appName",
+        Kind::Text(|d, v| Ok(d.options.set_app_name(v).map(drop)?)),
+    ),
+    option(
+        "directConnection",
+        Kind::Bool(|d, v| d.done(|o| o.set_direct_connection(v))),
+    ),
+    option(
+        "loadBalanced",
+        Kind::Bool(|d, v| d.done(|o| o.set_load_balanced(v))),
+    ),
+    option(
+        "replicaSet",
+        Kind::Text(|d, v| Ok(d.options.set_replica_set(v).map(drop)?)),
+    ),
+    option(
+        "srvMaxHosts",
+        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_srv_max_hosts(v as u32))),
+    ),
+    option(
+        "srvServiceName",
+        Kind::Text(|d, v| Ok(d.options.set_srv_service_name(v).map(drop)?)),
+    ),
+];
+
+const AUTHENTICATION: &[Spec] = &[
+    option(
+        "authMechanism",
+        Kind::Text(|d, v| {
+            // AUTH-8: leaving it out could mean that nobody is authenticated at all.
+            let Some(mechanism) = Mechanism::from_name(&v) else {
+                let known = Mechanism::ALL.map(Mechanism::name).join(", ");
+                return Refusal::fatal(format!("it is one of {known}"));
+            };
+            d.mechanism = Some(mechanism);
+            Ok(())
+        }),
+    ),
+    option(
+        "authMechanismProperties",
+        Kind::Properties(Draft::set_properties),
+    ),
+    option(
+        "authSource",
+        Kind::Text(|d, v| {
+            if v.is_empty() {
+                // AUTH-133, URI-24
+                return Refusal::fatal("it is empty; name a database or leave it out");
+            }
+            d.auth_source = Some(v);
+            Ok(())
+        }),
+    ),
+    option(
+        "gssapiServiceName",
+        Kind::Text(|d, v| d.set_properties([("SERVICE_NAME".to_owned(), Secret::new(v))].into())),
+    )
+    .renamed("authMechanismProperties"),
+];
+
+const TLS: &[Spec] = &[
+    option("tls", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
+    option("ssl", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
+    option(
+        "tlsAllowInvalidCertificates",
+        Kind::Bool(|d, v| d.with(|d| d.tls.allow_invalid_certificates = v)),
+    ),
+    option(
+        "tlsAllowInvalidHostnames",
+        Kind::Bool(|d, v| d.with(|d| d.tls.allow_invalid_hostnames = v)),
+    ),
+    option(
+        "tlsCAFile",
+        Kind::Text(|d, v| d.with(|d| d.tls.ca_file = Some(v))),
+    ),
+    option(
+        "tlsCertificateKeyFile",
+        Kind::Text(|d, v| d.with(|d| d.tls.certificate_key_file = Some(v))),
+    ),
+    option(
+        "tlsCertificateKeyFilePassword",
+        Kind::Secret(|d, v| d.with(|d| d.tls.certificate_key_password = Some(v))),
+    ),
+    option(
+        "tlsDisableCertificateRevocationCheck",
+        Kind::Bool(|d, v| d.with(|d| d.tls.disable_certificate_revocation_check = v)),
+    ),
+    option(
+        "tlsDisableOCSPEndpointCheck",
+        Kind::Bool(|d, v| d.with(|d| d.tls.disable_ocsp_endpoint_check = v)),
+    ),
+    option(
+        "tlsInsecure",
+        Kind::Bool(|d, v| d.with(|d| d.tls.insecure = v)),
+    ),
+];
+
+const NETWORK: &[Spec] = &[
+    option(
+        "compressors",
+        Kind::Compressors(|d, v| d.done(|o| o.set_compressors(v))),
+    ),
+    option(
+        "connectTimeoutMS",
+        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_connect_timeout(v))),
+    ),
+    option(
+        "heartbeatFrequencyMS",
+        Kind::Millis(0, INT32, |d, v| {
+            Ok(d.options.set_heartbeat_frequency(v).map(drop)?)
+        }),
+    ),
+    option(
+        "localThresholdMS",
+        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_local_threshold(v))),
+    ),
+    option(
+        "maxConnecting",
+        Kind::Int(1, INT32, |d, v| {
+            Ok(d.options.set_max_connecting(v as u32).map(drop)?)
+        }),
+    ),
+    option(
+        "maxIdleTimeMS",
+        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_max_idle_time(v))),
+    ),
+    option(
+        "maxPoolSize",
+        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_max_pool_size(v as u32))),
+    ),
+    option(
+        "minPoolSize",
+        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_min_pool_size(v as u32))),
+    ),
+    option(
+        "proxyHost",
+        Kind::Text(|d, v| d.with(|d| d.proxy_host = Some(v))),
+    )
+    .repeat(Repeat::Refused),
+    option(
+        "proxyPort",
+        Kind::Int(1, u16::MAX as i64, |d, v| {
+            d.with(|d| d.proxy_port = Some(v as u16))
+        }),
+    )
+    .repeat(Repeat::Refused),
+    option(
+        "proxyUsername",
+        Kind::Text(|d, v| d.with(|d| d.proxy_username = Some(v))),
+    )
+    .repeat(Repeat::Refused),
+    option(
+        "proxyPassword",
+        Kind::Secret(|d, v| d.with(|d| d.proxy_password = Some(v))),
+    )
+    .repeat(Repeat::Refused),
+    option(
+        "serverMonitoringMode",
+        Kind::Text(|d, v| match MonitoringMode::from_name(&v) {
+            Some(mode) => d.done(|o| o.set_monitoring_mode(mode)),
+            None => Refusal::ignore("it takes auto, stream or poll"),
+        }),
+    ),
+    option(
+        "serverSelectionTimeoutMS",
+        Kind::Millis(1, INT32, |d, v| {
+            Ok(d.options.set_server_selection_timeout(v).map(drop)?)
+        }),
+    ),
+    option(
+        "socketTimeoutMS",
+        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_socket_timeout(v))),
+    ),
+    option(
+        "waitQueueTimeoutMS",
+        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_wait_queue_timeout(v))),
+    ),
+    option(
+        "zlibCompressionLevel",
+        Kind::Int(-1, 9, |d, v| {
+            Ok(d.options.set_zlib_compression_level(v as i32).map(drop)?)
+        }),
+    ),
+];
+
+const OPERATIONS: &[Spec] = &[
+    option(
+        "enableOverloadRetargeting",
+        Kind::Bool(|d, v| d.done(|o| o.set_enable_overload_retargeting(v))),
+    ),
+    option(
+        "journal",
+        Kind::Bool(|d, v| d.with(|d| d.write_concern.journal = Some(v))),
+    ),
+    option(
+        "maxAdaptiveRetries",
+        Kind::Int(0, INT32, |d, v| {
+            d.done(|o| o.set_max_adaptive_retries(v as u32))
+        }),
+    ),
+    option(
+        "maxStalenessSeconds",
+        Kind::Int(-1, INT32, Draft::set_max_staleness),
+    ),
+    option(
+        "readConcernLevel",
+        Kind::Text(|d, v| d.done(|o| o.set_read_concern(ReadConcern::new(v)))),
+    ),
+    option(
+        "readPreference",
+        Kind::Text(|d, v| match ReadMode::from_name(&v) {
+            Some(mode) => d.with(|d| d.read_mode = Some(mode)),
+            None => Refusal::ignore(format!(
+                "it takes {}",
+                ReadMode::ALL.map(ReadMode::name).join(", ")
+            )),
+        }),
+    ),
+    option(
+        "readPreferenceTags",
+        Kind::TagSets(|d, v| d.with(|d| d.tag_sets = v)),
+    ),
+    option(
+        "retryReads",
+        Kind::Bool(|d, v| d.done(|o| o.set_retry_reads(v))),
+    ),
+    option(
+        "retryWrites",
+        Kind::Bool(|d, v| d.done(|o| o.set_retry_writes(v))),
+    ),
+    option(
+        "timeoutMS",
+        Kind::Millis(0, i64::MAX, |d, v| d.done(|o| o.set_timeout(v))),
+    ),
+    option("w", Kind::NumberOrText(Draft::set_w)),
+    option(
+        "wTimeoutMS",
+        Kind::Millis(0, i64::MAX, Draft::set_w_timeout),
+    ),
+    option("wTimeout", Kind::Millis(0, i64::MAX, Draft::set_w_timeout)).renamed("wTimeoutMS"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_there_once_and_in_camel_case() {
+        let mut names: Vec<_> = GROUPS.into_iter().flatten().map(|spec| spec.name).collect();
+        assert!(
+            names
+                .iter()
+                .all(|n| !n.contains('_') && n.starts_with(char::is_lowercase))
+        );
+        let count = names.len();
+        names.sort_by_key(|n| n.to_ascii_lowercase());
+        names.dedup_by_key(|n| n.to_ascii_lowercase());
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_renamed_option_names_one_that_exists() {
+        for spec in GROUPS.into_iter().flatten() {
+            assert!(
+                spec.renamed.is_none_or(|name| find(name).is_some()),
+                "{}",
+                spec.name
+            );
+        }
+    }
+}

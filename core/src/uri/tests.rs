@@ -1,0 +1,390 @@
+//! Tests of whole connection strings; the official ones run in the workspace's `tests`.
+
+use super::*;
+use crate::{
+    address::Address,
+    options::{Acknowledgment, MonitoringMode, ReadMode},
+};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn fails(text: &str) -> (UriPart, String) {
+    let error = parse(text).expect_err(text);
+    match error.kind() {
+        ErrorKind::InvalidUri { part, message } => (*part, message.clone()),
+        other => panic!("{text}: {other}"),
+    }
+}
+
+fn warns(text: &str) -> Vec<String> {
+    let parsed = parse(text).expect(text);
+    parsed.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn each_mistake_is_blamed_on_its_part() {
+    use UriPart::{Database, Host, Options, Scheme, UserInfo};
+    for (text, part) in [
+        ("", Scheme),
+        ("mongo://a", Scheme),
+        ("MONGODB://a", Scheme),
+        ("mongodb://", Host),
+        ("mongodb://a,", Host),
+        ("mongodb://a,,b", Host),
+        ("mongodb://a:", Host),
+        ("mongodb://[a]", Host),
+        ("mongodb://a%", Host),
+        ("mongodb://a%20b", Host),
+        ("mongodb+srv://", Host),
+        ("mongodb+srv://a.b.c:1", Host),
+        ("mongodb+srv://a.b.c,d.e.f", Host),
+        ("mongodb+srv://[::1]", Host),
+        ("mongodb://u%zz@a", UserInfo),
+        ("mongodb://u%ff@a", UserInfo),
+        ("mongodb://u:p#q@a", UserInfo),
+        ("mongodb://u v@a", UserInfo),
+        ("mongodb://@a", UserInfo),
+        ("mongodb://:p@a", UserInfo),
+        ("mongodb://a/b%2Fc", Database),
+        ("mongodb://a/b%20c", Database),
+        ("mongodb://a/b$c", Database),
+        ("mongodb://a/%5C", Database),
+        ("mongodb://a/%22", Database),
+        ("mongodb://a/b%", Database),
+        ("mongodb://a/?w", Options),
+        ("mongodb://a/?=1", Options),
+        ("mongodb://a/?w=-1", Options),
+        ("mongodb://a/?w=0&journal=true", Options),
+        ("mongodb://a/?authSource=", Options),
+        ("mongodb://a/?authMechanism=MONGODB-CR", Options),
+        ("mongodb://a/?minPoolSize=101", Options),
+        ("mongodb://a/?readPreferenceTags=dc:ny", Options),
+        ("mongodb://a/?maxStalenessSeconds=120", Options),
+        (
+            "mongodb://a/?readPreference=primary&maxStalenessSeconds=120",
+            Options,
+        ),
+        ("mongodb://a/?tls=true&tls=false", Options),
+        ("mongodb+srv://a.b.c/?directConnection=true", Options),
+        (
+            "mongodb://u@a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ALLOWED_HOSTS:a",
+            Options,
+        ),
+    ] {
+        let (found, message) = fails(text);
+        assert_eq!(found, part, "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_secret_in_the_wrong_place_is_not_repeated() {
+    // An unencoded mark in a password moves its tail into another part.
+    for text in [
+        "mongodb://u:pencil:pencil@a",
+        "mongodb://u:pen@pencil@a",
+        "mongodb://u:pencil#@a",
+        "mongodb://u:pencil/@a/db",
+        "mongodb://u:1/pencil@a",
+        "mongodb://u:1/pencil/@a",
+        "mongodb://u:pencil?x@a",
+        "mongodb://u:1?pencil@a/db",
+        "mongodb://u:pencil%@a",
+        "mongodb://u:pencil@a/?authMechanism=MONGODB-X509",
+        "mongodb://u:pencil@a/?authMechanism=pencil",
+        "mongodb://a/?tlsCertificateKeyFilePassword=pen&pencil",
+        "mongodb://a/?proxyPassword=pencil",
+        "mongodb://a/?proxyPassword=pencil&proxyPassword=pencil",
+        "mongodb://a/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:pencil",
+    ] {
+        let error = parse(text).expect_err(text);
+        assert!(
+            !format!("{error} {error:?}").contains("pencil"),
+            "{text}: {error}"
+        );
+    }
+    let parsed = parse(
+        "mongodb://u:pencil@a/?proxyHost=p&proxyUsername=n&proxyPassword=pencil\
+         &tlsCertificateKeyFilePassword=pencil&maxPoolSize=pencil&authMechanism=GSSAPI\
+         &authMechanismProperties=SERVICE_NAME:pencil",
+    )
+    .expect("it is valid");
+    let shown = format!("{parsed:?} {}", parsed.warnings[0]);
+    assert!(!shown.contains("pencil"), "{shown}");
+}
+
+#[test]
+fn every_option_arrives_with_its_unit() {
+    let text = "mongodb://a/?appName=n&connectTimeoutMS=1&heartbeatFrequencyMS=500\
+        &localThresholdMS=2&maxConnecting=3&maxIdleTimeMS=4&maxPoolSize=5&minPoolSize=1\
+        &serverMonitoringMode=poll&serverSelectionTimeoutMS=6&socketTimeoutMS=7&timeoutMS=8\
+        &waitQueueTimeoutMS=9&zlibCompressionLevel=-1&compressors=zstd,zlib&retryReads=false\
+        &retryWrites=false&w=2&wTimeoutMS=10&journal=true&readConcernLevel=majority\
+        &readPreference=nearest&maxStalenessSeconds=90&maxAdaptiveRetries=0\
+        &enableOverloadRetargeting=true&replicaSet=rs&tls=true&tlsCAFile=ca&tlsInsecure=true";
+    let parsed = parse(text).expect("it is valid");
+    assert_eq!(parsed.warnings, []);
+    let o = &parsed.options;
+    let ms = Duration::from_millis;
+    assert_eq!(o.app_name(), Some("n"));
+    assert_eq!(
+        (
+            o.connect_timeout(),
+            o.socket_timeout(),
+            o.timeout(),
+            o.wait_queue_timeout()
+        ),
+        (Some(ms(1)), Some(ms(7)), Some(ms(8)), Some(ms(9)))
+    );
+    assert_eq!(
+        (
+            o.heartbeat_frequency(),
+            o.local_threshold(),
+            o.server_selection_timeout()
+        ),
+        (ms(500), ms(2), ms(6))
+    );
+    assert_eq!(
+        (
+            o.max_pool_size(),
+            o.min_pool_size(),
+            o.max_connecting(),
+            o.max_idle_time()
+        ),
+        (5, 1, 3, Some(ms(4)))
+    );
+    assert_eq!(o.monitoring_mode(), MonitoringMode::Poll);
+    let names: Vec<_> = o.compressors().iter().map(|c| c.name()).collect();
+    assert_eq!(names, ["zstd", "zlib"]);
+    assert!(!o.retry_reads() && !o.retry_writes() && o.enable_overload_retargeting());
+    assert_eq!(o.max_adaptive_retries(), 0);
+    let concern = o.write_concern().expect("it is chosen");
+    assert_eq!(
+        (&concern.w, concern.journal, concern.timeout),
+        (&Some(Acknowledgment::Nodes(2)), Some(true), Some(ms(10)))
+    );
+    assert_eq!(o.read_concern().map(|c| c.level.as_str()), Some("majority"));
+    let preference = o.read_preference();
+    assert_eq!(preference.mode(), ReadMode::Nearest);
+    assert_eq!(preference.max_staleness(), Some(Duration::from_secs(90)));
+    assert_eq!(o.replica_set(), Some("rs"));
+    assert!(o.tls().enabled && o.tls().insecure);
+    assert_eq!(o.tls().ca_file.as_deref(), Some("ca"));
+}
+
+#[test]
+fn zero_lifts_the_limits_that_can_be_lifted() {
+    let parsed = parse(
+        "mongodb://a/?connectTimeoutMS=0&socketTimeoutMS=0&waitQueueTimeoutMS=0&maxIdleTimeMS=0\
+         &maxPoolSize=0&minPoolSize=500&timeoutMS=0",
+    )
+    .expect("it is valid");
+    let o = &parsed.options;
+    assert_eq!((o.connect_timeout(), o.socket_timeout()), (None, None));
+    assert_eq!((o.wait_queue_timeout(), o.max_idle_time()), (None, None));
+    assert_eq!((o.max_pool_size(), o.min_pool_size()), (0, 500));
+    assert_eq!(
+        o.timeout(),
+        Some(Duration::ZERO),
+        "it still switches the older limits off"
+    );
+}
+
+#[test]
+fn a_value_that_cannot_be_used_leaves_the_default() {
+    // CS-32 and section 4.2
+    for option in [
+        "maxPoolSize=",
+        "maxPoolSize=-1",
+        "maxPoolSize=2147483648",
+        "maxPoolSize=1.5",
+        "heartbeatFrequencyMS=499",
+        "serverSelectionTimeoutMS=0",
+        "maxStalenessSeconds=0",
+        "zlibCompressionLevel=10",
+        "compressors=lzma",
+        "readPreference=Primary",
+        "tls=on",
+        "proxyPort=0",
+        "replicaSet=",
+        "w=",
+        "w=%",
+        "appName=%ff",
+        "serverMonitoringMode=AUTO",
+        "gssapiServiceName=",
+        "unknown=1",
+        "serverSelectionTryOnce=true",
+        "readPreferenceTags=a",
+        "authMechanismProperties=a",
+    ] {
+        let text = format!("mongodb://localhost/?{option}");
+        let parsed = parse(&text).expect(&text);
+        assert_eq!(parsed.warnings.len(), 1, "{text}");
+        assert_eq!(parsed.options, ClientOptions::default(), "{text}");
+    }
+}
+
+#[test]
+fn a_long_app_name_is_ignored() {
+    let name = "ü".repeat(64);
+    assert!(warns(&format!("mongodb://a/?appName={name}")).is_empty());
+    assert_eq!(warns(&format!("mongodb://a/?appName={name}n")).len(), 1);
+}
+
+#[test]
+fn warnings_say_what_to_write_instead() {
+    assert_eq!(
+        warns("mongodb://a/?tls=yes"),
+        ["option tls is deprecated in this spelling; write tls=true"]
+    );
+    assert_eq!(
+        warns("mongodb://a/?wtimeout=5"),
+        ["option wTimeout is now called wTimeoutMS; use that alone"]
+    );
+    assert_eq!(
+        warns("mongodb://a/?fsync=1"),
+        ["option \"fsync\" is not known and was ignored"]
+    );
+    assert_eq!(
+        warns("mongodb://a/?replicaSet=x&REPLICASET=y"),
+        ["option replicaSet is given several times; the last one counts"]
+    );
+}
+
+#[test]
+fn an_old_name_counts_only_alone() {
+    // CS-34, CS-35
+    let timeout = |text| {
+        let parsed = parse(text).expect(text);
+        parsed.options.write_concern().and_then(|c| c.timeout)
+    };
+    assert_eq!(
+        timeout("mongodb://a/?wtimeout=5"),
+        Some(Duration::from_millis(5))
+    );
+    for text in [
+        "mongodb://a/?wtimeout=5&wtimeoutMS=10",
+        "mongodb://a/?wtimeoutMS=10&wtimeout=5",
+    ] {
+        assert_eq!(timeout(text), Some(Duration::from_millis(10)), "{text}");
+    }
+}
+
+#[test]
+fn tag_sets_keep_their_order_and_may_end_with_any_server() {
+    // CS-29, trap 6 of section 3.3
+    let parsed = parse(
+        "mongodb://a/?readPreference=secondary&readPreferenceTags=dc:ny,rack:1:2\
+         &readPreferenceTags=bad&readPreferenceTags=",
+    )
+    .expect("it is valid");
+    let sets = parsed.options.read_preference().tag_sets();
+    assert_eq!(sets.len(), 2);
+    assert_eq!(sets[0].get("rack").map(String::as_str), Some("1:2"));
+    assert!(sets[1].is_empty());
+    assert_eq!(parsed.warnings.len(), 1);
+}
+
+#[test]
+fn encryption_is_off_unless_the_scheme_or_tls_says_so() {
+    // DNS-13, DNS-14, URI-20
+    for (text, on) in [
+        ("mongodb://a", false),
+        ("mongodb://a/?tlsCAFile=x", false),
+        ("mongodb://a/?ssl=true", true),
+        ("mongodb+srv://a.b.c", true),
+        ("mongodb+srv://a.b.c/?tls=false", false),
+        ("mongodb+srv://a.b.c/?ssl=false", false),
+    ] {
+        assert_eq!(parse(text).expect(text).options.tls().enabled, on, "{text}");
+    }
+}
+
+#[test]
+fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
+    // CS-31: the string is only warned about, but nobody may be sent elsewhere.
+    let text = "mongodb://a?authMechanism=MONGODB-OIDC&authMechanismProperties=\
+                TOKEN_RESOURCE:x%2Cy,ENVIRONMENT:azure";
+    let parsed = parse(text).expect("it is valid");
+    assert_eq!(parsed.warnings.len(), 1);
+    assert!(parsed.options.validate().is_err());
+}
+
+#[test]
+fn a_user_name_alone_is_read_but_cannot_log_in() {
+    // AUTH-136, CS-7
+    let parsed = parse("mongodb://alice@a").expect("it is valid");
+    assert!(parsed.options.validate().is_err());
+    let parsed = parse("mongodb://alice:@a").expect("it is valid");
+    assert!(parsed.options.validate().is_ok());
+}
+
+#[test]
+fn an_at_sign_in_options_is_no_userinfo() {
+    let parsed = parse("mongodb://a?appName=x@y/z?").expect("it is valid");
+    assert_eq!(parsed.options.app_name(), Some("x@y/z?"));
+    assert!(parsed.options.credential().is_none());
+}
+
+/// Writes every byte that is not a letter or digit as `%XX`.
+fn encode(text: &str) -> String {
+    let byte = |b: u8| match b {
+        b if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = parse(&text);
+        let _ = parse(&format!("mongodb://{text}"));
+        let _ = parse(&format!("mongodb+srv://a.b.c/?{text}"));
+    }
+
+    #[test]
+    fn no_mix_of_marks_makes_it_panic(
+        text in "[a-c1%:@/?&=,;.\\[\\]+$]{0,40}",
+        key in "(?i)(w|tls|authSource|authMechanismProperties|readPreferenceTags|timeoutMS)",
+    ) {
+        let _ = parse(&format!("mongodb://{text}"));
+        let _ = parse(&format!("mongodb://a/?{key}={text}"));
+    }
+
+    #[test]
+    fn encoded_parts_come_back_as_they_were(
+        username in "\\PC{1,12}",
+        password in proptest::option::of(any::<String>()),
+        database in "[^/\\\\ \"$\\x00]{1,12}",
+        app_name in "\\PC{0,20}",
+        port in 1..=u16::MAX,
+    ) {
+        let secret = password.as_deref().map(|p| format!(":{}", encode(p))).unwrap_or_default();
+        let text = format!(
+            "mongodb://{}{secret}@Host:{port},[::1],%2Ftmp%2FX.sock/{}?appName={}",
+            encode(&username), encode(&database), encode(&app_name),
+        );
+        let parsed = parse(&text).expect("each part is valid");
+        let credential = parsed.options.credential().expect("there is one");
+        prop_assert_eq!(credential.username.as_ref(), Some(&username));
+        let found = credential.password.as_ref().map(|p| p.expose());
+        prop_assert_eq!(found, password.as_deref());
+        prop_assert_eq!(&credential.source, &database);
+        prop_assert_eq!(parsed.options.default_database(), Some(database.as_str()));
+        prop_assert_eq!(parsed.options.app_name(), Some(app_name.as_str()));
+        prop_assert_eq!(parsed.options.hosts(), [
+            Address::tcp("host", port),
+            Address::tcp("::1", 27017),
+            Address::unix("/tmp/X.sock"),
+        ]);
+    }
+
+    #[test]
+    fn numbers_are_taken_whole(number in any::<i64>()) {
+        let parsed = parse(&format!("mongodb://a/?maxPoolSize={number}")).expect("it is valid");
+        match u32::try_from(number) {
+            Ok(n) if n <= i32::MAX as u32 => prop_assert_eq!(parsed.options.max_pool_size(), n),
+            _ => prop_assert_eq!(parsed.warnings.len(), 1),
+        }
+    }
+}
