@@ -28,33 +28,69 @@ const OUTSIDE: [(&str, &str); 14] = [
 
 /// The same, as names that stand in `use std::{...};`.
 const OUTSIDE_IMPORTS: [&str; 10] = [
-    "fs", "thread", "env", "process", "TcpStream", "TcpListener", "UdpSocket", "Mutex", "RwLock",
+    "fs",
+    "thread",
+    "env",
+    "process",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "Mutex",
+    "RwLock",
     "OnceLock",
 ];
 
 /// Words of the protocol; an adapter that needs one decides something that the core should.
 const PROTOCOL: [&str; 20] = [
-    "hello", "retry", "retryable", "primary", "secondary", "mongos", "mongod", "topology",
-    "session", "cursor", "bson", "opcode", "wire", "replica", "writable", "handshake", "sasl",
-    "scram", "generation", "heartbeat",
+    "hello",
+    "retry",
+    "retryable",
+    "primary",
+    "secondary",
+    "mongos",
+    "mongod",
+    "topology",
+    "session",
+    "cursor",
+    "bson",
+    "opcode",
+    "wire",
+    "replica",
+    "writable",
+    "handshake",
+    "sasl",
+    "scram",
+    "generation",
+    "heartbeat",
 ];
 
 /// What only the core may know of the protocol; the async client may not act on it.
 const DECISIONS: [&str; 14] = [
-    "NotWritablePrimary", "NotPrimary", "PrimarySteppedDown", "InterruptedAtShutdown",
-    "RetryableWriteError", "SystemOverloadedError", "isWritablePrimary", "maxWireVersion",
-    "topologyVersion", "lsid", "txnNumber", "saslStart", "10107", "11600",
+    "NotWritablePrimary",
+    "NotPrimary",
+    "PrimarySteppedDown",
+    "InterruptedAtShutdown",
+    "RetryableWriteError",
+    "SystemOverloadedError",
+    "isWritablePrimary",
+    "maxWireVersion",
+    "topologyVersion",
+    "lsid",
+    "txnNumber",
+    "saslStart",
+    "10107",
+    "11600",
 ];
 
-pub fn reaches_outside(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     let code = code_only(text);
     let mut found = Vec::new();
     for (number, line) in (1..).zip(code.lines()) {
         for (word, instead) in OUTSIDE {
             // A longer path or name, such as `std::net::TcpStream`, is meant as well.
-            let starts = line.match_indices(word).any(|(at, _)| {
-                !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
-            });
+            let starts = line
+                .match_indices(word)
+                .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
             if starts {
                 found.push(format!("{path}:{number}: `{word}`: {instead}"));
             }
@@ -63,7 +99,9 @@ pub fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     for import in code.split("use std::").skip(1) {
         let import = import.split(';').next().unwrap_or(import);
         let grouped_instant = import.starts_with("time::{") && contains_word(import, "Instant");
-        let outside = OUTSIDE_IMPORTS.iter().find(|name| contains_word(import, name));
+        let outside = OUTSIDE_IMPORTS
+            .iter()
+            .find(|name| contains_word(import, name));
         if let Some(name) = outside.or(grouped_instant.then_some(&"Instant")) {
             found.push(format!("{path}: `use std::` of `{name}`"));
         }
@@ -72,13 +110,15 @@ pub fn reaches_outside(path: &str, text: &str) -> Vec<String> {
 }
 
 /// Words of the protocol in an adapter's code, as whole words or as parts of a longer name.
-pub fn protocol_words(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn protocol_words(path: &str, text: &str) -> Vec<String> {
     let code = without_comments(above_tests(text));
     let mut found = Vec::new();
     for (number, line) in (1..).zip(code.lines()) {
         for part in words(line) {
             if PROTOCOL.contains(&part.as_str()) {
-                found.push(format!("{path}:{number}: `{part}`: the core decides about it"));
+                found.push(format!(
+                    "{path}:{number}: `{part}`: the core decides about it"
+                ));
             }
         }
     }
@@ -94,31 +134,38 @@ fn words(line: &str) -> BTreeSet<String> {
         }
         spread.extend(character.to_lowercase());
     }
-    spread.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect()
+    spread
+        .split(|c: char| !c.is_alphanumeric())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Names and codes in the async client by which only a decision could be made.
-pub fn decisions(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn decisions(path: &str, text: &str) -> Vec<String> {
     let code = without_comments(above_tests(text));
     let known = DECISIONS.iter().filter(|word| contains_word(&code, word));
-    known.map(|word| format!("{path}: `{word}`: the core decides about it")).collect()
+    known
+        .map(|word| format!("{path}: `{word}`: the core decides about it"))
+        .collect()
 }
 
 /// Lines of logic in one source file: neither blank, nor comment, nor unit test.
-pub fn logic_lines(text: &str) -> usize {
+pub(crate) fn logic_lines(text: &str) -> usize {
     let code = code_only(above_tests(text));
     code.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-pub fn fat_adapter(adapter: &str, lines: usize) -> Vec<String> {
+pub(crate) fn fat_adapter(adapter: &str, lines: usize) -> Vec<String> {
     if lines <= ADAPTER_LINES_MAX {
         return Vec::new();
     }
-    vec![format!("{adapter}: {lines} lines of logic; {ADAPTER_LINES_MAX} are allowed")]
+    vec![format!(
+        "{adapter}: {lines} lines of logic; {ADAPTER_LINES_MAX} are allowed"
+    )]
 }
 
 /// Source files that one adapter has and another lacks.
-pub fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
+pub(crate) fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
     let all: BTreeSet<&String> = adapters.iter().flat_map(|(_, names)| names).collect();
     let mut found = Vec::new();
     for (adapter, names) in adapters {
@@ -129,7 +176,7 @@ pub fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
 }
 
 /// Members whose manifest does not take over the workspace's lints.
-pub fn without_lints(path: &str, manifest: &str) -> Vec<String> {
+pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
     if manifest.contains("[workspace]") || manifest.contains("[lints]\nworkspace = true") {
         return Vec::new();
     }
@@ -137,13 +184,16 @@ pub fn without_lints(path: &str, manifest: &str) -> Vec<String> {
 }
 
 /// Differences between the crates that are there and those that the list gives a reason for.
-pub fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
+pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
     let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
     let mut present: BTreeSet<String> = tree.lines().filter_map(name).collect();
     present.remove("onionskin-core");
     let mut listed = BTreeSet::new();
     let mut found = Vec::new();
-    for line in allowed.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in allowed
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let (name, reason) = line.split_once(':').unwrap_or((line, ""));
         if reason.trim().is_empty() {
             found.push(format!("{name}: no reason is given"));
@@ -182,7 +232,11 @@ fn a_core_that_reaches_outside_is_found() {
 
 #[test]
 fn an_adapter_that_knows_the_protocol_is_found() {
-    for bad in ["let a = \"hello\";", "fn is_retryable() {}", "if kind == Kind::ReplicaSet {}"] {
+    for bad in [
+        "let a = \"hello\";",
+        "fn is_retryable() {}",
+        "if kind == Kind::ReplicaSet {}",
+    ] {
         assert_eq!(protocol_words("a.rs", bad).len(), 1, "{bad}");
     }
     let fine = "// hello\nfn f(e: &WriteError) {}\n\n#[cfg(test)]\nmod tests { fn hello() {} }\n";
@@ -191,7 +245,10 @@ fn an_adapter_that_knows_the_protocol_is_found() {
 
 #[test]
 fn a_client_that_decides_is_found() {
-    assert_eq!(decisions("a.rs", "if error.code() == Some(10107) {}").len(), 1);
+    assert_eq!(
+        decisions("a.rs", "if error.code() == Some(10107) {}").len(),
+        1
+    );
     assert!(decisions("a.rs", "// 10107\nlet a = 101_070;").is_empty());
 }
 
@@ -208,7 +265,10 @@ fn adapters_with_unlike_files_are_found() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let alike = [("a", names(&["lib.rs"])), ("b", names(&["lib.rs"]))];
     assert!(unlike_names(&alike).is_empty());
-    let unlike = [("a", names(&["lib.rs", "time.rs"])), ("b", names(&["lib.rs"]))];
+    let unlike = [
+        ("a", names(&["lib.rs", "time.rs"])),
+        ("b", names(&["lib.rs"])),
+    ];
     assert_eq!(unlike_names(&unlike), ["b has no time.rs, but another has"]);
 }
 

@@ -9,25 +9,31 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// A line has at most so many characters.
 const COLUMNS_MAX: usize = 100;
 
-pub fn long_file(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn long_file(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().count();
     if lines < FILE_LINES_LIMIT {
         return Vec::new();
     }
-    vec![format!("{path}: {lines} lines; under {FILE_LINES_LIMIT} are allowed")]
+    vec![format!(
+        "{path}: {lines} lines; under {FILE_LINES_LIMIT} are allowed"
+    )]
 }
 
-pub fn long_functions(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn long_functions(path: &str, text: &str) -> Vec<String> {
     let code = code_only(text);
     let mut found = Vec::new();
     for (at, _) in code.match_indices("fn ") {
         let is_word = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let name: String =
-            code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let name: String = code[at + 3..]
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
         if !is_word || name.is_empty() {
             continue;
         }
-        let Some(body) = body(&code[at..]) else { continue };
+        let Some(body) = body(&code[at..]) else {
+            continue;
+        };
         let lines = body.lines().filter(|line| !line.trim().is_empty()).count();
         if lines > FUNCTION_LINES_MAX {
             let line = code[..at].lines().count();
@@ -65,14 +71,19 @@ fn body(code: &str) -> Option<&str> {
     None
 }
 
-/// URLs cannot be broken, nor can rows of a Markdown table.
-pub fn long_lines(path: &str, text: &str) -> Vec<String> {
-    let table_row = |line: &str| path.ends_with(".md") && line.starts_with('|');
+/// URLs cannot be broken, nor can rows of a Markdown table, nor tables within a TOML line.
+pub(crate) fn long_lines(path: &str, text: &str) -> Vec<String> {
+    let table_row = |line: &str| {
+        path.ends_with(".md") && line.starts_with('|')
+            || path.ends_with(".toml") && line.trim_start().starts_with('{')
+    };
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let columns = line.chars().count();
         if columns > COLUMNS_MAX && !line.contains("://") && !table_row(line) {
-            found.push(format!("{path}:{number}: {columns} columns; {COLUMNS_MAX} are allowed"));
+            found.push(format!(
+                "{path}:{number}: {columns} columns; {COLUMNS_MAX} are allowed"
+            ));
         }
     }
     found
@@ -86,9 +97,13 @@ fn a_file_of_the_limit_is_too_long() {
 
 #[test]
 fn only_code_counts_towards_a_functions_length() {
-    let function = |lines: &str| format!("impl A {{\n    fn f(x: [u8; 4]) -> u8 {{\n{lines}}}\n}}\n");
+    let function =
+        |lines: &str| format!("impl A {{\n    fn f(x: [u8; 4]) -> u8 {{\n{lines}}}\n}}\n");
     let fits = "        x(\"{\");\n        // a comment\n\n".repeat(FUNCTION_LINES_MAX);
-    assert_eq!(long_functions("a.rs", &function(&fits)), Vec::<String>::new());
+    assert_eq!(
+        long_functions("a.rs", &function(&fits)),
+        Vec::<String>::new()
+    );
     let long = format!("{fits}        y();\n");
     let found = long_functions("a.rs", &function(&long));
     assert_eq!(found, ["a.rs:2: `f` has 71 lines; 70 are allowed"]);
@@ -102,5 +117,6 @@ fn long_lines_are_found_unless_they_cannot_be_broken() {
     assert_eq!(long_lines("a.rs", &long).len(), 1);
     assert!(long_lines("a.rs", &format!("// https://{long}")).is_empty());
     assert!(long_lines("a.md", &format!("| {long}")).is_empty());
+    assert!(long_lines("a.toml", &format!("    {{ {long} }},")).is_empty());
     assert_eq!(long_lines("a.rs", &format!("| {long}")).len(), 1);
 }

@@ -6,17 +6,23 @@ use crate::source::{code_only, without_comments};
 use crate::words::contains_word;
 
 /// Files by path, with their text.
-pub type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// Rust files that no target reaches by `mod`, among those of all packages.
-pub fn dead_files(files: &Files) -> Vec<String> {
-    let packages: Vec<&str> =
-        files.keys().filter_map(|path| path.strip_suffix("Cargo.toml")).collect();
+pub(crate) fn dead_files(files: &Files) -> Vec<String> {
+    let packages: Vec<&str> = files
+        .keys()
+        .filter_map(|path| path.strip_suffix("Cargo.toml"))
+        .collect();
     let mut alive = BTreeSet::new();
     let mut ahead: Vec<String> = Vec::new();
     for path in files.keys().filter(|path| path.ends_with(".rs")) {
-        let package = packages.iter().filter(|package| path.starts_with(**package));
-        let Some(package) = package.max_by_key(|package| package.len()) else { continue };
+        let package = packages
+            .iter()
+            .filter(|package| path.starts_with(**package));
+        let Some(package) = package.max_by_key(|package| package.len()) else {
+            continue;
+        };
         let manifest = &files[&format!("{package}Cargo.toml")];
         let inside = &path[package.len()..];
         if is_root(inside) || manifest.contains(&format!("path = \"{inside}\"")) {
@@ -54,11 +60,19 @@ fn children(path: &str, text: &str) -> Vec<String> {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.strip_suffix(".rs").unwrap_or(name);
     let of_root = is_root_name(path, stem);
-    let below = if of_root { directory.to_owned() } else { format!("{directory}/{stem}") };
+    let below = if of_root {
+        directory.to_owned()
+    } else {
+        format!("{directory}/{stem}")
+    };
     let mut found = Vec::new();
     for line in code_only(text).lines() {
-        let Some(rest) = line.trim().strip_suffix(';') else { continue };
-        let Some((before, module)) = rest.rsplit_once("mod ") else { continue };
+        let Some(rest) = line.trim().strip_suffix(';') else {
+            continue;
+        };
+        let Some((before, module)) = rest.rsplit_once("mod ") else {
+            continue;
+        };
         if before.is_empty() || before.ends_with([' ', ')', ']']) {
             found.push(format!("{below}/{module}.rs"));
             found.push(format!("{below}/{module}/mod.rs"));
@@ -75,11 +89,12 @@ fn children(path: &str, text: &str) -> Vec<String> {
 
 fn is_root_name(path: &str, stem: &str) -> bool {
     let parent = path.rsplit('/').nth(1).unwrap_or_default();
-    ["lib", "main", "mod"].contains(&stem) || ["tests", "benches", "examples", "bin"].contains(&parent)
+    ["lib", "main", "mod"].contains(&stem)
+        || ["tests", "benches", "examples", "bin"].contains(&parent)
 }
 
 /// The modules in the order in which `lib.rs` declares them.
-pub fn declared_modules(lib: &str) -> Vec<String> {
+pub(crate) fn declared_modules(lib: &str) -> Vec<String> {
     let declared = |line: &str| {
         let line = line.trim();
         let rest = line.strip_prefix("pub ").unwrap_or(line);
@@ -89,23 +104,34 @@ pub fn declared_modules(lib: &str) -> Vec<String> {
 }
 
 /// Uses of a module by one that is declared above it. Unit tests may look down.
-pub fn looks_down(order: &[String], path: &str, text: &str) -> Vec<String> {
+pub(crate) fn looks_down(order: &[String], path: &str, text: &str) -> Vec<String> {
     let inside = path.split("src/").nth(1).unwrap_or(path);
-    let module = inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs");
-    let Some(position) = order.iter().position(|name| name == module) else { return Vec::new() };
+    let module = inside
+        .split('/')
+        .next()
+        .unwrap_or(inside)
+        .trim_end_matches(".rs");
+    let Some(position) = order.iter().position(|name| name == module) else {
+        return Vec::new();
+    };
     let code = code_only(text);
     let code = crate::source::above_tests(&code);
     let below = &order[position + 1..];
     let uses = |name: &&String| contains_word(code, &format!("crate::{name}"));
     let found = below.iter().filter(uses);
-    found.map(|name| format!("{path}: `{module}` names `{name}`, which is declared below it")).collect()
+    found
+        .map(|name| format!("{path}: `{module}` names `{name}`, which is declared below it"))
+        .collect()
 }
 
 #[test]
 fn a_file_that_no_mod_reaches_is_found() {
     let files: Files = [
         ("a/Cargo.toml", "[[bin]]\npath = \"commands/run.rs\"\n"),
-        ("a/src/lib.rs", "mod used;\npub mod folder;\n// mod dead;\nconst S: &str = \"mod dead;\";"),
+        (
+            "a/src/lib.rs",
+            "mod used;\npub mod folder;\n// mod dead;\nconst S: &str = \"mod dead;\";",
+        ),
         ("a/src/used.rs", "pub(crate) mod child;"),
         ("a/src/used/child.rs", ""),
         ("a/src/folder/mod.rs", "#[cfg(test)]\nmod tests;"),
@@ -119,8 +145,15 @@ fn a_file_that_no_mod_reaches_is_found() {
     ]
     .map(|(path, text)| (path.to_owned(), text.to_owned()))
     .into();
-    let dead = ["a/src/dead.rs", "a/src/dead/child.rs", "a/tests/other/lonely.rs"];
-    assert_eq!(dead_files(&files), dead.map(|path| format!("{path}: no `mod` leads to it")));
+    let dead = [
+        "a/src/dead.rs",
+        "a/src/dead/child.rs",
+        "a/tests/other/lonely.rs",
+    ];
+    assert_eq!(
+        dead_files(&files),
+        dead.map(|path| format!("{path}: no `mod` leads to it"))
+    );
 }
 
 #[test]

@@ -9,11 +9,17 @@ const BANNED: [(&str, &str); 9] = [
     (concat!("TO", "DO"), "do it"),
     (concat!("XX", "X"), "say what is wrong, or put it right"),
     (concat!("HA", "CK"), "say why it must be so"),
-    (concat!("#[ign", "ore]"), "a test that cannot run says so at run time; else give a reason"),
-    (concat!("thread::", "sleep"), "wait for what is waited for, with a bound"),
+    (
+        concat!("#[ign", "ore]"),
+        "a test that cannot run says so at run time; else give a reason",
+    ),
+    (
+        concat!("thread::", "sleep"),
+        "wait for what is waited for, with a bound",
+    ),
 ];
 
-pub fn banned_words(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn banned_words(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         for (word, instead) in BANNED {
@@ -25,7 +31,7 @@ pub fn banned_words(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-pub fn white_space(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn white_space(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         if line.ends_with([' ', '\t', '\r']) {
@@ -42,7 +48,7 @@ pub fn white_space(path: &str, text: &str) -> Vec<String> {
 }
 
 /// Whether the word occurs where neither neighbour would make it part of a longer one.
-pub fn contains_word(text: &str, word: &str) -> bool {
+pub(crate) fn contains_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
         let open = word.starts_with(part) && text[..at].ends_with(part);
