@@ -20,7 +20,8 @@ if [[ ! -x $binary ]]; then
     cp -r "$source" target/source
     chmod -R u+w target/source
     echo "$version" >target/source/build/version/version.txt
-    CGO_ENABLED=0 timeout 900 go build -C target/source -buildvcs=false -o "$binary.partial" ./cmd/ferretdb >&2
+    CGO_ENABLED=0 timeout 900 go build -C target/source -buildvcs=false \
+        -o "$binary.partial" ./cmd/ferretdb >&2
     rm -rf target/source
     mv "$binary.partial" "$binary"
 fi
