@@ -3,6 +3,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 # Flags and target directories meant for our workspace would only force rebuilds of this one.
-unset CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR RUSTDOCFLAGS
+unset CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR RUSTFLAGS
 timeout 1200 cargo build --locked --quiet --target-dir target >&2
 echo "$PWD/target/debug/official-driver-peer"
