@@ -98,11 +98,12 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     }
     for import in code.split("use std::").skip(1) {
         let import = import.split(';').next().unwrap_or(import);
-        let grouped_instant = import.starts_with("time::{") && contains_word(import, "Instant");
+        let grouped = import.starts_with("time::{") || import.starts_with('{');
+        let instant = (grouped && contains_word(import, "Instant")).then_some(&"Instant");
         let outside = OUTSIDE_IMPORTS
             .iter()
             .find(|name| contains_word(import, name));
-        if let Some(name) = outside.or(grouped_instant.then_some(&"Instant")) {
+        if let Some(name) = outside.or(instant) {
             found.push(format!("{path}: `use std::` of `{name}`"));
         }
     }
@@ -215,6 +216,7 @@ fn a_core_that_reaches_outside_is_found() {
         "use std::net::TcpStream;",
         "let now = std::time::Instant::now();",
         "use std::time::{Duration, Instant};",
+        "use std::{fmt, time::Instant};",
         "use std::{\n    fmt,\n    fs,\n};",
         "pub async fn run() {}",
         "let map: HashMap<u8, u8>;",
