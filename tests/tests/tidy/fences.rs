@@ -51,7 +51,6 @@ const PROTOCOL: [&str; 20] = [
     "mongod",
     "topology",
     "session",
-    "cursor",
     "bson",
     "opcode",
     "wire",
