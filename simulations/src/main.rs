@@ -1,0 +1,3 @@
+//! The `onionskin` command.
+
+fn main() {}
