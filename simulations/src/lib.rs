@@ -1,1 +1,5 @@
 //! To be described.
+
+#![forbid(unsafe_code)]
+
+pub mod store;
