@@ -4,4 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod deployment;
+mod replica;
+pub mod serve;
+mod server;
 pub mod store;

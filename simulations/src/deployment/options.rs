@@ -18,6 +18,9 @@ pub struct DeploymentOptions {
     pub addresses: Vec<Address>,
     /// Who may log in. Empty: no authentication is asked for.
     pub users: Vec<User>,
+    /// SCRAM's iteration count. Default: 4096, the least that drivers accept, because each login
+    /// pays for it.
+    pub scram_iterations: u32,
     /// The release that the servers claim to be.
     pub version: ServerVersion,
     /// Limits that the servers announce and enforce.
@@ -47,6 +50,7 @@ impl DeploymentOptions {
             shape,
             addresses,
             users: Vec::new(),
+            scram_iterations: 4096,
             version: ServerVersion::default(),
             limits: Limits::default(),
             network: NetworkOptions::default(),
