@@ -12,7 +12,7 @@ pub struct StoreError {
     /// The text, as in `errmsg`.
     pub message: String,
     /// Further top-level fields, such as `keyPattern` and `keyValue` of a duplicate key.
-    pub details: Document,
+    pub details: Box<Document>,
 }
 
 impl StoreError {
@@ -23,7 +23,7 @@ impl StoreError {
             code,
             code_name: code_name(code),
             message: message.into(),
-            details: Document::new(),
+            details: Box::default(),
         }
     }
 
@@ -36,7 +36,7 @@ impl StoreError {
             "code": self.code,
             "codeName": self.code_name,
         };
-        reply.extend(self.details.clone());
+        reply.extend(Document::clone(&self.details));
         reply
     }
 
@@ -81,7 +81,7 @@ impl WriteError {
     pub fn to_document(&self) -> Document {
         let index = i32::try_from(self.index).unwrap_or(i32::MAX);
         let mut entry = doc! { "index": index, "code": self.error.code };
-        entry.extend(self.error.details.clone());
+        entry.extend(Document::clone(&self.error.details));
         entry.insert("errmsg", self.error.message.as_str());
         entry
     }

@@ -1,6 +1,7 @@
 //! Aggregation expressions, evaluated on one document.
 
 mod collections;
+mod control;
 mod operators;
 mod values;
 
