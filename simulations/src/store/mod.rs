@@ -4,19 +4,38 @@
 //! deterministic: time, chance and new ids come with each call. A write answers with its result and
 //! the list of [`Change`]s that it made; another member applies them, a rollback reverts them.
 
+mod catalog;
 mod change;
 mod collection;
 mod error;
+mod expression;
+mod group;
+mod index;
+mod indexes;
+mod matcher;
+mod number;
+mod order;
+mod output;
+mod path;
+mod pipeline;
+mod projection;
+mod read;
+mod replay;
+mod size;
+mod sort;
+#[cfg(test)]
+mod tests;
 mod types;
+mod update;
+mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bson::{Bson, Document};
-
 pub use change::Change;
 pub use collection::Collection;
 pub use error::{StoreError, WriteError};
+pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,
     FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Outcome, Shared,
@@ -25,18 +44,41 @@ pub use types::{
 
 type Answer<T> = Result<T, StoreError>;
 
-/// The data of one member.
+/// The data of one member. A clone shares what neither side writes to.
+///
+/// ```
+/// use bson::{doc, oid::ObjectId, DateTime, Document, Timestamp};
+/// use onionskin_simulations::store::{Environment, Find, Namespace, Store};
+///
+/// let mut store = Store::new();
+/// let mut replica = Store::new();
+/// let mut environment = Environment {
+///     now: DateTime::from_millis(0),
+///     timestamp: Timestamp { time: 1, increment: 1 },
+///     ids: &mut || ObjectId::from_bytes([0; 12]),
+///     seed: 0,
+///     variables: Document::new(),
+/// };
+/// let namespace = Namespace::new("garden", "onions");
+/// let outcome = store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;
+/// outcome.changes.iter().for_each(|change| replica.apply(change));
+/// let found = replica.find(&namespace, &Find::default(), &mut environment)?;
+/// assert_eq!(*found[0], doc! { "_id": 1 });
+/// # Ok::<(), onionskin_simulations::store::StoreError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     databases: BTreeMap<String, BTreeMap<String, Arc<Collection>>>,
     serial: u64,
 }
 
-fn missing<T>() -> Answer<T> {
-    Err(StoreError::new(1, "not built yet"))
+impl PartialEq for Store {
+    /// Compares what is stored; how many collections there have ever been does not matter.
+    fn eq(&self, other: &Self) -> bool {
+        self.databases == other.databases
+    }
 }
 
-#[allow(unused_variables, clippy::missing_errors_doc)]
 impl Store {
     /// An empty store.
     #[must_use]
@@ -44,190 +86,32 @@ impl Store {
         Self::default()
     }
 
-    /// Does what was done elsewhere.
-    pub fn apply(&mut self, change: &Change) {}
-
-    /// Undoes the latest change.
-    pub fn revert(&mut self, change: &Change) {}
-
-    /// Inserts documents.
-    pub fn insert(
-        &mut self,
-        namespace: &Namespace,
-        documents: Vec<Document>,
-        ordered: bool,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<InsertResult>> {
-        missing()
-    }
-
-    /// Runs an update command's statements.
-    pub fn update(
-        &mut self,
-        namespace: &Namespace,
-        statements: &[UpdateStatement],
-        ordered: bool,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<UpdateResult>> {
-        missing()
-    }
-
-    /// Runs a delete command's statements.
-    pub fn delete(
-        &mut self,
-        namespace: &Namespace,
-        statements: &[DeleteStatement],
-        ordered: bool,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<DeleteResult>> {
-        missing()
-    }
-
-    /// Finds one document, changes it, and answers with it.
-    pub fn find_and_modify(
-        &mut self,
-        namespace: &Namespace,
-        command: &FindAndModify,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<FindAndModifyResult>> {
-        missing()
-    }
-
-    /// Runs a query.
-    pub fn find(
-        &self,
-        namespace: &Namespace,
-        find: &Find,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Vec<Shared>> {
-        missing()
-    }
-
-    /// Counts documents; a limit of 0 is none.
-    pub fn count(
-        &self,
-        namespace: &Namespace,
-        filter: &Document,
-        skip: u64,
-        limit: u64,
-        environment: &mut Environment<'_>,
-    ) -> Answer<u64> {
-        missing()
-    }
-
-    /// The distinct values of a field, in order.
-    pub fn distinct(
-        &self,
-        namespace: &Namespace,
-        key: &str,
-        filter: &Document,
-        environment: &mut Environment<'_>,
-    ) -> Answer<Vec<Bson>> {
-        missing()
-    }
-
-    /// True if a pipeline ends in `$out` or `$merge`.
+    /// The collection or view of a name.
     #[must_use]
-    pub fn pipeline_writes(pipeline: &[Document]) -> bool {
-        pipeline
-            .iter()
-            .any(|s| s.contains_key("$out") || s.contains_key("$merge"))
+    pub fn collection(&self, namespace: &Namespace) -> Option<&Collection> {
+        let database = self.databases.get(&namespace.database)?;
+        database.get(&namespace.collection).map(Arc::as_ref)
     }
 
-    /// Runs a pipeline on a collection, or on a database (`aggregate: 1`) if there is none.
-    pub fn aggregate(
-        &mut self,
-        database: &str,
-        collection: Option<&str>,
-        pipeline: &[Document],
-        environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<Vec<Shared>>> {
-        missing()
+    fn collection_mut(&mut self, namespace: &Namespace) -> Option<&mut Collection> {
+        let database = self.databases.get_mut(&namespace.database)?;
+        database.get_mut(&namespace.collection).map(Arc::make_mut)
     }
 
-    /// Creates a collection (or a view) with the options of the `create` command.
-    pub fn create_collection(
-        &mut self,
-        namespace: &Namespace,
-        options: Document,
-    ) -> Answer<Outcome<()>> {
-        missing()
+    /// Does a change of one's own and writes it down.
+    fn commit(&mut self, change: Change, changes: &mut Vec<Change>) {
+        self.apply(&change);
+        changes.push(change);
     }
+}
 
-    /// Changes a collection's options, as `collMod` does.
-    pub fn modify_collection(
-        &mut self,
-        namespace: &Namespace,
-        options: &Document,
-    ) -> Answer<Outcome<()>> {
-        missing()
-    }
-
-    /// Drops a collection; answers how many indexes it had (`nIndexesWas`), or none if there was no
-    /// such collection.
-    pub fn drop_collection(&mut self, namespace: &Namespace) -> Answer<Outcome<Option<u32>>> {
-        missing()
-    }
-
-    /// Drops a database; answers whether there was one.
-    pub fn drop_database(&mut self, database: &str) -> Answer<Outcome<bool>> {
-        missing()
-    }
-
-    /// Gives a collection another name.
-    pub fn rename_collection(
-        &mut self,
-        from: &Namespace,
-        to: &Namespace,
-        drop_target: bool,
-    ) -> Answer<Outcome<()>> {
-        missing()
-    }
-
-    /// The entries of `listCollections`, by name.
-    pub fn list_collections(
-        &self,
-        database: &str,
-        filter: &Document,
-        name_only: bool,
-    ) -> Answer<Vec<Document>> {
-        missing()
-    }
-
-    /// The entries of `listDatabases`, by name.
-    pub fn list_databases(&self, filter: &Document, name_only: bool) -> Answer<Vec<Document>> {
-        missing()
-    }
-
-    /// Builds indexes from the entries of `createIndexes`.
-    pub fn create_indexes(
-        &mut self,
-        namespace: &Namespace,
-        indexes: &[Document],
-    ) -> Answer<Outcome<CreateIndexesResult>> {
-        missing()
-    }
-
-    /// Drops indexes by name, key, list of names, or `"*"`; answers how many there were
-    /// (`nIndexesWas`).
-    pub fn drop_indexes(&mut self, namespace: &Namespace, index: &Bson) -> Answer<Outcome<u32>> {
-        missing()
-    }
-
-    /// The entries of `listIndexes`.
-    pub fn list_indexes(&self, namespace: &Namespace) -> Answer<Vec<Document>> {
-        missing()
-    }
-
-    /// What `collStats` reports; zeros if there is no such collection.
-    #[must_use]
-    pub fn statistics(&self, namespace: &Namespace) -> CollectionStatistics {
-        CollectionStatistics::default()
-    }
-
-    /// True if there is such a collection or view.
-    #[must_use]
-    pub fn contains(&self, namespace: &Namespace) -> bool {
-        false
+impl Environment<'_> {
+    fn surroundings(&self) -> expression::Surroundings {
+        expression::Surroundings {
+            now: self.now,
+            timestamp: self.timestamp,
+            variables: self.variables.clone(),
+            chance: std::cell::Cell::new(self.seed),
+        }
     }
 }
