@@ -20,7 +20,10 @@ use std::{
     io,
     path::PathBuf,
     rc::Rc,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 use tokio::{
@@ -31,6 +34,9 @@ use tokio::{
 
 /// Stories that are kept for [`Status`].
 const MAX_STORIES: usize = 1000;
+
+/// Numbers the directories for certificates, so that deployments of one process do not share them.
+static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -349,7 +355,8 @@ fn tls(options: &ServeOptions) -> io::Result<(Option<Arc<ServerConfig>>, Option<
         return Ok((None, None));
     }
     let directory = options.tls_directory.clone().unwrap_or_else(|| {
-        let name = format!("onionskin-tls-{}", std::process::id());
+        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("onionskin-tls-{}-{number}", std::process::id());
         std::env::temp_dir().join(name)
     });
     let config = certificate::generate(&directory)?;

@@ -1,7 +1,6 @@
 //! Errors that the server's own rules raise, with their codes and names.
 
 use crate::store::StoreError;
-use bson::Document;
 
 /// A command that failed.
 #[derive(Clone, Debug)]
@@ -26,7 +25,7 @@ pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
         code,
         code_name: "",
         message: message.into(),
-        details: Document::new(),
+        details: Box::default(),
     };
     error.code_name = name_of(code);
     error.into()
