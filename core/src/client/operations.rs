@@ -152,10 +152,6 @@ impl Client {
         }
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "the operation is moved back, not an error copied"
-    )]
     fn lease(
         &mut self,
         now: Instant,
