@@ -186,6 +186,7 @@ impl Client {
             topology_type: self.sdam.description().topology_type,
             request_id: self.next_request,
             deadline,
+            server_api: self.handshake.server_api,
             observed: self.subscriptions.command,
         };
         Ok(Lease::new(connection, operation, context))
