@@ -58,7 +58,7 @@ impl Client {
     /// Whoever waited for an operation left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
         if let Some(operation) = self.withdraw(now, id) {
-            self.finish_operation(now, operation, false);
+            self.finish_operation(now, operation);
         }
         self.settle(now);
     }
@@ -68,16 +68,20 @@ impl Client {
     /// The socket must be parked again before this is called; if the connection is not to be used
     /// any more, an order to close it follows.
     pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
-        let is_abandoned = outcome == Outcome::Abandoned;
         let is_clean = !lease.in_exchange && lease.output().is_empty();
         let assessment = lease.assessment.take();
         lease.finish();
         let Lease {
             connection,
-            operation,
+            mut operation,
             context,
             ..
         } = lease;
+        if let (false, Some(session)) = (is_clean, &mut operation.session) {
+            // The server may still work on the request: a retry uses the session once more, nobody
+            // else does.
+            session.mark_dirty();
+        }
         let facts = &connection.facts;
         if let Some(deadline) = context.deadline {
             self.exchange_limits.remove(&(deadline, facts.socket));
@@ -109,7 +113,7 @@ impl Client {
         let verdict = match result {
             Ok(()) => {
                 self.park_connection(now, connection, condition);
-                self.finish_operation(now, operation, is_abandoned);
+                self.finish_operation(now, operation);
                 Verdict::Done(Ok(()))
             }
             Err(error) => {
@@ -203,6 +207,9 @@ impl Client {
             operation.session = Some(self.sessions.take(now, timeout, &mut self.session_ids));
         }
         let kind = operation.command.kind;
+        if let Some(session) = &mut operation.session {
+            session.handle_use(now);
+        }
         let wants_number = self.limits.retry.wants_txn_number(kind, facts.server_type);
         if let (Some(session), None, true) =
             (&mut operation.session, operation.txn_number, wants_number)
@@ -229,16 +236,13 @@ impl Client {
             operation.kept_error = Some(error);
             return Ok(operation);
         }
-        self.finish_operation(now, operation, is_network);
+        self.finish_operation(now, operation);
         Err(error)
     }
 
     /// The operation is over: its implicit session goes back.
-    pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation, is_dirty: bool) {
-        if let (true, Some(mut session)) = (operation.session_is_implicit, operation.session) {
-            if is_dirty {
-                session.mark_dirty();
-            }
+    pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation) {
+        if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
             self.return_session(now, session);
         }
     }

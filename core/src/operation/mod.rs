@@ -50,7 +50,9 @@ pub(crate) struct Operation {
 impl Operation {
     pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Self {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
-        let session_is_implicit = matches!(session, SessionUse::Implicit);
+        // One that a cursor holds is the client's own as well: it comes back unless the cursor takes
+        // it out of the lease again.
+        let session_is_implicit = !matches!(session, SessionUse::None);
         let session = match session {
             SessionUse::Held(session) => Some(session),
             SessionUse::Implicit | SessionUse::None => None,
