@@ -179,6 +179,7 @@ impl Client {
         self.take_session(now, &mut operation, facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
+            (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
         if let Some(deadline) = deadline {

@@ -57,7 +57,9 @@ impl Operation {
             SessionUse::Held(session) => Some(session),
             SessionUse::Implicit | SessionUse::None => None,
         };
-        let deadline = command.timeout.map(|timeout| now + timeout);
+        // Zero is a limit without end, which still switches off the older ones.
+        let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
+        let deadline = timeout.map(|timeout| now + timeout);
         Self {
             id,
             command,

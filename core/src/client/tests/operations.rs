@@ -1,0 +1,19 @@
+//! What operations send, when they are tried again, and what they tell the topology.
+
+use super::*;
+use crate::{error::TlsFault, event::CommandEvent};
+use bson::Timestamp;
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+const MONGOSES: &str = "mongodb://a,b/";
+
+#[test]
+fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
+    let text = "mongodb://a/?replicaSet=rs&timeoutMS=0&socketTimeoutMS=1000";
+    let mut world = World::new(text, primary());
+    let lease = world.lease(ping());
+    world.wait(Duration::from_secs(3600));
+    assert!(world.interrupted.is_empty(), "{:?}", world.interrupted);
+    drop(lease);
+}
