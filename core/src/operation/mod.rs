@@ -13,7 +13,7 @@ mod cursor;
 mod lease;
 mod retry;
 
-pub use cluster_time::ClusterTime;
+pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{Batch, Cursor};
 pub use lease::{Lease, Reply};

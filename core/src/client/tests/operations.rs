@@ -17,3 +17,22 @@ fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
     assert!(world.interrupted.is_empty(), "{:?}", world.interrupted);
     drop(lease);
 }
+
+#[test]
+fn a_huge_cluster_time_is_not_carried_to_other_servers() {
+    let mut world = World::new(URI, primary());
+    let time = Timestamp {
+        time: 9,
+        increment: 9,
+    };
+    let reply = |padding: usize| {
+        rawdoc! { "ok": 1, "$clusterTime": { "clusterTime": time, "x": "x".repeat(padding) } }
+    };
+    world.perform(ping(), &reply(100_000));
+    let lease = world.lease(ping());
+    assert!(!World::request(&lease).contains_key("$clusterTime"));
+    world.check_in(lease, Outcome::Abandoned);
+    world.perform(ping(), &reply(100));
+    let lease = world.lease(ping());
+    assert!(World::request(&lease).contains_key("$clusterTime"));
+}
