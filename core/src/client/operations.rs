@@ -259,7 +259,10 @@ impl Client {
     /// Errors that say something about the server change what is known of it (table A.8).
     fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
         match error.kind() {
-            ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Network { .. } => {}
+            ErrorKind::Command(_)
+            | ErrorKind::Write(_)
+            | ErrorKind::Network { .. }
+            | ErrorKind::Tls { .. } => {}
             _ => return,
         }
         let error = ApplicationError {

@@ -36,3 +36,21 @@ fn a_huge_cluster_time_is_not_carried_to_other_servers() {
     let lease = world.lease(ping());
     assert!(World::request(&lease).contains_key("$clusterTime"));
 }
+
+#[test]
+fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
+    // SDAM-100
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(ping());
+    let error = Error::new(crate::error::ErrorKind::Tls {
+        fault: TlsFault::Handshake,
+        message: "bad record".into(),
+    });
+    let dialled = world.dialled.len();
+    world.check_in(lease, Outcome::Failed(error));
+    let known = world.client.topology().servers.values().next().cloned();
+    assert!(
+        known.is_none_or(|s| !s.server_type.is_available()) || world.dialled.len() > dialled,
+        "nobody looked after the server"
+    );
+}
