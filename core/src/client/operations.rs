@@ -3,7 +3,7 @@
 use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting};
 use crate::{
     connection::ConnectionFacts,
-    description::{ServerId, ServerType},
+    description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
     pool::{Condition, PooledId, RequestId},
@@ -231,9 +231,15 @@ impl Client {
         let error = policy.label(&operation, error, facts);
         let in_time = operation.deadline.is_none_or(|deadline| now < deadline);
         let again = in_time && !self.closed && policy.may_retry(&operation, &error);
-        let is_network = error.is_network();
+        // A cleared pool says nothing new about its server (RR-21).
+        let avoided = match error.kind() {
+            ErrorKind::PoolCleared { .. } => None,
+            _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
+            _ => None,
+        };
         let error = error_to_raise(operation.kept_error.take(), error);
         if again {
+            operation.deprioritized.extend(avoided);
             operation.kept_error = Some(error);
             return Ok(operation);
         }

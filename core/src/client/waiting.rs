@@ -106,7 +106,7 @@ impl Client {
             sdam.description(),
             |address| sdam.server_id(address),
             &criteria(operation, &limits.primary),
-            &[],
+            &operation.deprioritized,
         )
     }
 

@@ -22,7 +22,7 @@ pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
-use crate::{error::Error, session::ServerSession, time::Instant};
+use crate::{address::Address, error::Error, session::ServerSession, time::Instant};
 
 /// The core's number of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +44,8 @@ pub(crate) struct Operation {
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
+    /// Servers that retries avoid where others suit (RR-13, RW-23). As long as the attempts at most.
+    pub(crate) deprioritized: Vec<Address>,
     pub(crate) kept_error: Option<Error>,
 }
 
@@ -69,6 +71,7 @@ impl Operation {
             session_is_implicit,
             txn_number: None,
             kept_error: None,
+            deprioritized: Vec::new(),
         }
     }
 }

@@ -19,6 +19,27 @@ fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
 }
 
 #[test]
+fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
+    // RR-13, RW-23
+    for command in [find, insert] {
+        for _ in 0..8 {
+            let mut world = World::new(MONGOSES, mongos());
+            let mut lease = world.lease(command());
+            let first = lease.facts().address.clone();
+            let error = rawdoc! {
+                "ok": 0, "code": 6, "errmsg": "x", "errorLabels": ["RetryableWriteError"],
+            };
+            World::answer(&mut lease, &error);
+            let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+                panic!("it is tried again");
+            };
+            let second = world.leased(start);
+            assert_ne!(second.facts().address, first);
+        }
+    }
+}
+
+#[test]
 fn a_huge_cluster_time_is_not_carried_to_other_servers() {
     let mut world = World::new(URI, primary());
     let time = Timestamp {
