@@ -75,3 +75,26 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
         "nobody looked after the server"
     );
 }
+
+#[test]
+fn an_unacknowledged_write_is_not_tried_again() {
+    // RW-9
+    let mut world = World::new(URI, primary());
+    let busy = world.lease(ping());
+    let mut command = insert();
+    command.set_unacknowledged();
+    let Start::Waiting(id) = world.client.start(world.now, command) else {
+        panic!("a second connection has to be made");
+    };
+    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+        panic!("a second connection has to be made");
+    };
+    let error = Error::network(NetworkFault::Refused, "refused");
+    world.client.handle_failed(world.now, socket, error);
+    world.run();
+    assert!(matches!(
+        world.client.resume(world.now, id),
+        Start::Failed(_)
+    ));
+    drop(busy);
+}
