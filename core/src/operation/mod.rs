@@ -12,6 +12,7 @@ pub mod crud;
 mod cursor;
 mod lease;
 mod retry;
+mod sensitive;
 
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
@@ -43,9 +44,9 @@ pub(crate) struct Operation {
     pub(crate) session_is_implicit: bool,
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
-    /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     /// Servers that retries avoid where others suit (RR-13, RW-23). As long as the attempts at most.
     pub(crate) deprioritized: Vec<Address>,
+    /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
 }
 
@@ -70,8 +71,8 @@ impl Operation {
             session,
             session_is_implicit,
             txn_number: None,
-            kept_error: None,
             deprioritized: Vec::new(),
+            kept_error: None,
         }
     }
 }

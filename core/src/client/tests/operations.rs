@@ -98,3 +98,56 @@ fn an_unacknowledged_write_is_not_tried_again() {
     ));
     drop(busy);
 }
+
+#[test]
+fn documents_of_sensitive_commands_never_reach_events() {
+    // AUTH-22, HELLO-1
+    for (name, body, secret) in [
+        (
+            "createUser",
+            rawdoc! { "createUser": "u", "pwd": "hunter2" },
+            true,
+        ),
+        (
+            "SASLStart",
+            rawdoc! { "SASLStart": 1, "payload": "hunter2" },
+            true,
+        ),
+        (
+            "hello",
+            rawdoc! { "hello": 1, "speculativeAuthenticate": { "p": "hunter2" } },
+            true,
+        ),
+        ("hello", rawdoc! { "hello": 1 }, false),
+        ("ping", rawdoc! { "ping": 1 }, false),
+    ] {
+        for ok in [1, 0] {
+            let subscriptions = Subscriptions::all();
+            let mut world = World::with_subscriptions(URI, primary(), subscriptions);
+            let command = Command::from_document(&body, "admin").expect("a name");
+            let start = world.client.start(world.now, command);
+            world.run();
+            let Start::Waiting(id) = start else {
+                panic!("the pool is empty")
+            };
+            let Start::Leased(mut lease) = world.client.resume(world.now, id) else {
+                panic!("no connection came");
+            };
+            let started = lease.begin(world.now).expect("it fits");
+            let Some(CommandEvent::Started { command, .. }) = started else {
+                panic!("somebody listens");
+            };
+            assert_eq!(command.is_empty(), secret, "{name}");
+            World::answer(
+                &mut lease,
+                &rawdoc! { "ok": ok, "token": "hunter2", "errmsg": "hunter2" },
+            );
+            let error = lease.outcome().err();
+            let ended = lease.ended_event(world.now, error.as_ref());
+            let shown = format!("{ended:?}");
+            // Raw documents show themselves in hexadecimal.
+            let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
+            assert_eq!(tells, !secret, "{name}: {shown}");
+        }
+    }
+}
