@@ -10,6 +10,8 @@ mod operations;
 mod pools;
 mod routing;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
