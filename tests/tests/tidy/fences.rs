@@ -41,7 +41,7 @@ const OUTSIDE_IMPORTS: [&str; 10] = [
 ];
 
 /// Words of the protocol; an adapter that needs one decides something that the core should.
-const PROTOCOL: [&str; 20] = [
+const PROTOCOL: [&str; 19] = [
     "hello",
     "retry",
     "retryable",
