@@ -59,7 +59,8 @@ async fn drop_everywhere<H: Host, F: Future>(
                 break;
             }
             if is_cold {
-                end::<H>(std::mem::replace(&mut used, client::<H>(&uri)), server).await;
+                end::<H>(used, server).await;
+                used = client::<H>(&uri);
             }
         }
         end::<H>(used, server).await;

@@ -281,7 +281,7 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
         }
         answer(request)
     });
-    let flooded = client::<H>(&server.uri("serverSelectionTimeoutMS=300"));
+    let flooded = client::<H>(&server.uri("serverSelectionTimeoutMS=1200"));
     assert!(
         find(&flooded, 1).await.is_err(),
         "nothing of this is a server"

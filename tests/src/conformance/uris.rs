@@ -22,7 +22,7 @@ pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
         ("mongodb://user:ses@me@localhost", UserInfo),
         ("mongodb://user:ses%zzame@localhost", UserInfo),
         ("mongodb://:sesame@localhost", UserInfo),
-        ("mongodb://localhost/a.b", Database),
+        ("mongodb://localhost/a$b", Database),
         ("mongodb://localhost/a b", Database),
         ("mongodb://localhost/?tls=true&tls=false", Options),
         (
