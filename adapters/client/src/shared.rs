@@ -236,6 +236,9 @@ impl<S> Inner<S> {
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
+                // An interruption that came when its exchange was as good as over was meant for
+                // that one.
+                drop(signal.take());
                 return Begun::Held(Held {
                     lease,
                     stream,
