@@ -6,7 +6,7 @@ use crate::{
 };
 use onionskin_core::{
     client::Outcome,
-    error::Error,
+    error::{Error, ErrorKind},
     event::{Event, EventKind},
     operation::{Command, OperationId},
 };
@@ -86,6 +86,18 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         }
     }
 
+    /// Publishes the event that ends the command, if somebody listens.
+    fn tell_end(&self, held: &mut Held<R::Stream>, failure: Option<&Error>) {
+        let shared = self.client.shared();
+        if shared.delivery.wants_commands() {
+            let now = shared.now();
+            if let Some(event) = held.lease.ended_event(now, failure) {
+                let kind = EventKind::Command(event);
+                shared.delivery.publish(Event { at: now, kind });
+            }
+        }
+    }
+
     /// The exchange is over: decode, give everything back. `None`: it is tried again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
         let State::Exchanging(mut held) = std::mem::replace(&mut self.state, State::Over) else {
@@ -96,13 +108,7 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        if self.client.shared().delivery.wants_commands() {
-            let now = self.client.shared().now();
-            if let Some(event) = held.lease.ended_event(now, result.as_ref().err()) {
-                let kind = EventKind::Command(event);
-                self.client.shared().delivery.publish(Event { at: now, kind });
-            }
-        }
+        self.tell_end(&mut held, result.as_ref().err());
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
@@ -176,7 +182,8 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
-            State::Exchanging(held) => {
+            State::Exchanging(mut held) => {
+                self.tell_end(&mut held, Some(&ErrorKind::Abandoned.into()));
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }
