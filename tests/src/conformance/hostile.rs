@@ -10,7 +10,7 @@ use super::{
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
     error::{Error, ErrorKind, NetworkFault},
-    wire::{HEADER_BYTES, MessageWriter},
+    wire::{Flags, HEADER_BYTES, MessageWriter},
 };
 use std::{
     io::{Read, Write},
@@ -289,4 +289,41 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     flood.store(false, Ordering::SeqCst);
     find(&flooded, 2).await.expect("it has come to its senses");
     end::<H>(flooded, &server).await;
+}
+
+/// A monitor's connection on which the server streams as fast as it can has its turn, and no more.
+pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
+    let server = Server::scripted(|request| {
+        if !request.is_hello() {
+            return answer(request);
+        }
+        let process = bson::oid::ObjectId::from_bytes([7; 12]);
+        let mut greeting = hello(request.connection);
+        greeting.insert(
+            "topologyVersion",
+            doc! { "processId": process, "counter": 0_i64 },
+        );
+        if !request.body.contains_key("maxAwaitTimeMS") {
+            return request.reply(&greeting);
+        }
+        // Each reply announces the next, and the next answers the one before it.
+        let streamed = |answered: i32| {
+            let raw = bson::RawDocumentBuf::try_from(&greeting).expect("a document");
+            let mut frame = Vec::new();
+            MessageWriter::begin(&mut frame, 1, answered)
+                .flags(Flags::MORE_TO_COME)
+                .body(&raw)
+                .end();
+            frame
+        };
+        vec![
+            Step::Send(streamed(request.id)),
+            Step::Flood(streamed(1).repeat(100)),
+        ]
+    });
+    let client = client::<H>(&server.uri(""));
+    for n in 0..50 {
+        find(&client, n).await.expect("a reply");
+    }
+    end::<H>(client, &server).await;
 }

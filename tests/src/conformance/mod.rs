@@ -147,20 +147,33 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let runtime = H::runtime();
-    // A task that panics never counts; then the check takes too long, and the panic is in the log.
-    let ended = Arc::new(Mutex::new(0));
     let mut begun = 0;
     for task in tasks {
-        let ended = ended.clone();
+        let ending = Ending(ended.clone());
         begun += 1;
         runtime.spawn(async move {
+            let _ending = ending;
             task.await;
-            *ended.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         });
     }
-    let count = || *ended.lock().unwrap_or_else(PoisonError::into_inner);
-    while count() < begun {
+    loop {
+        let (ended, panicked) = *ended.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!panicked, "a task has panicked");
+        if ended == begun {
+            return;
+        }
         runtime.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Counts tasks that ended, and knows whether one of them panicked.
+struct Ending(Arc<Mutex<(usize, bool)>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.0 += 1;
+        ended.1 |= std::thread::panicking();
     }
 }
 

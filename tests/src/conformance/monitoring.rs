@@ -169,8 +169,8 @@ pub async fn failures_are_told_in_order<H: Host>() {
         "server Unknown",
         "checked in",
         "connection closed",
-        "server Standalone",
         "pool ready",
+        "server Standalone",
         "ping started",
         "ping succeeded",
     ]);

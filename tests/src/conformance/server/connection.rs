@@ -134,6 +134,9 @@ impl<S: Read + Write> Connection<S> {
                     thread::yield_now();
                 }
             }
+            Step::Flood(bytes) => loop {
+                self.stream.write_all(&bytes)?;
+            },
             Step::Hold(gate) => gate.pass(),
             Step::HalfClose => self.state.cut(self.number, Shutdown::Write),
             Step::Close => {

@@ -74,6 +74,8 @@ pub enum Step {
     Send(Vec<u8>),
     /// Writes bytes in pieces of this size, each on its own.
     Trickle(Vec<u8>, usize),
+    /// Writes bytes over and over, as long as somebody takes them.
+    Flood(Vec<u8>),
     /// Waits until the gate is opened.
     Hold(Arc<Gate>),
     /// Closes the connection.
