@@ -79,7 +79,10 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Ok(None) => Ok(()),
             Ok(Some(event)) => {
                 let kind = EventKind::Command(event);
-                self.client.shared().delivery.publish(Event { at: now, kind });
+                self.client
+                    .shared()
+                    .delivery
+                    .publish(Event { at: now, kind });
                 Ok(())
             }
             Err(error) => Err(Outcome::Failed(error)),
