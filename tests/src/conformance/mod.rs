@@ -147,6 +147,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let runtime = H::runtime();
+    let ended = Arc::new(Mutex::new((0, false)));
     let mut begun = 0;
     for task in tasks {
         let ending = Ending(ended.clone());
