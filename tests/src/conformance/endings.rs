@@ -154,7 +154,7 @@ pub async fn shutdown_works_at_any_moment<H: Host>() {
 /// The sessions' farewell is not worth waiting for a server that is gone.
 pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
     let server = Server::plain();
-    let client = client::<H>(&server.uri(""));
+    let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
     find(&client, 1).await.expect("a reply");
     drop(server);
     until::<H>("the loss", || {

@@ -2,7 +2,7 @@
 
 use super::{
     Host, builder, end, find, ping,
-    server::{Server, Step, answer},
+    server::{Gate, Server, Step, answer},
     things, until,
 };
 use bson::doc;
@@ -178,7 +178,12 @@ pub async fn failures_are_told_in_order<H: Host>() {
 
 /// Each command has one start and one end, whoever else runs what at the same time.
 pub async fn every_start_has_its_end<H: Host>() {
-    let server = Server::plain();
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.n() {
+        Some(-1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
     let open = Arc::new(Mutex::new((Vec::new(), 0)));
     let listened = open.clone();
     let listener = Arc::new(move |event: &Event| {
@@ -209,9 +214,10 @@ pub async fn every_start_has_its_end<H: Host>() {
     .await;
     // A find that is dropped on its way ends as well.
     let things = things(&client);
-    let mut left = super::Stepper::new(things.find_one(doc! { "n": 1 }));
+    let mut left = super::Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(left.step().await.is_none());
     drop(left);
+    gate.open();
     end::<H>(client, &server).await;
     until::<H>("the last event", || {
         let open = open.lock().unwrap_or_else(PoisonError::into_inner);
