@@ -152,10 +152,6 @@ impl Client {
         }
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "the operation is moved back, not an error copied"
-    )]
     fn lease(
         &mut self,
         now: Instant,
@@ -190,6 +186,7 @@ impl Client {
             topology_type: self.sdam.description().topology_type,
             request_id: self.next_request,
             deadline,
+            server_api: self.handshake.server_api,
             observed: self.subscriptions.command,
         };
         Ok(Lease::new(connection, operation, context))

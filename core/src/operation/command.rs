@@ -91,7 +91,6 @@ impl Command {
     }
 
     /// A user's command, as it is. Refused if it is empty and so has no name.
-    #[must_use]
     pub fn from_document(
         document: &Document,
         database: impl Into<Arc<str>>,

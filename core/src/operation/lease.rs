@@ -8,6 +8,8 @@ use crate::{
     description::TopologyType,
     error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
+    hello::ServerApiFields,
+    options::ServerApi,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -30,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) request_id: i32,
     /// When the reply must be there.
     pub(crate) deadline: Option<Instant>,
+    /// The declared API version.
+    pub(crate) server_api: Option<ServerApi>,
     /// Somebody listens to command events.
     pub(crate) observed: bool,
 }
@@ -379,6 +383,9 @@ fn write_body(
     }
     if let Some(number) = operation.txn_number {
         body.i64("txnNumber", number);
+    }
+    if let Some(api) = &context.server_api {
+        ServerApiFields::from(api).write(body);
     }
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());
