@@ -1,1 +1,10 @@
-//! To be described.
+//! The world that the driver is tried against: a deployment of servers that does no I/O itself, the
+//! means to run it on real sockets, and the `onionskin` command.
+
+#![forbid(unsafe_code)]
+
+pub mod deployment;
+mod replica;
+pub mod serve;
+mod server;
+pub mod store;

@@ -1,0 +1,317 @@
+//! A deployment of MongoDB servers as a machine: bytes in, bytes out, time as an argument.
+//!
+//! Feed one input, drain [`Deployment::poll_transmit`] and [`Deployment::poll_action`], then wait for
+//! the [`Deployment::deadline`]. The same options, seed and inputs give the same outputs, byte for
+//! byte.
+
+mod network;
+mod options;
+mod story;
+
+pub use options::{
+    DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_VOTING_MEMBERS, MemberOptions,
+    NetworkOptions, ReplicaSetOptions, ServerVersion, Shape, User,
+};
+pub use story::{Action, ConnId, MemberState, Story};
+
+use crate::{
+    replica::{Replica, SetConfig},
+    server::{Credentials, Member, Output},
+    store::Store,
+};
+use network::{Envelope, Network};
+use onionskin_core::{
+    random::Seed,
+    time::{Instant, earliest},
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A deployment. See the [module](self).
+///
+/// ```
+/// use onionskin_core::{address::Address, random::Seed, time::Instant};
+/// use onionskin_simulations::deployment::{ConnId, Deployment, DeploymentOptions};
+///
+/// let options = DeploymentOptions::standalone(Address::tcp("localhost", 27017));
+/// let mut deployment = Deployment::new(options, &Seed::new([1; 32]))?;
+/// deployment.handle_connected(Instant::ZERO, ConnId(1), 0);
+/// # let mut request = Vec::new();
+/// # onionskin_core::wire::MessageWriter::begin(&mut request, 1, 0)
+/// #     .body(&bson::rawdoc! { "ping": 1, "$db": "admin" }).end();
+/// deployment.handle_received(Instant::ZERO, ConnId(1), &request);
+/// assert!(deployment.poll_transmit().is_some());
+/// # Ok::<(), onionskin_simulations::deployment::InvalidOptions>(())
+/// ```
+#[derive(Debug)]
+pub struct Deployment {
+    options: Arc<DeploymentOptions>,
+    members: Vec<Member>,
+    network: Network,
+    homes: BTreeMap<ConnId, usize>,
+    transmits: VecDeque<ConnId>,
+    actions: VecDeque<Action>,
+}
+
+impl Deployment {
+    /// A deployment that starts at [`Instant::ZERO`] with all members up.
+    pub fn new(options: DeploymentOptions, seed: &Seed) -> Result<Self, InvalidOptions> {
+        options.check()?;
+        let options = Arc::new(options);
+        let config = Arc::new(set_config(&options));
+        let credentials = Arc::new(Credentials::new(&options, seed));
+        let members = (0..options.addresses.len())
+            .map(|index| {
+                let seed = seed.split(&format!("member {index}"));
+                let random = seed.split("replica").random();
+                let replica = Replica::new(index, Arc::clone(&config), random);
+                let (options, users) = (Arc::clone(&options), Arc::clone(&credentials));
+                Member::new(index, options, users, replica, &seed)
+            })
+            .collect();
+        let network = Network::new(options.network, seed.split("network").random());
+        let mut deployment = Self {
+            options,
+            members,
+            network,
+            homes: BTreeMap::new(),
+            transmits: VecDeque::new(),
+            actions: VecDeque::new(),
+        };
+        deployment.settle(Instant::ZERO);
+        Ok(deployment)
+    }
+
+    /// A client connected to `member`. If that one refuses, the answer is [`Action::Close`].
+    pub fn handle_connected(&mut self, now: Instant, connection: ConnId, member: usize) {
+        if self.homes.contains_key(&connection) {
+            return;
+        }
+        let home = self.members.get_mut(member);
+        if home.is_some_and(|home| home.handle_connected(now, connection)) {
+            self.homes.insert(connection, member);
+        } else {
+            self.actions.push_back(Action::Close(connection));
+        }
+        self.settle(now);
+    }
+
+    /// Bytes arrived from a client.
+    pub fn handle_received(&mut self, now: Instant, connection: ConnId, bytes: &[u8]) {
+        let Some(&member) = self.homes.get(&connection) else {
+            return;
+        };
+        self.members[member].handle_received(now, connection, bytes);
+        self.settle(now);
+    }
+
+    /// A client's connection is gone.
+    pub fn handle_disconnected(&mut self, now: Instant, connection: ConnId) {
+        if let Some(member) = self.homes.remove(&connection) {
+            self.members[member].handle_disconnected(connection);
+            self.settle(now);
+        }
+    }
+
+    /// Time passed. Harmless before the [deadline](Self::deadline).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for member in &mut self.members {
+            if member.deadline().is_some_and(|at| at <= now) {
+                member.handle_timeout(now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.members
+            .iter()
+            .map(Member::deadline)
+            .fold(self.network.deadline(), earliest)
+    }
+
+    /// Bytes to write to a connection. Drain this before the actions, so that a connection that is
+    /// to be closed gets its last bytes first.
+    #[must_use]
+    pub fn poll_transmit(&mut self) -> Option<(ConnId, Vec<u8>)> {
+        while let Some(connection) = self.transmits.pop_front() {
+            let home = self.homes.get(&connection);
+            if let Some(&member) = home
+                && let Some(bytes) = self.members[member].take_output(connection)
+            {
+                return Some((connection, bytes));
+            }
+        }
+        None
+    }
+
+    /// The next thing to do.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop_front();
+        if let Some(Action::Close(connection)) = action
+            && let Some(member) = self.homes.remove(&connection)
+        {
+            self.members[member].handle_disconnected(connection);
+        }
+        action
+    }
+
+    /// Ends a member's process: connections break, nothing more is accepted. Its data stays.
+    pub fn kill(&mut self, now: Instant, member: usize) {
+        let Some(home) = self.members.get_mut(member).filter(|m| m.is_up()) else {
+            return;
+        };
+        home.kill();
+        self.network.forget(member);
+        self.actions.push_back(Action::StopListening(member));
+        self.actions
+            .push_back(Action::Tell(Story::Killed { member }));
+        self.settle(now);
+    }
+
+    /// Starts a killed member again, with the data that it had.
+    pub fn restart(&mut self, now: Instant, member: usize) {
+        let Some(home) = self.members.get_mut(member).filter(|m| !m.is_up()) else {
+            return;
+        };
+        home.restart(now);
+        self.actions.push_back(Action::Listen(member));
+        self.actions
+            .push_back(Action::Tell(Story::Restarted { member }));
+        self.settle(now);
+    }
+
+    /// Makes the primary step down in an orderly way, as `replSetStepDown` with its default times
+    /// does. False if there is no primary that could.
+    pub fn step_down(&mut self, now: Instant) -> bool {
+        let Some(primary) = self.primary() else {
+            return false;
+        };
+        let started = self.members[primary].step_down(now, Duration::from_secs(60));
+        self.settle(now);
+        started
+    }
+
+    /// Cuts the network from one member to another, in this direction only.
+    pub fn cut(&mut self, _now: Instant, from: usize, to: usize) {
+        self.network.cut(from, to);
+    }
+
+    /// Cuts the members in `side` off from all others, in both directions.
+    pub fn partition(&mut self, now: Instant, side: &[usize]) {
+        for &one in side {
+            for other in (0..self.members.len()).filter(|m| !side.contains(m)) {
+                self.cut(now, one, other);
+                self.cut(now, other, one);
+            }
+        }
+    }
+
+    /// Repairs all cuts between members.
+    pub fn heal(&mut self, _now: Instant) {
+        self.network.heal();
+    }
+
+    /// The options that it was made with.
+    #[must_use]
+    pub fn options(&self) -> &DeploymentOptions {
+        &self.options
+    }
+
+    /// How many members there are, running or not.
+    #[must_use]
+    pub const fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What a member is; `None` if there is no such member.
+    #[must_use]
+    pub fn state(&self, member: usize) -> Option<MemberState> {
+        self.members.get(member).map(Member::state)
+    }
+
+    /// A member's term; zero for a member that does not exist.
+    #[must_use]
+    pub fn term(&self, member: usize) -> u64 {
+        self.members.get(member).map_or(0, Member::term)
+    }
+
+    /// The primary of the highest term, or the standalone.
+    #[must_use]
+    pub fn primary(&self) -> Option<usize> {
+        let leads =
+            |m: &&Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
+        let members = self.members.iter().filter(leads);
+        members.max_by_key(|m| m.term()).map(Member::index)
+    }
+
+    /// A member's data, for checkers.
+    #[must_use]
+    pub fn store(&self, member: usize) -> Option<&Store> {
+        self.members.get(member).map(Member::store)
+    }
+
+    /// How many oplog entries a member knows that a majority has, and how many it has itself.
+    #[must_use]
+    pub fn progress(&self, member: usize) -> Option<(u64, u64)> {
+        self.members.get(member).map(Member::progress)
+    }
+
+    /// How many client connections are open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// Carries messages and outputs until nothing moves at this moment.
+    fn settle(&mut self, now: Instant) {
+        for index in 0..self.members.len() {
+            self.collect(now, index);
+        }
+        while let Some(envelope) = self.network.receive(now) {
+            let Envelope { from, to, message } = envelope;
+            if self.members[to].is_up() {
+                self.members[to].handle_message(now, from, message);
+                self.collect(now, to);
+            }
+        }
+    }
+
+    fn collect(&mut self, now: Instant, index: usize) {
+        while let Some(output) = self.members[index].poll_output(now) {
+            match output {
+                Output::Send(to, message) => {
+                    let from = index;
+                    if to < self.members.len() {
+                        self.network.send(now, Envelope { from, to, message });
+                    }
+                }
+                Output::Transmit(connection) => self.transmits.push_back(connection),
+                Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
+                Output::Tell(story) => self.actions.push_back(Action::Tell(story)),
+            }
+        }
+    }
+}
+
+fn set_config(options: &DeploymentOptions) -> SetConfig {
+    let set = match &options.shape {
+        Shape::Standalone => ReplicaSetOptions::new("", 1),
+        Shape::ReplicaSet(set) => set.clone(),
+    };
+    SetConfig {
+        members: set.members,
+        election_timeout: set.election_timeout,
+        heartbeat_interval: set.heartbeat_interval,
+        initial_primary: set.initial_primary,
+        started_at_millis: options.started_at.as_unix_millis(),
+        max_oplog_entries: options.limits.max_oplog_entries,
+        max_records: options.limits.max_sessions,
+    }
+}

@@ -1,0 +1,114 @@
+//! The `onionskin` command.
+
+use clap::{Args, Parser, Subcommand};
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// A MongoDB deployment of one's own, simulated.
+#[derive(Debug, Parser)]
+#[command(name = "onionskin", version)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Run a deployment on loopback sockets until interrupted; its URI is the first line printed.
+    Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// The replica set's name.
+    #[arg(long, default_value = "rs0")]
+    replica_set: String,
+    /// How many members the replica set has.
+    #[arg(long, default_value_t = 3)]
+    members: usize,
+    /// One server without a replica set.
+    #[arg(long, conflicts_with_all = ["replica_set", "members"])]
+    standalone: bool,
+    /// Port of the first member; the others follow. Free ports if left out.
+    #[arg(long, value_name = "BASE")]
+    port: Option<u16>,
+    /// Encrypt connections, with a certificate authority made for the occasion.
+    #[arg(long)]
+    tls: bool,
+    /// Where to write the certificates.
+    #[arg(long, value_name = "DIR", requires = "tls")]
+    tls_dir: Option<PathBuf>,
+    /// Ask for a login.
+    #[arg(long, value_name = "USER:PASSWORD")]
+    auth: Option<String>,
+    /// Where chance comes from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let done = match command.what {
+        What::Serve(serve) => run_serve(serve),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("onionskin: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_serve(serve: Serve) -> io::Result<()> {
+    let mut options = if serve.standalone {
+        ServeOptions::standalone()
+    } else {
+        ServeOptions::replica_set(&serve.replica_set, serve.members)
+    };
+    options.port = serve.port;
+    options.tls = serve.tls;
+    options.tls_directory = serve.tls_dir;
+    options.seed = serve.seed;
+    if let Some(auth) = &serve.auth {
+        let Some((name, password)) = auth.split_once(':') else {
+            return Err(io::Error::other("--auth takes USER:PASSWORD"));
+        };
+        options.users.push(User::new(name, password));
+    }
+    let deployment = Embedded::start(options)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", deployment.uri())?;
+    out.flush()?;
+    drop(out);
+    if let Some(directory) = deployment.tls_directory() {
+        eprintln!("CA certificate: {}", directory.join("ca.pem").display());
+    }
+    eprintln!("Press Ctrl-C to stop.");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(interrupted())
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn interrupted() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            done = tokio::signal::ctrl_c() => done,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}

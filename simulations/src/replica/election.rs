@@ -1,0 +1,302 @@
+//! Elections and step-downs.
+
+use super::{
+    Attempt, IDLE_WRITE_PERIOD, Leader, Peer, Position, Replica, ReplicaEvent, Role, message::Kind,
+};
+use onionskin_core::time::Instant;
+use std::{collections::BTreeSet, time::Duration};
+
+/// Why a step-down cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CannotStepDown {
+    NotPrimary,
+    AlreadyTrying,
+}
+
+impl Replica {
+    /// Starts to step down: at once where a majority and someone who can take over have everything,
+    /// otherwise as soon as they do. The end is told by `StepDownEnded`.
+    pub(crate) fn step_down(
+        &mut self,
+        now: Instant,
+        period: Duration,
+        catch_up: Duration,
+        force: bool,
+    ) -> Result<(), CannotStepDown> {
+        let Role::Leader(leader) = &mut self.role else {
+            return Err(CannotStepDown::NotPrimary);
+        };
+        if leader.attempt.is_some() {
+            return Err(CannotStepDown::AlreadyTrying);
+        }
+        leader.attempt = Some(Attempt {
+            give_up_at: now + catch_up,
+            period,
+            force,
+        });
+        self.events.push_back(ReplicaEvent::Changed);
+        self.check_attempt(now);
+        Ok(())
+    }
+
+    /// Keeps the member from standing for election; zero lets it stand again.
+    pub(crate) fn freeze(&mut self, now: Instant, period: Duration) {
+        self.barred_until = now + period;
+        if period.is_zero() && !self.is_leader() && self.config.members.len() == 1 {
+            self.stand(now, false, false);
+        }
+    }
+
+    /// A deadline by which the member stands if it hears nothing: the election timeout, up to 15 %
+    /// more at random, and a quarter more for each member with a higher priority.
+    pub(super) fn arm_election(&mut self, now: Instant) {
+        let timeout = self.config.election_timeout;
+        let mine = self.options().priority;
+        let ahead = self
+            .config
+            .members
+            .iter()
+            .filter(|m| m.can_lead() && m.priority > mine)
+            .count();
+        let spread = u64::try_from(timeout.as_nanos() * 15 / 100).unwrap_or(u64::MAX - 1);
+        let jitter = Duration::from_nanos(self.random.below(spread.max(1)));
+        let patience = timeout / 4 * u32::try_from(ahead).unwrap_or(u32::MAX);
+        self.election_at = Some((now + timeout + jitter + patience).max(self.barred_until));
+    }
+
+    pub(super) fn on_election_timeout(&mut self, now: Instant) {
+        if self.is_leader() {
+            self.election_at = None;
+            return;
+        }
+        if self.leader.take().is_some() {
+            self.events.push_back(ReplicaEvent::Changed);
+        }
+        self.arm_election(now);
+        if self.may_stand(now) {
+            self.stand(now, true, false);
+        }
+    }
+
+    pub(super) fn may_stand(&self, now: Instant) -> bool {
+        self.options().can_lead() && !self.is_leader() && self.barred_until <= now
+    }
+
+    /// Asks for votes: first whether there would be enough, then for real.
+    pub(super) fn stand(&mut self, now: Instant, dry: bool, handoff: bool) {
+        let candidacy = self.term + 1;
+        if !dry {
+            self.term = candidacy;
+            self.voted = Some(self.me);
+            self.leader = None;
+            self.events.push_back(ReplicaEvent::Changed);
+        }
+        self.role = Role::Candidate {
+            dry,
+            candidacy,
+            votes: BTreeSet::from([self.me]),
+        };
+        let last = self.log.last();
+        for to in 0..self.config.members.len() {
+            if to != self.me && self.config.members[to].votes {
+                let kind = Kind::VoteRequest {
+                    candidacy,
+                    dry,
+                    handoff,
+                    last,
+                };
+                self.send(to, kind);
+            }
+        }
+        self.arm_election(now);
+        self.count_votes(now);
+    }
+
+    pub(super) fn on_vote_request(
+        &mut self,
+        now: Instant,
+        from: usize,
+        candidacy: u64,
+        dry: bool,
+        handoff: bool,
+        last: Position,
+    ) {
+        if !dry {
+            self.note_term(now, candidacy);
+        }
+        let knows_primary = self.leader.is_some()
+            && (self.is_leader()
+                || self
+                    .heard_leader
+                    .is_some_and(|at| now - at < self.config.election_timeout));
+        let newer = last >= self.log.last();
+        let free = if dry {
+            candidacy > self.term && (handoff || !knows_primary)
+        } else {
+            candidacy == self.term && self.voted.is_none_or(|v| v == from)
+        };
+        let granted = self.options().votes && newer && free;
+        if granted && !dry {
+            self.voted = Some(from);
+            self.arm_election(now);
+        }
+        let kind = Kind::Vote {
+            candidacy,
+            dry,
+            granted,
+        };
+        self.send(from, kind);
+    }
+
+    pub(super) fn on_vote(
+        &mut self,
+        now: Instant,
+        from: usize,
+        answered: u64,
+        dry_run: bool,
+        granted: bool,
+    ) {
+        if let Role::Candidate {
+            dry,
+            candidacy,
+            votes,
+        } = &mut self.role
+            && granted
+            && (*dry, *candidacy) == (dry_run, answered)
+        {
+            votes.insert(from);
+            self.count_votes(now);
+        }
+    }
+
+    fn count_votes(&mut self, now: Instant) {
+        let Role::Candidate { dry, votes, .. } = &self.role else {
+            return;
+        };
+        if votes.len() >= self.config.majority() {
+            if *dry {
+                self.stand(now, false, false);
+            } else {
+                self.lead(now);
+            }
+        }
+    }
+
+    /// Becomes primary of the current term and says so with an empty entry.
+    pub(super) fn lead(&mut self, now: Instant) {
+        let peer = Peer {
+            next: self.log.last().index + 1,
+            matched: 0,
+            heard: now,
+        };
+        self.role = Role::Leader(Leader {
+            peers: vec![peer; self.config.members.len()],
+            heartbeat_at: now + self.config.heartbeat_interval,
+            idle_write_at: now + IDLE_WRITE_PERIOD,
+            attempt: None,
+        });
+        self.leader = Some(self.me);
+        self.election_at = None;
+        self.events
+            .push_back(ReplicaEvent::Elected { term: self.term });
+        self.events.push_back(ReplicaEvent::Changed);
+        self.append(now, Vec::new(), None);
+    }
+
+    /// Follows a newer term than the own.
+    pub(super) fn note_term(&mut self, now: Instant, term: u64) {
+        if term <= self.term {
+            return;
+        }
+        self.resign(now, "another member has a newer term");
+        self.term = term;
+        self.voted = None;
+        if self.leader.take().is_some() {
+            self.events.push_back(ReplicaEvent::Changed);
+        }
+    }
+
+    /// Stops to lead or to stand.
+    pub(super) fn resign(&mut self, now: Instant, reason: &'static str) {
+        let old = std::mem::replace(&mut self.role, Role::Follower);
+        if let Role::Leader(leader) = old {
+            let term = self.term;
+            self.leader = None;
+            self.heard_leader = None;
+            self.events
+                .push_back(ReplicaEvent::SteppedDown { term, reason });
+            if leader.attempt.is_some() {
+                self.events.push_back(ReplicaEvent::StepDownEnded(true));
+            }
+            self.events.push_back(ReplicaEvent::Changed);
+            self.arm_election(now);
+        }
+    }
+
+    /// A primary's own timers: heartbeats, the majority that must be heard, attempts to step down.
+    pub(super) fn on_leader_timeout(&mut self, now: Instant) {
+        let timeout = self.config.election_timeout;
+        let interval = self.config.heartbeat_interval;
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        if self.config.members.len() > 1 {
+            if leader.heartbeat_at <= now {
+                leader.heartbeat_at = now + interval;
+                let heard = leader
+                    .peers
+                    .iter()
+                    .zip(&self.config.members)
+                    .enumerate()
+                    .filter(|(i, (p, m))| m.votes && (*i == self.me || now - p.heard < timeout))
+                    .count();
+                if heard < self.config.majority() {
+                    self.resign(now, "no majority in sight");
+                    return;
+                }
+                self.heartbeat();
+            }
+            if let Role::Leader(leader) = &mut self.role
+                && leader.idle_write_at <= now
+            {
+                leader.idle_write_at = now + IDLE_WRITE_PERIOD;
+                self.append(now, Vec::new(), None);
+            }
+        }
+        self.check_attempt(now);
+    }
+
+    /// Ends an attempt to step down where it can be ended.
+    pub(super) fn check_attempt(&mut self, now: Instant) {
+        let last = self.log.last().index;
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        let Some(attempt) = leader.attempt else {
+            return;
+        };
+        let (me, members) = (self.me, &self.config.members);
+        let holds = |i: usize| i == me || (leader.peers[i].matched >= last && !members[i].arbiter);
+        let heir = (0..members.len())
+            .filter(|&i| i != me && members[i].can_lead() && holds(i))
+            .max_by_key(|&i| (members[i].priority, std::cmp::Reverse(i)));
+        let holders = (0..members.len())
+            .filter(|&i| members[i].votes && holds(i))
+            .count();
+        let caught_up = heir.is_some() && holders >= self.config.majority();
+        if !caught_up && now < attempt.give_up_at {
+            return;
+        }
+        if !caught_up && !attempt.force {
+            leader.attempt = None;
+            self.events.push_back(ReplicaEvent::StepDownEnded(false));
+            self.events.push_back(ReplicaEvent::Changed);
+            return;
+        }
+        self.barred_until = now + attempt.period;
+        if let Some(heir) = heir {
+            self.send(heir, Kind::Stand);
+        }
+        self.resign(now, "asked to step down");
+    }
+}

@@ -1,0 +1,223 @@
+//! What a member remembers: the oplog, and which retryable writes it holds.
+
+use crate::store::Change;
+use bson::{Bson, Document, Timestamp};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// Where an entry stands: later terms are newer, whatever their length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// The term of the primary that wrote it.
+    pub(crate) term: u64,
+    /// Its number, from 1; 0 is the empty log.
+    pub(crate) index: u64,
+}
+
+/// The cluster's time zero: before everything.
+pub(crate) const NO_TIME: Timestamp = Timestamp {
+    time: 0,
+    increment: 0,
+};
+
+/// What one command did, to be done by all members or by none.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) position: Position,
+    pub(crate) time: Timestamp,
+    /// Milliseconds since 1970.
+    pub(crate) wall_millis: u64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) retry: Option<Retry>,
+}
+
+/// The number of a session.
+pub(crate) type SessionKey = [u8; 16];
+
+/// The retryable statements that an entry did.
+#[derive(Clone, Debug)]
+pub(crate) struct Retry {
+    pub(crate) session: SessionKey,
+    pub(crate) transaction: i64,
+    pub(crate) statements: Vec<(i32, Effect)>,
+}
+
+/// What a statement did, enough to say it again.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Effect {
+    Write {
+        matched: u64,
+        modified: u64,
+        upserted: Option<Bson>,
+    },
+    /// `value` and `lastErrorObject` of a `findAndModify`.
+    Modify(Document),
+}
+
+/// The latest transaction number of a session, and its statements.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) transaction: i64,
+    pub(crate) statements: BTreeMap<i32, Effect>,
+    /// The entry that used it last: the least recently used record is forgotten first.
+    used: u64,
+}
+
+/// The records of all sessions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    by_session: BTreeMap<SessionKey, Record>,
+    by_use: BTreeMap<u64, SessionKey>,
+}
+
+/// A session, and the record that it had before an entry changed it.
+type Undo = (SessionKey, Option<Record>);
+
+impl Records {
+    pub(crate) fn of(&self, session: &SessionKey) -> Option<&Record> {
+        self.by_session.get(session)
+    }
+
+    /// Notes what an entry did. Answers with what must be put back if it is undone.
+    fn note(&mut self, retry: &Retry, index: u64, limit: usize) -> Undo {
+        let old = self.by_session.remove(&retry.session);
+        if let Some(old) = &old {
+            self.by_use.remove(&old.used);
+        }
+        let mut record = match &old {
+            Some(old) if old.transaction == retry.transaction => old.clone(),
+            _ => Record {
+                transaction: retry.transaction,
+                ..Record::default()
+            },
+        };
+        record.used = index;
+        record.statements.extend(retry.statements.iter().cloned());
+        self.by_use.insert(index, retry.session);
+        self.by_session.insert(retry.session, record);
+        while self.by_session.len() > limit {
+            let Some((_, oldest)) = self.by_use.pop_first() else {
+                break;
+            };
+            self.by_session.remove(&oldest);
+        }
+        (retry.session, old)
+    }
+
+    fn undo(&mut self, (session, old): Undo) {
+        if let Some(new) = self.by_session.remove(&session) {
+            self.by_use.remove(&new.used);
+        }
+        if let Some(old) = old {
+            self.by_use.insert(old.used, session);
+            self.by_session.insert(session, old);
+        }
+    }
+}
+
+/// The oplog: entries in order, the oldest of which may be forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    slots: VecDeque<(Arc<Entry>, Option<Undo>)>,
+    /// The position of the entry before the first that is kept.
+    base: Position,
+    /// The time of that entry.
+    base_time: Timestamp0,
+}
+
+/// A timestamp whose default is zero.
+#[derive(Clone, Copy, Debug)]
+struct Timestamp0(Timestamp);
+
+impl Default for Timestamp0 {
+    fn default() -> Self {
+        Self(NO_TIME)
+    }
+}
+
+impl Log {
+    /// A log whose entries are all forgotten up to a position.
+    pub(crate) fn starting_after(base: Position, time: Timestamp) -> Self {
+        Self {
+            slots: VecDeque::new(),
+            base,
+            base_time: Timestamp0(time),
+        }
+    }
+
+    pub(crate) fn push(&mut self, entry: Arc<Entry>, records: &mut Records, max_records: usize) {
+        debug_assert_eq!(entry.position.index, self.last().index + 1, "no gap");
+        let undo = entry
+            .retry
+            .as_ref()
+            .map(|retry| records.note(retry, entry.position.index, max_records));
+        self.slots.push_back((entry, undo));
+    }
+
+    /// Takes the last entry away again.
+    pub(crate) fn pop(&mut self, records: &mut Records) -> Option<Arc<Entry>> {
+        let (entry, undo) = self.slots.pop_back()?;
+        if let Some(undo) = undo {
+            records.undo(undo);
+        }
+        Some(entry)
+    }
+
+    /// Undoes in a copy of the records what the entry of this index did to them.
+    pub(crate) fn undo_in(&self, index: u64, records: &mut Records) {
+        let at = index.saturating_sub(self.base.index + 1);
+        let slot = usize::try_from(at).ok().and_then(|at| self.slots.get(at));
+        if let Some((_, Some(undo))) = slot {
+            records.undo(undo.clone());
+        }
+    }
+
+    /// The time of the last entry that is not kept.
+    pub(crate) const fn base_time(&self) -> Timestamp {
+        self.base_time.0
+    }
+
+    /// Forgets the oldest entries, none after `index`, until at most `keep` remain.
+    pub(crate) fn trim(&mut self, index: u64, keep: usize) {
+        while self.slots.len() > keep && self.base.index < index {
+            if let Some((entry, _)) = self.slots.pop_front() {
+                self.base = entry.position;
+                self.base_time = Timestamp0(entry.time);
+            }
+        }
+    }
+
+    pub(crate) fn last(&self) -> Position {
+        self.slots.back().map_or(self.base, |(e, _)| e.position)
+    }
+
+    /// The last entry's time; zero for an empty log.
+    pub(crate) fn last_time(&self) -> Timestamp {
+        self.slots.back().map_or(self.base_time.0, |(e, _)| e.time)
+    }
+
+    pub(crate) const fn base(&self) -> Position {
+        self.base
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<&Arc<Entry>> {
+        let at = index.checked_sub(self.base.index + 1)?;
+        self.slots
+            .get(usize::try_from(at).ok()?)
+            .map(|(entry, _)| entry)
+    }
+
+    /// The term of an entry that is kept, or of the last one that is not.
+    pub(crate) fn term_at(&self, index: u64) -> Option<u64> {
+        if index == self.base.index {
+            return Some(self.base.term);
+        }
+        self.get(index).map(|e| e.position.term)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,356 @@
+//! One member's part in the replica set: terms, votes, the oplog and its majority point.
+//!
+//! The rules are those of a consensus protocol with one vote per term: who has the newer oplog does
+//! not vote for who has the older one, and an entry counts as committed when a majority holds an
+//! entry of the primary's own term at or after it. So what a majority has acknowledged is in the
+//! oplog of every later primary.
+
+mod election;
+mod log;
+mod message;
+mod replication;
+
+pub(crate) use election::CannotStepDown;
+pub(crate) use log::{Effect, Position, Record, Retry, SessionKey};
+pub(crate) use message::Message;
+
+use crate::{
+    deployment::MemberOptions,
+    store::{Change, Store},
+};
+use bson::Timestamp;
+use log::{Entry, Log, Records};
+use message::Kind;
+use onionskin_core::{
+    random::Random,
+    time::{Instant, earliest},
+};
+use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
+
+/// An idle primary writes an empty entry this often, so that staleness can be measured (the
+/// server's period; SDAM's `idleWritePeriodMS`).
+const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
+
+/// What all members of a set know about it.
+#[derive(Debug)]
+pub(crate) struct SetConfig {
+    pub(crate) members: Vec<MemberOptions>,
+    pub(crate) election_timeout: Duration,
+    pub(crate) heartbeat_interval: Duration,
+    pub(crate) initial_primary: Option<usize>,
+    /// Milliseconds since 1970 at [`Instant::ZERO`].
+    pub(crate) started_at_millis: u64,
+    pub(crate) max_oplog_entries: usize,
+    pub(crate) max_records: usize,
+}
+
+impl SetConfig {
+    fn voters(&self) -> usize {
+        self.members.iter().filter(|m| m.votes).count()
+    }
+
+    /// How many votes are a majority.
+    pub(crate) fn majority(&self) -> usize {
+        self.voters() / 2 + 1
+    }
+
+    pub(crate) fn wall_millis(&self, now: Instant) -> u64 {
+        self.started_at_millis + now.as_nanos() / 1_000_000
+    }
+}
+
+/// Something that whoever holds the member should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReplicaEvent {
+    Elected {
+        term: u64,
+    },
+    SteppedDown {
+        term: u64,
+        reason: &'static str,
+    },
+    /// An attempt to step down ended; true if it succeeded.
+    StepDownEnded(bool),
+    RolledBack {
+        entries: u64,
+    },
+    Resynced,
+    /// What a hello says has changed.
+    Changed,
+    /// The majority point or a member's progress moved on, or new entries were applied.
+    Progress,
+}
+
+#[derive(Debug)]
+enum Role {
+    Follower,
+    Candidate {
+        dry: bool,
+        candidacy: u64,
+        votes: BTreeSet<usize>,
+    },
+    Leader(Leader),
+}
+
+#[derive(Debug)]
+struct Leader {
+    peers: Vec<Peer>,
+    heartbeat_at: Instant,
+    idle_write_at: Instant,
+    attempt: Option<Attempt>,
+}
+
+/// How far another member is, as its primary knows.
+#[derive(Clone, Debug)]
+struct Peer {
+    next: u64,
+    matched: u64,
+    heard: Instant,
+}
+
+/// A step-down that waits for a member to catch up. No writes are accepted meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    give_up_at: Instant,
+    period: Duration,
+    force: bool,
+}
+
+/// A member's replication state. Term, vote, oplog and data outlive the process.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    me: usize,
+    config: Arc<SetConfig>,
+    random: Random,
+    term: u64,
+    voted: Option<usize>,
+    log: Log,
+    records: Records,
+    store: Store,
+    commit: u64,
+    role: Role,
+    leader: Option<usize>,
+    heard_leader: Option<Instant>,
+    election_at: Option<Instant>,
+    barred_until: Instant,
+    pub(crate) sent: VecDeque<(usize, Message)>,
+    pub(crate) events: VecDeque<ReplicaEvent>,
+}
+
+impl Replica {
+    pub(crate) fn new(me: usize, config: Arc<SetConfig>, random: Random) -> Self {
+        let mut replica = Self {
+            me,
+            config,
+            random,
+            term: 0,
+            voted: None,
+            log: Log::default(),
+            records: Records::default(),
+            store: Store::new(),
+            commit: 0,
+            role: Role::Follower,
+            leader: None,
+            heard_leader: None,
+            election_at: None,
+            barred_until: Instant::ZERO,
+            sent: VecDeque::new(),
+            events: VecDeque::new(),
+        };
+        if let Some(first) = replica.config.initial_primary {
+            replica.term = 1;
+            replica.voted = Some(first);
+            replica.leader = Some(first);
+            replica.heard_leader = Some(Instant::ZERO);
+            if first == me {
+                replica.lead(Instant::ZERO);
+                return replica;
+            }
+        }
+        replica.arm_election(Instant::ZERO);
+        replica
+    }
+
+    /// Starts again after a crash: what was journaled is there, all else is forgotten.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.role = Role::Follower;
+        self.leader = None;
+        self.heard_leader = None;
+        self.barred_until = Instant::ZERO;
+        self.sent.clear();
+        self.events.clear();
+        self.arm_election(now);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.election_at.is_some_and(|at| at <= now) {
+            self.on_election_timeout(now);
+        }
+        self.on_leader_timeout(now);
+    }
+
+    pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
+        let Message { term, kind } = message;
+        match kind {
+            Kind::VoteRequest {
+                candidacy,
+                dry,
+                handoff,
+                last,
+            } => self.on_vote_request(now, from, candidacy, dry, handoff, last),
+            Kind::Vote {
+                candidacy,
+                dry,
+                granted,
+            } => {
+                self.note_term(now, term);
+                self.on_vote(now, from, candidacy, dry, granted);
+            }
+            Kind::Append {
+                previous,
+                entries,
+                commit,
+            } => self.on_append(now, from, term, previous, entries, commit),
+            Kind::Appended { result } => {
+                self.note_term(now, term);
+                if term == self.term {
+                    self.on_appended(now, from, result);
+                }
+            }
+            Kind::Snapshot { last, time, data } => {
+                self.on_snapshot(now, from, term, (last, time), *data)
+            }
+            Kind::Stand => {
+                if term == self.term && self.may_stand(now) {
+                    self.stand(now, false, true);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let Role::Leader(leader) = &self.role else {
+            return self.election_at;
+        };
+        if self.config.members.len() == 1 {
+            return leader.attempt.map(|a| a.give_up_at);
+        }
+        let attempt = leader.attempt.map(|a| a.give_up_at);
+        earliest(Some(leader.heartbeat_at.min(leader.idle_write_at)), attempt)
+    }
+
+    /// Adds an entry for what was done to the store already. Only a primary does.
+    pub(crate) fn append(&mut self, now: Instant, changes: Vec<Change>, retry: Option<Retry>) {
+        debug_assert!(
+            matches!(self.role, Role::Leader(_)),
+            "only a primary writes"
+        );
+        let wall_millis = self.config.wall_millis(now);
+        let entry = Entry {
+            position: Position {
+                term: self.term,
+                index: self.log.last().index + 1,
+            },
+            time: self.next_time(wall_millis),
+            wall_millis,
+            changes,
+            retry,
+        };
+        self.log
+            .push(Arc::new(entry), &mut self.records, self.config.max_records);
+        if let Role::Leader(leader) = &mut self.role {
+            leader.idle_write_at = now + IDLE_WRITE_PERIOD;
+        }
+        self.advance_commit();
+        self.replicate(now);
+    }
+
+    pub(crate) const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) const fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    pub(crate) fn record(&self, session: &SessionKey) -> Option<&Record> {
+        self.records.of(session)
+    }
+
+    pub(crate) const fn term(&self) -> u64 {
+        self.term
+    }
+
+    pub(crate) const fn commit(&self) -> u64 {
+        self.commit
+    }
+
+    pub(crate) fn last(&self) -> Position {
+        self.log.last()
+    }
+
+    pub(crate) fn last_time(&self) -> Timestamp {
+        self.log.last_time()
+    }
+
+    /// The time that the next entry will have, for statements that want to know it.
+    pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
+        let last = self.log.last_time();
+        let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
+        if seconds > last.time {
+            Timestamp {
+                time: seconds,
+                increment: 1,
+            }
+        } else {
+            Timestamp {
+                time: last.time,
+                increment: last.increment.saturating_add(1),
+            }
+        }
+    }
+
+    /// Position, time and calendar time of an entry that is kept.
+    pub(crate) fn entry(&self, index: u64) -> Option<(Position, Timestamp, u64)> {
+        self.log
+            .get(index)
+            .map(|e| (e.position, e.time, e.wall_millis))
+    }
+
+    pub(crate) const fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// True if writes are accepted.
+    pub(crate) const fn is_writable(&self) -> bool {
+        matches!(&self.role, Role::Leader(leader) if leader.attempt.is_none())
+    }
+
+    /// The primary, as far as this member knows.
+    pub(crate) const fn leader(&self) -> Option<usize> {
+        self.leader
+    }
+
+    /// How many members that hold data have the entry; only a primary knows.
+    pub(crate) fn holders(&self, index: u64) -> usize {
+        let Role::Leader(leader) = &self.role else {
+            return 0;
+        };
+        let others = leader
+            .peers
+            .iter()
+            .enumerate()
+            .filter(|&(i, p)| i != self.me && p.matched >= index && !self.config.members[i].arbiter)
+            .count();
+        others + usize::from(self.log.last().index >= index)
+    }
+
+    fn send(&mut self, to: usize, kind: Kind) {
+        let term = self.term;
+        self.sent.push_back((to, Message { term, kind }));
+    }
+
+    fn options(&self) -> &MemberOptions {
+        &self.config.members[self.me]
+    }
+}

@@ -1,0 +1,262 @@
+//! From the primary's oplog to everyone's.
+
+use super::{
+    Position, Replica, ReplicaEvent, Role,
+    log::{Entry, Log, Records},
+    message::Kind,
+};
+use crate::store::Store;
+use bson::Timestamp;
+use onionskin_core::time::Instant;
+use std::sync::Arc;
+
+/// Entries in one message between members.
+const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
+
+impl Replica {
+    /// Sends every member what it lacks, and a sign of life to those that lack nothing.
+    pub(super) fn heartbeat(&mut self) {
+        for to in 0..self.config.members.len() {
+            if to != self.me {
+                self.send_append(to);
+            }
+        }
+    }
+
+    /// Sends new entries to the members that hold data.
+    pub(super) fn replicate(&mut self, _now: Instant) {
+        for to in 0..self.config.members.len() {
+            if to != self.me && !self.config.members[to].arbiter {
+                self.send_append(to);
+            }
+        }
+    }
+
+    fn send_append(&mut self, to: usize) {
+        let last = self.log.last();
+        let commit = self.commit;
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        let peer = &mut leader.peers[to];
+        if self.config.members[to].arbiter {
+            let kind = Kind::Append {
+                previous: Position::default(),
+                entries: Vec::new(),
+                commit,
+            };
+            return self.send(to, kind);
+        }
+        let index = peer.next - 1;
+        let Some(term) = self.log.term_at(index) else {
+            // Forgotten already: the member takes everything that a majority has.
+            peer.next = commit + 1;
+            let kind = self.snapshot();
+            return self.send(to, kind);
+        };
+        let end = last.index.min(index + MAX_ENTRIES_PER_MESSAGE);
+        let entries = (peer.next..=end)
+            .filter_map(|i| self.log.get(i).cloned())
+            .collect();
+        peer.next = end + 1;
+        let kind = Kind::Append {
+            previous: Position { term, index },
+            entries,
+            commit,
+        };
+        self.send(to, kind);
+    }
+
+    /// The data as of the majority point, for what comes after it may have to be undone.
+    fn snapshot(&self) -> Kind {
+        let (mut store, mut records) = (self.store.clone(), self.records.clone());
+        for index in (self.commit + 1..=self.log.last().index).rev() {
+            if let Some(entry) = self.log.get(index) {
+                for change in entry.changes.iter().rev() {
+                    store.revert(change);
+                }
+            }
+            self.log.undo_in(index, &mut records);
+        }
+        let entry = self.log.get(self.commit);
+        let base = (self.log.base(), self.log.base_time());
+        let (last, time) = entry.map_or(base, |e| (e.position, e.time));
+        Kind::Snapshot {
+            last,
+            time,
+            data: Box::new((store, records)),
+        }
+    }
+
+    /// Accepts `from` as the primary of `term`; false if that term is over.
+    fn follow(&mut self, now: Instant, from: usize, term: u64) -> bool {
+        self.note_term(now, term);
+        if term < self.term || self.is_leader() {
+            let result = Err(0);
+            self.send(from, Kind::Appended { result });
+            return false;
+        }
+        self.role = Role::Follower;
+        self.heard_leader = Some(now);
+        if self.leader != Some(from) {
+            self.leader = Some(from);
+            self.events.push_back(ReplicaEvent::Changed);
+        }
+        self.arm_election(now);
+        true
+    }
+
+    pub(super) fn on_append(
+        &mut self,
+        now: Instant,
+        from: usize,
+        term: u64,
+        previous: Position,
+        entries: Vec<Arc<Entry>>,
+        commit: u64,
+    ) {
+        if !self.follow(now, from, term) {
+            return;
+        }
+        if self.options().arbiter {
+            return self.send(from, Kind::Appended { result: Ok(0) });
+        }
+        let known = previous.index < self.log.base().index
+            || self.log.term_at(previous.index) == Some(previous.term);
+        if !known {
+            let hint = if previous.index > self.log.last().index {
+                self.log.last().index
+            } else {
+                self.commit
+            };
+            return self.send(from, Kind::Appended { result: Err(hint) });
+        }
+        let end = previous.index + entries.len() as u64;
+        for entry in entries {
+            self.accept(entry);
+        }
+        // Only what this message vouched for is known to agree with the primary.
+        self.commit = self.commit.max(commit.min(end));
+        self.log.trim(self.commit, self.config.max_oplog_entries);
+        self.events.push_back(ReplicaEvent::Progress);
+        self.send(from, Kind::Appended { result: Ok(end) });
+    }
+
+    fn accept(&mut self, entry: Arc<Entry>) {
+        let index = entry.position.index;
+        if index <= self.log.base().index {
+            return;
+        }
+        match self.log.term_at(index) {
+            Some(term) if term == entry.position.term => return,
+            Some(_) => self.roll_back_to(index - 1),
+            None => {}
+        }
+        for change in &entry.changes {
+            self.store.apply(change);
+        }
+        self.log
+            .push(entry, &mut self.records, self.config.max_records);
+    }
+
+    /// Undoes everything after `index`: no majority had it.
+    fn roll_back_to(&mut self, index: u64) {
+        assert!(index >= self.commit, "what a majority has is never undone");
+        let mut entries = 0;
+        while self.log.last().index > index {
+            let Some(entry) = self.log.pop(&mut self.records) else {
+                break;
+            };
+            for change in entry.changes.iter().rev() {
+                self.store.revert(change);
+            }
+            entries += 1;
+        }
+        self.events.push_back(ReplicaEvent::RolledBack { entries });
+    }
+
+    pub(super) fn on_appended(&mut self, now: Instant, from: usize, result: Result<u64, u64>) {
+        let last = self.log.last().index;
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        let peer = &mut leader.peers[from];
+        peer.heard = now;
+        match result {
+            Ok(matched) => {
+                peer.matched = peer.matched.max(matched.min(last));
+                peer.next = peer.next.max(peer.matched + 1);
+            }
+            Err(hint) => peer.next = hint.min(last).max(peer.matched) + 1,
+        }
+        let behind = peer.next <= last && !self.config.members[from].arbiter;
+        self.advance_commit();
+        if behind {
+            self.send_append(from);
+        }
+        self.check_attempt(now);
+    }
+
+    /// Moves the majority point as far as the members' progress allows.
+    pub(super) fn advance_commit(&mut self) {
+        let last = self.log.last().index;
+        let Role::Leader(leader) = &self.role else {
+            return;
+        };
+        let mut progress: Vec<u64> = (0..self.config.members.len())
+            .filter(|&i| self.config.members[i].votes && !self.config.members[i].arbiter)
+            .map(|i| {
+                if i == self.me {
+                    last
+                } else {
+                    leader.peers[i].matched
+                }
+            })
+            .collect();
+        progress.sort_unstable_by(|a, b| b.cmp(a));
+        let point = progress.get(self.config.majority() - 1).copied();
+        if let Some(point) = point.filter(|&p| p > self.commit)
+            && self.log.term_at(point) == Some(self.term)
+        {
+            self.commit = point;
+        }
+        if self.log.len() > self.config.max_oplog_entries {
+            let slowest = (0..self.config.members.len())
+                .filter(|&i| i != self.me && !self.config.members[i].arbiter)
+                .map(|i| &leader.peers[i])
+                .filter(|p| p.matched > 0)
+                .map(|p| p.matched)
+                .min()
+                .unwrap_or(self.commit);
+            // A member that is gone must not make the oplog grow for ever.
+            let keep = self.config.max_oplog_entries;
+            let hard = self.log.last().index.saturating_sub(2 * keep as u64);
+            self.log.trim(slowest.max(hard).min(self.commit), keep);
+        }
+        self.events.push_back(ReplicaEvent::Progress);
+    }
+
+    pub(super) fn on_snapshot(
+        &mut self,
+        now: Instant,
+        from: usize,
+        term: u64,
+        (last, time): (Position, Timestamp),
+        (store, records): (Store, Records),
+    ) {
+        if !self.follow(now, from, term) {
+            return;
+        }
+        let known = self.log.term_at(last.index) == Some(last.term);
+        if !known && last.index > self.commit {
+            self.store = store;
+            self.records = records;
+            self.log = Log::starting_after(last, time);
+            self.commit = last.index;
+            self.events.push_back(ReplicaEvent::Resynced);
+            self.events.push_back(ReplicaEvent::Progress);
+        }
+        let result = Ok(last.index);
+        self.send(from, Kind::Appended { result });
+    }
+}

@@ -1,0 +1,405 @@
+//! The event loop: sockets on one side, the machine on the other.
+
+mod peer;
+
+use super::{Order, ServeOptions, Status, certificate};
+use crate::deployment::{
+    Action, ConnId, Deployment, DeploymentOptions, ReplicaSetOptions, Shape, Story,
+};
+use onionskin_core::{
+    address::Address,
+    random::Seed,
+    time::{Instant, WallTime},
+};
+use peer::Peer;
+use rustls::{ServerConfig, ServerConnection};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    fmt::Write as _,
+    io,
+    path::PathBuf,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, mpsc},
+    task,
+};
+
+/// Stories that are kept for [`Status`].
+const MAX_STORIES: usize = 1000;
+
+/// Numbers the directories for certificates, so that deployments of one process do not share them.
+static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
+
+/// Room for one read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How long to wait after a failed accept, for example when descriptors have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Everything that the tasks of the loop share; they take turns on one thread.
+struct Shared {
+    deployment: RefCell<Deployment>,
+    peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
+    stories: RefCell<VecDeque<Story>>,
+    addresses: Vec<std::net::SocketAddr>,
+    listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
+    tls: Option<Arc<ServerConfig>>,
+    started: tokio::time::Instant,
+    next_conn: Cell<u64>,
+    deadline_moved: Notify,
+    deadline: Cell<Option<Instant>>,
+}
+
+/// A deployment that is bound and about to run.
+pub(super) struct Engine {
+    shared: Rc<Shared>,
+    uri: String,
+    tls_directory: Option<PathBuf>,
+}
+
+impl Engine {
+    pub(super) async fn bind(options: ServeOptions) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for index in 0..options.members.len() {
+            let offset = u16::try_from(index).unwrap_or(u16::MAX);
+            let port = match options.port {
+                None => 0,
+                Some(base) => base
+                    .checked_add(offset)
+                    .ok_or_else(|| io::Error::other("the ports run past 65535"))?,
+            };
+            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+            addresses.push(listener.local_addr()?);
+            listeners.push(listener);
+        }
+        let (tls, tls_directory) = tls(&options)?;
+        let uri = uri(&options, &addresses, tls_directory.as_ref());
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&options.seed.to_le_bytes());
+        let deployment = Deployment::new(deployment_options(options, &addresses), &Seed::new(seed))
+            .map_err(io::Error::other)?;
+        let shared = Rc::new(Shared {
+            deployment: RefCell::new(deployment),
+            peers: RefCell::default(),
+            stories: RefCell::default(),
+            addresses,
+            listening: RefCell::default(),
+            tls,
+            started: tokio::time::Instant::now(),
+            next_conn: Cell::new(0),
+            deadline_moved: Notify::new(),
+            deadline: Cell::new(None),
+        });
+        for (member, listener) in listeners.into_iter().enumerate() {
+            let accept = task::spawn_local(accept(Rc::clone(&shared), member, listener));
+            shared.listening.borrow_mut().push(Some(accept));
+        }
+        Ok(Self {
+            shared,
+            uri,
+            tls_directory,
+        })
+    }
+
+    pub(super) fn uri(&self) -> String {
+        self.uri.clone()
+    }
+
+    pub(super) fn tls_directory(&self) -> Option<PathBuf> {
+        self.tls_directory.clone()
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let shared = self.shared;
+        shared.pump();
+        loop {
+            let timer = async {
+                match shared.deadline.get() {
+                    Some(at) => tokio::time::sleep_until(shared.started + at.since_start()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None | Some(Order::Stop) => return,
+                    Some(order) => shared.obey(order),
+                },
+                () = shared.deadline_moved.notified() => {}
+                () = timer => {
+                    let now = shared.now();
+                    shared.deployment.borrow_mut().handle_timeout(now);
+                    shared.pump();
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Instant {
+        let elapsed = self.started.elapsed().as_nanos();
+        Instant::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    fn obey(self: &Rc<Self>, order: Order) {
+        let now = self.now();
+        {
+            let mut deployment = self.deployment.borrow_mut();
+            match &order {
+                Order::Kill(member, _) => deployment.kill(now, *member),
+                Order::Restart(member, _) => deployment.restart(now, *member),
+                Order::StepDown(answer) => {
+                    let _ = answer.send(deployment.step_down(now));
+                }
+                Order::Partition(side, _) => deployment.partition(now, side),
+                Order::Heal(_) => deployment.heal(now),
+                Order::Status(_) | Order::Stop => {}
+            }
+        }
+        self.pump();
+        match order {
+            Order::Kill(_, done)
+            | Order::Restart(_, done)
+            | Order::Partition(_, done)
+            | Order::Heal(done) => {
+                let _ = done.send(());
+            }
+            Order::Status(answer) => {
+                let _ = answer.send(self.status());
+            }
+            Order::StepDown(_) | Order::Stop => {}
+        }
+    }
+
+    fn status(&self) -> Status {
+        let deployment = self.deployment.borrow();
+        Status {
+            primary: deployment.primary(),
+            members: (0..deployment.members())
+                .filter_map(|member| deployment.state(member))
+                .collect(),
+            connections: deployment.connections(),
+            stories: self.stories.borrow().iter().cloned().collect(),
+        }
+    }
+
+    /// Does what the machine wants done, and notes when it wants to be called.
+    fn pump(self: &Rc<Self>) {
+        loop {
+            let transmit = self.deployment.borrow_mut().poll_transmit();
+            if let Some((conn, bytes)) = transmit {
+                if let Some(peer) = self.peers.borrow().get(&conn) {
+                    peer.send(&bytes);
+                }
+                continue;
+            }
+            let action = self.deployment.borrow_mut().poll_action();
+            let Some(action) = action else {
+                break;
+            };
+            self.perform(action);
+        }
+        let deadline = self.deployment.borrow().deadline();
+        let old = self.deadline.replace(deadline);
+        // A timer that fires too early does no harm; one that fires too late would.
+        if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
+            self.deadline_moved.notify_one();
+        }
+    }
+
+    fn perform(self: &Rc<Self>, action: Action) {
+        match action {
+            Action::Close(conn) => {
+                if let Some(peer) = self.peers.borrow_mut().remove(&conn) {
+                    peer.close();
+                }
+            }
+            Action::StopListening(member) => {
+                if let Some(accept) = self.listening.borrow_mut()[member].take() {
+                    accept.abort();
+                }
+            }
+            Action::Listen(member) => {
+                let shared = Rc::clone(self);
+                let listen = task::spawn_local(async move {
+                    let address = shared.addresses[member];
+                    loop {
+                        match TcpListener::bind(address).await {
+                            Ok(listener) => return accept(shared, member, listener).await,
+                            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                        }
+                    }
+                });
+                self.listening.borrow_mut()[member] = Some(listen);
+            }
+            Action::Tell(story) => {
+                let mut stories = self.stories.borrow_mut();
+                if stories.len() == MAX_STORIES {
+                    stories.pop_front();
+                }
+                stories.push_back(story);
+            }
+        }
+    }
+}
+
+async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let tls = match &shared.tls {
+            None => None,
+            Some(config) => match ServerConnection::new(Arc::clone(config)) {
+                Ok(tls) => Some(tls),
+                Err(_) => continue,
+            },
+        };
+        let conn = ConnId(shared.next_conn.get());
+        shared.next_conn.set(conn.0 + 1);
+        let peer = Rc::new(Peer::new(stream, tls));
+        shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
+        let now = shared.now();
+        shared
+            .deployment
+            .borrow_mut()
+            .handle_connected(now, conn, member);
+        shared.pump();
+        task::spawn_local(serve(Rc::clone(&shared), conn, peer));
+    }
+}
+
+/// Reads one connection until it ends.
+async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
+    let mut buffer = vec![0; READ_BYTES];
+    while peer.ready().await {
+        loop {
+            match peer.receive(&mut buffer) {
+                Ok(Some(bytes)) => {
+                    if !bytes.is_empty() {
+                        let now = shared.now();
+                        shared
+                            .deployment
+                            .borrow_mut()
+                            .handle_received(now, conn, bytes);
+                        shared.pump();
+                    }
+                    // A short read emptied the socket: do not ask it again.
+                    if bytes.len() < READ_BYTES && !peer.is_encrypted() {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    peer.close();
+                    break;
+                }
+            }
+        }
+        task::consume_budget().await;
+    }
+    if shared.peers.borrow_mut().remove(&conn).is_some() {
+        let now = shared.now();
+        shared
+            .deployment
+            .borrow_mut()
+            .handle_disconnected(now, conn);
+        shared.pump();
+    }
+}
+
+fn deployment_options(
+    options: ServeOptions,
+    addresses: &[std::net::SocketAddr],
+) -> DeploymentOptions {
+    let names: Vec<Address> = addresses
+        .iter()
+        .map(|a| Address::tcp(&a.ip().to_string(), a.port()))
+        .collect();
+    let shape = match options.replica_set {
+        None => Shape::Standalone,
+        Some(name) => {
+            let mut set = ReplicaSetOptions::new(&name, options.members.len());
+            set.initial_primary = options.members.iter().position(|m| m.can_lead());
+            set.members = options.members;
+            set.election_timeout = options.election_timeout;
+            set.heartbeat_interval = options.heartbeat_interval;
+            Shape::ReplicaSet(set)
+        }
+    };
+    let mut result = DeploymentOptions::replica_set("", names);
+    result.shape = shape;
+    result.users = options.users;
+    result.limits = options.limits;
+    result.network = options.network;
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let millis = wall.unwrap_or_default().as_millis();
+    result.started_at = WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+    result
+}
+
+fn tls(options: &ServeOptions) -> io::Result<(Option<Arc<ServerConfig>>, Option<PathBuf>)> {
+    if !options.tls {
+        return Ok((None, None));
+    }
+    let directory = options.tls_directory.clone().unwrap_or_else(|| {
+        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("onionskin-tls-{}-{number}", std::process::id());
+        std::env::temp_dir().join(name)
+    });
+    let config = certificate::generate(&directory)?;
+    Ok((Some(config), Some(directory)))
+}
+
+fn uri(
+    options: &ServeOptions,
+    addresses: &[std::net::SocketAddr],
+    tls_directory: Option<&PathBuf>,
+) -> String {
+    let mut uri = String::from("mongodb://");
+    if let Some(user) = options.users.first() {
+        let (name, password) = (encode(&user.name), encode(&user.password));
+        let _ = write!(uri, "{name}:{password}@");
+    }
+    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    uri.push_str(&hosts.join(","));
+    uri.push('/');
+    let mut separator = '?';
+    let mut option = |key: &str, value: &str| {
+        let _ = write!(uri, "{separator}{key}={}", encode(value));
+        separator = '&';
+    };
+    if let Some(name) = &options.replica_set {
+        option("replicaSet", name);
+    }
+    if let Some(directory) = tls_directory {
+        option("tls", "true");
+        option("tlsCAFile", &directory.join("ca.pem").to_string_lossy());
+    }
+    uri
+}
+
+/// Percent-encodes all but unreserved characters.
+fn encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}

@@ -1,0 +1,178 @@
+//! One client's socket, encrypted or not.
+
+use rustls::ServerConnection;
+use std::{
+    cell::{Cell, RefCell},
+    io::{self, Read as _, Write as _},
+};
+use tokio::{io::Interest, net::TcpStream, sync::Notify};
+
+/// Bytes that may wait for a client that does not read; beyond that it is closed.
+const MAX_UNSENT_BYTES: usize = 256 * 1024 * 1024;
+
+/// A socket that is written at once where it takes the bytes, and later where it does not.
+pub(super) struct Peer {
+    stream: TcpStream,
+    tls: Option<RefCell<ServerConnection>>,
+    unsent: RefCell<Vec<u8>>,
+    closed: Cell<bool>,
+    changed: Notify,
+}
+
+impl Peer {
+    pub(super) fn new(stream: TcpStream, tls: Option<ServerConnection>) -> Self {
+        Self {
+            stream,
+            tls: tls.map(RefCell::new),
+            unsent: RefCell::default(),
+            closed: Cell::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) const fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Sends bytes, encrypted where they must be.
+    pub(super) fn send(&self, bytes: &[u8]) {
+        let Some(tls) = &self.tls else {
+            return self.write(bytes);
+        };
+        let mut tls = tls.borrow_mut();
+        tls.set_buffer_limit(None);
+        if tls.writer().write_all(bytes).is_err() {
+            self.closed.set(true);
+        }
+        drop(tls);
+        self.flush_tls();
+    }
+
+    /// Sends nothing more; the socket ends when its task sees it.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.changed.notify_one();
+    }
+
+    /// Waits until there is something to read; false when the connection is over.
+    pub(super) async fn ready(&self) -> bool {
+        loop {
+            if self.closed.get() {
+                self.write(&[]);
+                return false;
+            }
+            let interest = if self.unsent.borrow().is_empty() {
+                Interest::READABLE
+            } else {
+                Interest::READABLE | Interest::WRITABLE
+            };
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => {}
+                ready = self.stream.ready(interest) => {
+                    let Ok(ready) = ready else {
+                        return false;
+                    };
+                    if ready.is_writable() {
+                        self.write(&[]);
+                    }
+                    if ready.is_readable() || ready.is_read_closed() {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what is there: `None` when that is nothing, an error when there will be no more.
+    pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        if self.closed.get() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        let Some(tls) = &self.tls else {
+            return match self.stream.try_read(buffer) {
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => Ok(Some(&buffer[..count])),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        let mut tls = tls.borrow_mut();
+        match tls.reader().read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => return Ok(Some(&buffer[..count])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let count = match self.stream.try_read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut received = &buffer[..count];
+        let mut failed = false;
+        while !received.is_empty() && !failed {
+            failed = tls.read_tls(&mut received).is_err() || tls.process_new_packets().is_err();
+        }
+        drop(tls);
+        // The handshake's own messages, or the alert that says what is wrong.
+        self.flush_tls();
+        if failed {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Some(&[]))
+    }
+
+    fn flush_tls(&self) {
+        let Some(tls) = &self.tls else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        let mut tls = tls.borrow_mut();
+        while tls.wants_write() {
+            if tls.write_tls(&mut bytes).is_err() {
+                break;
+            }
+        }
+        drop(tls);
+        if !bytes.is_empty() {
+            self.write(&bytes);
+        }
+    }
+
+    /// Writes what was left over, then these bytes; keeps what the socket does not take.
+    fn write(&self, mut bytes: &[u8]) {
+        let mut unsent = self.unsent.borrow_mut();
+        if !unsent.is_empty() {
+            unsent.extend_from_slice(bytes);
+            let count = self.write_some(&unsent);
+            unsent.drain(..count);
+            if unsent.len() > MAX_UNSENT_BYTES {
+                self.close();
+            }
+            return;
+        }
+        let count = self.write_some(bytes);
+        bytes = &bytes[count..];
+        if !bytes.is_empty() {
+            unsent.extend_from_slice(bytes);
+            self.changed.notify_one();
+        }
+    }
+
+    fn write_some(&self, bytes: &[u8]) -> usize {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.stream.try_write(&bytes[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.close();
+                    return bytes.len();
+                }
+            }
+        }
+        written
+    }
+}

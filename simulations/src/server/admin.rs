@@ -1,0 +1,203 @@
+//! Commands by which shells, drivers and operators look around.
+
+use super::{
+    Member,
+    connection::Request,
+    fault::{Fault, fault},
+    reply::Reply,
+};
+use crate::deployment::{ConnId, Shape};
+use bson::{Bson, DateTime, Document, doc};
+use onionskin_core::time::Instant;
+
+impl Member {
+    /// Answers a command that touches no data; `None` if it is none of these.
+    pub(super) fn administration(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: &Request,
+    ) -> Result<Option<Reply>, Fault> {
+        let reply = match request.name.as_str() {
+            "ping" | "endSessions" | "refreshSessions" | "killSessions" | "killAllSessions" => {
+                Document::new()
+            }
+            "startSession" => self.start_session(),
+            "buildInfo" | "buildinfo" => self.build_info(),
+            "hostInfo" => host_info(),
+            "serverStatus" => self.server_status(now),
+            "whatsmyuri" => doc! { "you": format!("127.0.0.1:{}", 10_000 + conn.0 % 50_000) },
+            "connPoolStats" => doc! { "numClientConnections": 0, "totalInUse": 0 },
+            "getCmdLineOpts" => doc! { "argv": ["mongod"], "parsed": {} },
+            "getLog" => doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() },
+            "getFreeMonitoringStatus" => doc! { "state": "undecided" },
+            "getParameter" => self.parameters(request),
+            "setParameter" => doc! { "was": Bson::Null },
+            "replSetGetStatus" => self.replica_status(now)?,
+            "replSetGetConfig" => self.replica_config()?,
+            "configureFailPoint" => return self.configure_fail_point(request).map(Some),
+            _ => return Ok(None),
+        };
+        Ok(Some(reply.into()))
+    }
+
+    fn start_session(&mut self) -> Document {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes);
+        let id = bson::Binary {
+            subtype: bson::spec::BinarySubtype::Uuid,
+            bytes: bytes.to_vec(),
+        };
+        doc! { "id": { "id": id }, "timeoutMinutes": 30 }
+    }
+
+    fn build_info(&self) -> Document {
+        let version = self.options.version;
+        let [major, minor, patch] = version.release.map(i32::from);
+        doc! {
+            "version": version.to_string(),
+            "gitVersion": "0000000000000000000000000000000000000000",
+            "modules": Vec::<Bson>::new(),
+            "sysInfo": "deprecated",
+            "versionArray": [major, minor, patch, 0],
+            "bits": 64,
+            "debug": false,
+            "maxBsonObjectSize": i32::try_from(self.options.limits.max_document_bytes)
+                .unwrap_or(i32::MAX),
+            "storageEngines": ["simulated"],
+        }
+    }
+
+    fn server_status(&self, now: Instant) -> Document {
+        let uptime = now.saturating_since(self.started);
+        let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let connections = self.connections.len();
+        doc! {
+            "host": self.options.addresses[self.index].to_string(),
+            "version": self.options.version.to_string(),
+            "process": "mongod",
+            "pid": 1_i64,
+            "uptime": uptime.as_secs_f64(),
+            "localTime": self.date(now),
+            "connections": {
+                "current": count(connections),
+                "available": count(self.options.limits.max_connections - connections),
+            },
+            "metrics": { "cursor": { "open": { "total": count(self.cursors.len()) } } },
+            "storageEngine": { "name": "simulated" },
+        }
+    }
+
+    fn parameters(&self, request: &Request) -> Document {
+        let minor = format!(
+            "{}.{}",
+            self.options.version.release[0], self.options.version.release[1]
+        );
+        let known = doc! {
+            "featureCompatibilityVersion": { "version": minor },
+            "authenticationMechanisms": ["SCRAM-SHA-1", "SCRAM-SHA-256"],
+            "enableTestCommands": true,
+            "requireApiVersion": false,
+        };
+        if request
+            .command
+            .get_str(&request.name)
+            .is_ok_and(|name| name == "*")
+        {
+            return known;
+        }
+        let wanted = known.into_iter();
+        wanted
+            .filter(|(key, _)| request.command.contains_key(key))
+            .collect()
+    }
+
+    fn replica_status(&self, now: Instant) -> Result<Document, Fault> {
+        let Shape::ReplicaSet(set) = &self.options.shape else {
+            return Err(fault(76, "not running with --replSet"));
+        };
+        let leader = self.replica.leader();
+        let members: Vec<Bson> = set
+            .members
+            .iter()
+            .enumerate()
+            .map(|(index, member)| {
+                let (state, text) = match (member.arbiter, leader == Some(index)) {
+                    (true, _) => (7, "ARBITER"),
+                    (_, true) => (1, "PRIMARY"),
+                    (_, false) => (2, "SECONDARY"),
+                };
+                let id = i32::try_from(index).unwrap_or(i32::MAX);
+                let mut entry = doc! {
+                    "_id": id, "name": self.options.addresses[index].to_string(), "health": 1.0,
+                    "state": state, "stateStr": text,
+                };
+                if index == self.index {
+                    entry.insert("self", true);
+                }
+                entry.into()
+            })
+            .collect();
+        let mine = match (set.members[self.index].arbiter, self.replica.is_leader()) {
+            (true, _) => 7,
+            (_, true) => 1,
+            (_, false) => 2,
+        };
+        let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
+        Ok(doc! {
+            "set": set.name.as_str(), "date": self.date(now), "myState": mine, "term": term,
+            "majorityVoteCount": i32::try_from(set.members.iter().filter(|m| m.votes).count() / 2 + 1)
+                .unwrap_or(i32::MAX),
+            "members": members,
+        })
+    }
+
+    fn replica_config(&self) -> Result<Document, Fault> {
+        let Shape::ReplicaSet(set) = &self.options.shape else {
+            return Err(fault(76, "not running with --replSet"));
+        };
+        let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
+        let members: Vec<Bson> = set
+            .members
+            .iter()
+            .enumerate()
+            .map(|(index, member)| {
+                let tags = member.tags.iter();
+                let tags: Document = tags
+                    .map(|(k, v)| (k.clone(), Bson::from(v.as_str())))
+                    .collect();
+                let entry = doc! {
+                    "_id": i32::try_from(index).unwrap_or(i32::MAX),
+                    "host": self.options.addresses[index].to_string(),
+                    "arbiterOnly": member.arbiter, "buildIndexes": true, "hidden": member.hidden,
+                    "priority": f64::from(member.priority), "tags": tags,
+                    "secondaryDelaySecs": 0_i64, "votes": i32::from(member.votes),
+                };
+                entry.into()
+            })
+            .collect();
+        let millis = |d: std::time::Duration| i32::try_from(d.as_millis()).unwrap_or(i32::MAX);
+        Ok(doc! { "config": {
+            "_id": set.name.as_str(), "version": 1, "term": term, "members": members,
+            "protocolVersion": 1_i64, "writeConcernMajorityJournalDefault": true,
+            "settings": {
+                "heartbeatIntervalMillis": millis(set.heartbeat_interval),
+                "electionTimeoutMillis": millis(set.election_timeout),
+            },
+        } })
+    }
+
+    fn date(&self, now: Instant) -> DateTime {
+        DateTime::from_millis(i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX))
+    }
+}
+
+fn host_info() -> Document {
+    doc! {
+        "system": {
+            "hostname": "localhost", "cpuAddrSize": 64, "memSizeMB": 1024_i64, "numCores": 1,
+            "cpuArch": "x86_64",
+        },
+        "os": { "type": "Linux", "name": "simulated", "version": "1" },
+    }
+}

@@ -1,0 +1,184 @@
+//! Collections and indexes: making, listing, dropping them.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::{Answer, Outcome, namespace},
+    document::truth,
+    fault::{Fault, fault},
+    reply::Reply,
+    write::documents,
+};
+use crate::store::{Change, Outcome as Done, StoreError};
+use bson::{Bson, Document, doc};
+use onionskin_core::time::Instant;
+
+/// Arguments that every command may have and that are no options of a collection.
+const GENERIC: [&str; 12] = [
+    "$db",
+    "lsid",
+    "$clusterTime",
+    "$readPreference",
+    "writeConcern",
+    "readConcern",
+    "txnNumber",
+    "maxTimeMS",
+    "comment",
+    "apiVersion",
+    "apiStrict",
+    "apiDeprecationErrors",
+];
+
+impl Member {
+    pub(super) fn change_catalog(&mut self, now: Instant, request: &Request) -> Answer {
+        let (reply, changes) = self.catalog_change(request)?;
+        self.append_changes(now, changes);
+        Ok(Outcome::Written(reply.into()))
+    }
+
+    fn catalog_change(&mut self, request: &Request) -> Result<(Document, Vec<Change>), Fault> {
+        let command = &request.command;
+        let store = self.replica.store_mut();
+        match request.name.as_str() {
+            "create" => {
+                let name = namespace(request)?;
+                plain(store.create_collection(&name, options(request)))
+            }
+            "collMod" => {
+                let name = namespace(request)?;
+                plain(store.modify_collection(&name, &options(request)))
+            }
+            "drop" => {
+                let name = namespace(request)?;
+                let done = store.drop_collection(&name)?;
+                // Since 7.0 it is no error if there was nothing to drop.
+                let reply = done.result.map_or_else(Document::new, |indexes| {
+                    let n = i32::try_from(indexes).unwrap_or(i32::MAX);
+                    doc! { "nIndexesWas": n, "ns": name.to_string() }
+                });
+                Ok((reply, done.changes))
+            }
+            "dropDatabase" => {
+                let done = store.drop_database(&request.database)?;
+                let reply = if done.result {
+                    doc! { "dropped": request.database.as_str() }
+                } else {
+                    Document::new()
+                };
+                Ok((reply, done.changes))
+            }
+            "renameCollection" => {
+                let from = Self::full_name(command.get_str(&request.name).unwrap_or_default())?;
+                let to = Self::full_name(command.get_str("to").unwrap_or_default())?;
+                let drop_target = truth(command.get("dropTarget"));
+                plain(store.rename_collection(&from, &to, drop_target))
+            }
+            "createIndexes" => {
+                let name = namespace(request)?;
+                let done = store.create_indexes(&name, &documents(command, "indexes"))?;
+                let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+                let reply = doc! {
+                    "numIndexesBefore": number(done.result.before),
+                    "numIndexesAfter": number(done.result.after),
+                    "createdCollectionAutomatically": done.result.created_collection,
+                };
+                Ok((reply, done.changes))
+            }
+            _ => {
+                let name = namespace(request)?;
+                let index = command.get("index").cloned().unwrap_or(Bson::Null);
+                let done = store.drop_indexes(&name, &index)?;
+                let n = i32::try_from(done.result).unwrap_or(i32::MAX);
+                Ok((doc! { "nIndexesWas": n }, done.changes))
+            }
+        }
+    }
+
+    pub(super) fn list_collections(&mut self, now: Instant, request: &Request) -> Answer {
+        let command = &request.command;
+        let filter = command.get_document("filter").cloned().unwrap_or_default();
+        let names = truth(command.get("nameOnly"));
+        let store = self.replica.store();
+        let entries = store.list_collections(&request.database, &filter, names)?;
+        let namespace = format!("{}.$cmd.listCollections", request.database);
+        self.listing(now, request, namespace, entries)
+    }
+
+    pub(super) fn list_indexes(&mut self, now: Instant, request: &Request) -> Answer {
+        let name = namespace(request)?;
+        let entries = self.replica.store().list_indexes(&name)?;
+        self.listing(now, request, name.to_string(), entries)
+    }
+
+    pub(super) fn list_databases(&self, request: &Request) -> Answer {
+        if request.database != "admin" {
+            return Err(fault(
+                13,
+                "listDatabases may only be run against the admin database.",
+            ));
+        }
+        let command = &request.command;
+        let filter = command.get_document("filter").cloned().unwrap_or_default();
+        let names = truth(command.get("nameOnly"));
+        let entries = self.replica.store().list_databases(&filter, names)?;
+        let total: i64 = entries
+            .iter()
+            .filter_map(|e| super::document::integer_field(e, "sizeOnDisk"))
+            .sum();
+        let mut reply = doc! { "databases": entries };
+        if !names {
+            reply.insert("totalSize", total);
+            reply.insert("totalSizeMb", total / (1024 * 1024));
+        }
+        Ok(Reply::from(reply).into())
+    }
+
+    pub(super) fn collection_statistics(&self, request: &Request) -> Answer {
+        let name = namespace(request)?;
+        let found = self.replica.store().statistics(&name);
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let average = found.size_bytes.checked_div(found.count).unwrap_or(0);
+        let reply = doc! {
+            "ns": name.to_string(),
+            "count": number(found.count), "size": number(found.size_bytes),
+            "avgObjSize": number(average), "storageSize": number(found.size_bytes),
+            "nindexes": found.indexes, "capped": found.capped, "scaleFactor": 1,
+        };
+        Ok(Reply::from(reply).into())
+    }
+
+    pub(super) fn database_statistics(&self, request: &Request) -> Answer {
+        let store = self.replica.store();
+        let entries = store.list_collections(&request.database, &Document::new(), true)?;
+        let (mut objects, mut bytes, mut indexes) = (0, 0, 0);
+        for name in entries.iter().filter_map(|e| e.get_str("name").ok()) {
+            let name = crate::store::Namespace::new(request.database.clone(), name);
+            let found = store.statistics(&name);
+            objects += found.count;
+            bytes += found.size_bytes;
+            indexes += i64::from(found.indexes);
+        }
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let reply = doc! {
+            "db": request.database.as_str(),
+            "collections": i64::try_from(entries.len()).unwrap_or(i64::MAX), "views": 0_i64,
+            "objects": number(objects), "dataSize": number(bytes), "storageSize": number(bytes),
+            "indexes": indexes, "indexSize": 0_i64, "scaleFactor": 1,
+        };
+        Ok(Reply::from(reply).into())
+    }
+}
+
+fn plain(done: Result<Done<()>, StoreError>) -> Result<(Document, Vec<Change>), Fault> {
+    Ok((Document::new(), done?.changes))
+}
+
+/// A command's arguments, without its name and what every command may have.
+fn options(request: &Request) -> Document {
+    let mut options = request.command.clone();
+    options.remove(&request.name);
+    for key in GENERIC {
+        options.remove(key);
+    }
+    options
+}

@@ -1,0 +1,87 @@
+//! Write concerns: how many members must have a write before it is confirmed.
+
+use super::{
+    Member,
+    connection::{Need, Request, Waiting},
+    document::{count_field, integer},
+    fault::{Fault, bad_value},
+    reply::Reply,
+    wait::concern_error,
+};
+use crate::deployment::{ConnId, Shape};
+use bson::Bson;
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+impl Member {
+    /// What a command's `writeConcern` asks for; a majority where it asks for nothing, unless there
+    /// are arbiters, as servers decide since 5.0.
+    pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
+        let Shape::ReplicaSet(set) = &self.options.shape else {
+            return match w(request) {
+                Some(Bson::String(word)) if word != "majority" => {
+                    Err(bad_value(format!("unknown write concern mode {word}")))
+                }
+                Some(n) if integer(n).is_some_and(|n| n > 1) => Err(bad_value(
+                    "cannot use 'w' > 1 when a host is not replicated",
+                )),
+                _ => Ok(Need::Members(1)),
+            };
+        };
+        match w(request) {
+            None if set.members.iter().any(|m| m.arbiter) => Ok(Need::Members(1)),
+            None => Ok(Need::Majority),
+            Some(Bson::String(word)) if word == "majority" => Ok(Need::Majority),
+            Some(Bson::String(word)) => Ok(self.unknown_mode(word)),
+            Some(n) => match integer(n).map(usize::try_from) {
+                Some(Ok(n)) if n <= 50 => Ok(Need::Members(n)),
+                _ => Err(bad_value(
+                    "w has to be a non-negative number and not greater than 50",
+                )),
+            },
+        }
+    }
+
+    /// A mode that the configuration does not define can never be satisfied.
+    const fn unknown_mode(&self, _word: &str) -> Need {
+        Need::Members(usize::MAX)
+    }
+
+    /// Answers a write that was done, now or when enough members have it.
+    pub(super) fn confirm(&mut self, now: Instant, conn: ConnId, request: Request, reply: Reply) {
+        let need = self.write_concern(&request).unwrap_or(Need::Members(1));
+        let index = self.replica.last().index;
+        let holders = match &self.options.shape {
+            Shape::ReplicaSet(set) => set.members.iter().filter(|m| !m.arbiter).count(),
+            Shape::Standalone => 1,
+        };
+        let mut reply = reply;
+        match need {
+            Need::Members(usize::MAX) => {
+                let text = "No write concern mode of that name found in replica set configuration";
+                reply.concern.get_or_insert_with(|| concern_error(79, text));
+            }
+            Need::Members(n) if n > holders => {
+                let text = "Not enough data-bearing nodes";
+                reply
+                    .concern
+                    .get_or_insert_with(|| concern_error(100, text));
+            }
+            _ if !request.reply_wanted || self.is_confirmed(index, need) => {}
+            _ if reply.concern.is_some() => {}
+            _ => {
+                let concern = request.command.get_document("writeConcern");
+                let wtimeout = concern.map_or(0, |c| count_field(c, "wtimeout"));
+                let deadline = (wtimeout > 0).then(|| now + Duration::from_millis(wtimeout));
+                let waiting = Waiting::Replication { index, need, reply };
+                return self.wait(conn, request, waiting, deadline);
+            }
+        }
+        self.respond(conn, &request, Ok(reply));
+    }
+}
+
+fn w(request: &Request) -> Option<&Bson> {
+    let concern = request.command.get_document("writeConcern").ok()?;
+    concern.get("w")
+}

@@ -1,0 +1,299 @@
+//! From a request to what answers it.
+
+use super::{
+    CATCH_UP_PERIOD, Member,
+    connection::{Pending, Request, Waiting},
+    document::{integer_field, truth},
+    fail_point::FailEffect,
+    fault::{Fault, bad_value, fault, not_writable_primary},
+    reply::Reply,
+};
+use crate::{deployment::ConnId, replica::CannotStepDown, store::Namespace};
+use bson::Timestamp;
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+/// What a command comes to.
+pub(super) enum Outcome {
+    Reply(Reply),
+    /// A write was done (or nothing was left to do): answer when enough members have it.
+    Written(Reply),
+    /// Answer later.
+    Wait(Waiting, Option<Instant>),
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(reply)
+    }
+}
+
+pub(super) type Answer = Result<Outcome, Fault>;
+
+impl Member {
+    /// Runs a request from its beginning.
+    pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
+        let app = self.connection(conn).and_then(|c| c.app_name.clone());
+        let app = app.or_else(|| super::hello::app_name(&request));
+        let Some(effect) = self.fail_effect(&request, app.as_deref()) else {
+            return self.run(now, conn, request, None);
+        };
+        match effect.block {
+            Some(block) => {
+                let deadline = Some(Self::blocked_until(now, &request, block));
+                let waiting = Waiting::Blocked { effect };
+                self.wait(conn, request, waiting, deadline);
+            }
+            None => self.run_failing(now, conn, request, effect),
+        }
+    }
+
+    /// Does to a request what a fail point wants.
+    pub(super) fn run_failing(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        effect: FailEffect,
+    ) {
+        if effect.close {
+            return self.close(conn);
+        }
+        match effect.fault {
+            Some(fault) => self.respond(conn, &request, Err(fault)),
+            None => self.run(now, conn, request, Some(effect)),
+        }
+    }
+
+    /// Executes a request and answers it, or lets it wait.
+    pub(super) fn run(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        effect: Option<FailEffect>,
+    ) {
+        let add = |reply: &mut Reply| {
+            if let Some(effect) = effect {
+                reply.concern = effect.concern;
+                reply.labels = effect.labels.unwrap_or_default();
+            }
+        };
+        let outcome = self.execute(now, conn, &request);
+        match outcome {
+            Ok(Outcome::Reply(mut reply)) => {
+                add(&mut reply);
+                self.respond(conn, &request, Ok(reply));
+            }
+            Ok(Outcome::Written(mut reply)) => {
+                add(&mut reply);
+                self.confirm(now, conn, request, reply);
+            }
+            Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
+            Err(fault) => self.respond(conn, &request, Err(fault)),
+        }
+    }
+
+    /// Parks a request until something happens or its time is over.
+    pub(super) fn wait(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        waiting: Waiting,
+        deadline: Option<Instant>,
+    ) {
+        match &waiting {
+            Waiting::Hello { .. } => {
+                self.hellos.insert(conn);
+            }
+            Waiting::Replication { .. } | Waiting::Time { .. } | Waiting::Tail => {
+                self.waiting.insert(conn);
+            }
+            Waiting::StepDown => self.stepping_down = Some(conn),
+            Waiting::Blocked { .. } => {}
+        }
+        if let Some(at) = deadline {
+            self.timers.insert((at, conn));
+        }
+        if let Some(connection) = self.connection(conn) {
+            connection.pending = Some(Pending {
+                request,
+                waiting,
+                deadline,
+            });
+        }
+    }
+
+    fn execute(&mut self, now: Instant, conn: ConnId, request: &Request) -> Answer {
+        self.check_authorized(conn, request)?;
+        match request.name.as_str() {
+            "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
+            "saslStart" => return Ok(self.sasl_start(conn, request)?.into()),
+            "saslContinue" => return Ok(self.sasl_continue(conn, request)?.into()),
+            "logout" => return Ok(self.logout(conn, request).into()),
+            "connectionStatus" => return Ok(self.connection_status(conn).into()),
+            "replSetStepDown" => return self.replica_step_down(now, request),
+            "replSetFreeze" => return self.replica_freeze(now, request),
+            _ => {}
+        }
+        if let Some(reply) = self.administration(now, conn, request)? {
+            return Ok(reply.into());
+        }
+        if request.command.get_bool("startTransaction").is_ok()
+            || request.command.get_bool("autocommit").is_ok()
+        {
+            return Err(fault(263, "Transactions are not supported by this server"));
+        }
+        let writes = self.is_write(request);
+        if writes {
+            if !self.replica.is_writable() {
+                return Err(not_writable_primary());
+            }
+            self.write_concern(request)?;
+        } else if is_read(&request.name) {
+            self.check_readable(request)?;
+            if let Some(after) = read_after(request).filter(|&t| t > self.replica.last_time())
+                && self.is_set()
+            {
+                let limit = integer_field(&request.command, "maxTimeMS")
+                    .and_then(|n| u64::try_from(n).ok())
+                    .filter(|&n| n > 0);
+                let deadline = limit.map(|n| now + Duration::from_millis(n));
+                return Ok(Outcome::Wait(Waiting::Time { after }, deadline));
+            }
+        }
+        self.execute_data(now, request)
+    }
+
+    fn execute_data(&mut self, now: Instant, request: &Request) -> Answer {
+        match request.name.as_str() {
+            "insert" => self.insert(now, request),
+            "update" => self.update(now, request),
+            "delete" => self.delete(now, request),
+            "findAndModify" | "findandmodify" => self.find_and_modify(now, request),
+            "find" => self.find(now, request),
+            "getMore" => self.get_more(now, request),
+            "killCursors" => self.kill_cursors(request),
+            "count" => self.count(now, request),
+            "distinct" => self.distinct(now, request),
+            "aggregate" => self.aggregate(now, request),
+            "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
+            | "deleteIndexes" | "renameCollection" | "collMod" => self.change_catalog(now, request),
+            "listCollections" => self.list_collections(now, request),
+            "listDatabases" => self.list_databases(request),
+            "listIndexes" => self.list_indexes(now, request),
+            "collStats" | "collstats" => self.collection_statistics(request),
+            "dbStats" | "dbstats" => self.database_statistics(request),
+            other => Err(fault(59, format!("no such command: '{other}'"))),
+        }
+    }
+
+    fn is_write(&self, request: &Request) -> bool {
+        match request.name.as_str() {
+            "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "create"
+            | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes" | "deleteIndexes"
+            | "renameCollection" | "collMod" => true,
+            "aggregate" => super::read::pipeline_writes(request),
+            _ => false,
+        }
+    }
+
+    /// Whether this member may answer a read.
+    fn check_readable(&self, request: &Request) -> Result<(), Fault> {
+        let Some(member) = self.set_member() else {
+            return Ok(());
+        };
+        if member.arbiter {
+            return Err(fault(13436, "node is not in primary or recovering state"));
+        }
+        let preference = request.command.get_document("$readPreference");
+        let secondary =
+            preference.is_ok_and(|p| p.get_str("mode").is_ok_and(|mode| mode != "primary"));
+        if self.replica.is_leader() || secondary || request.name == "getMore" {
+            return Ok(());
+        }
+        Err(fault(13435, "not primary and secondaryOk=false"))
+    }
+
+    fn replica_step_down(&mut self, now: Instant, request: &Request) -> Answer {
+        if !self.is_set() {
+            return Err(fault(76, "not running with --replSet"));
+        }
+        let command = &request.command;
+        let seconds = |key| integer_field(command, key).map(|n| u64::try_from(n).ok());
+        let period = match seconds(request.name.as_str()) {
+            Some(Some(n)) => Duration::from_secs(n),
+            _ => return Err(bad_value("stepdown period must be a non-negative number")),
+        };
+        let force = truth(command.get("force"));
+        let catch_up = match seconds("secondaryCatchUpPeriodSecs") {
+            Some(Some(n)) => Duration::from_secs(n),
+            Some(None) => return Err(bad_value("secondaryCatchUpPeriodSecs must not be negative")),
+            None if force => Duration::ZERO,
+            None => CATCH_UP_PERIOD,
+        };
+        if period < catch_up {
+            let text = "stepdown period must be longer than secondaryCatchUpPeriodSecs";
+            return Err(bad_value(text));
+        }
+        match self.replica.step_down(now, period, catch_up, force) {
+            Ok(()) => Ok(Outcome::Wait(Waiting::StepDown, None)),
+            Err(CannotStepDown::NotPrimary) => Err(not_writable_primary()),
+            Err(CannotStepDown::AlreadyTrying) => {
+                Err(fault(11602, "another step-down is under way"))
+            }
+        }
+    }
+
+    fn replica_freeze(&mut self, now: Instant, request: &Request) -> Answer {
+        if !self.is_set() {
+            return Err(fault(76, "not running with --replSet"));
+        }
+        let seconds = integer_field(&request.command, &request.name).unwrap_or(0);
+        if self.replica.is_leader() {
+            return Err(fault(
+                95,
+                "cannot freeze node when primary or running for election",
+            ));
+        }
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        self.replica.freeze(now, Duration::from_secs(seconds));
+        Ok(Reply::default().into())
+    }
+}
+
+fn is_read(name: &str) -> bool {
+    matches!(
+        name,
+        "find"
+            | "getMore"
+            | "count"
+            | "distinct"
+            | "aggregate"
+            | "listCollections"
+            | "listDatabases"
+            | "listIndexes"
+            | "collStats"
+            | "collstats"
+            | "dbStats"
+            | "dbstats"
+    )
+}
+
+fn read_after(request: &Request) -> Option<Timestamp> {
+    let concern = request.command.get_document("readConcern").ok()?;
+    concern.get_timestamp("afterClusterTime").ok()
+}
+
+/// The collection that a command names.
+pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
+    let collection = request.command.get_str(&request.name).unwrap_or_default();
+    if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {
+        let text = format!(
+            "Invalid namespace specified '{}.{collection}'",
+            request.database
+        );
+        return Err(fault(73, text));
+    }
+    Ok(Namespace::new(request.database.clone(), collection))
+}

@@ -1,0 +1,65 @@
+//! Commands as they came, turned into trees, with a bound on their depth.
+
+use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
+use onionskin_core::bson::MAX_DEPTH;
+
+/// Copies a document; `None` if it is malformed or nested deeper than [`MAX_DEPTH`].
+pub(super) fn owned(raw: &RawDocument) -> Option<Document> {
+    document(raw, MAX_DEPTH)
+}
+
+fn document(raw: &RawDocument, depth: usize) -> Option<Document> {
+    let depth = depth.checked_sub(1)?;
+    let mut tree = Document::new();
+    for element in raw {
+        let (key, value_) = element.ok()?;
+        tree.insert(key.as_str(), value(value_, depth)?);
+    }
+    Some(tree)
+}
+
+fn array(raw: &RawArray, depth: usize) -> Option<Vec<Bson>> {
+    let depth = depth.checked_sub(1)?;
+    raw.into_iter()
+        .map(|item| value(item.ok()?, depth))
+        .collect()
+}
+
+fn value(raw: RawBsonRef<'_>, depth: usize) -> Option<Bson> {
+    match raw {
+        RawBsonRef::Document(inner) => document(inner, depth).map(Bson::Document),
+        RawBsonRef::Array(inner) => array(inner, depth).map(Bson::Array),
+        other => other.try_into().ok(),
+    }
+}
+
+/// A number, in whichever type, as a whole one.
+pub(super) fn integer(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(n) => Some((*n).into()),
+        Bson::Int64(n) => Some(*n),
+        Bson::Double(n) if n.fract() == 0.0 && n.abs() < 9e15 => Some(*n as i64),
+        _ => None,
+    }
+}
+
+/// A whole number field.
+pub(super) fn integer_field(from: &Document, key: &str) -> Option<i64> {
+    integer(from.get(key)?)
+}
+
+/// A count, absent or negative as zero.
+pub(super) fn count_field(from: &Document, key: &str) -> u64 {
+    integer_field(from, key)
+        .and_then(|n| u64::try_from(n).ok())
+        .unwrap_or(0)
+}
+
+/// True, or a number other than zero, as the server reads flags.
+pub(super) fn truth(value: Option<&Bson>) -> bool {
+    match value {
+        Some(Bson::Boolean(b)) => *b,
+        Some(number) => integer(number).is_some_and(|n| n != 0),
+        None => false,
+    }
+}

@@ -1,0 +1,179 @@
+//! `configureFailPoint`: commands that fail on request.
+
+use super::{
+    Member,
+    connection::Request,
+    document::{count_field, integer_field, truth},
+    fault::{Fault, bad_value, fault},
+    reply::Reply,
+};
+use bson::{Bson, Document, doc};
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+/// Probabilities are ratios with this denominator.
+const PROBABILITY_PARTS: u64 = 1_000_000;
+
+/// When a fail point acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Off,
+    AlwaysOn,
+    Times(u64),
+    Skip(u64),
+    /// Parts of [`PROBABILITY_PARTS`].
+    Probability(u64),
+}
+
+/// The `failCommand` fail point.
+#[derive(Clone, Debug)]
+pub(super) struct FailPoint {
+    mode: Mode,
+    data: Document,
+    times_entered: i64,
+}
+
+/// What a fail point does to a command.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FailEffect {
+    pub(super) block: Option<Duration>,
+    pub(super) close: bool,
+    pub(super) fault: Option<Fault>,
+    pub(super) concern: Option<Document>,
+    pub(super) labels: Option<Vec<String>>,
+}
+
+impl Member {
+    /// What happens to a command, if a fail point meets it.
+    pub(super) fn fail_effect(
+        &mut self,
+        request: &Request,
+        app: Option<&str>,
+    ) -> Option<FailEffect> {
+        let point = self.fail_point.as_ref()?;
+        if !matches_request(&point.data, request, app) {
+            return None;
+        }
+        let draw = match point.mode {
+            Mode::Probability(_) => self.random.below(PROBABILITY_PARTS),
+            _ => 0,
+        };
+        let point = self.fail_point.as_mut()?;
+        match &mut point.mode {
+            Mode::Off => return None,
+            Mode::AlwaysOn => {}
+            Mode::Times(n) => {
+                *n -= 1;
+                if *n == 0 {
+                    point.mode = Mode::Off;
+                }
+            }
+            Mode::Skip(0) => {}
+            Mode::Skip(n) => {
+                *n -= 1;
+                return None;
+            }
+            Mode::Probability(parts) => {
+                if draw >= *parts {
+                    return None;
+                }
+            }
+        }
+        point.times_entered += 1;
+        Some(effect(&point.data))
+    }
+
+    pub(super) fn configure_fail_point(&mut self, request: &Request) -> Result<Reply, Fault> {
+        let command = &request.command;
+        let name = command.get_str(&request.name).unwrap_or_default();
+        if name != "failCommand" {
+            return Err(fault(249, format!("{name}: no such fail point")));
+        }
+        let mode = match command.get("mode") {
+            Some(Bson::String(word)) if word == "off" => Mode::Off,
+            Some(Bson::String(word)) if word == "alwaysOn" => Mode::AlwaysOn,
+            Some(Bson::Document(d)) if d.contains_key("times") => match count_field(d, "times") {
+                0 => Mode::Off,
+                n => Mode::Times(n),
+            },
+            Some(Bson::Document(d)) if d.contains_key("skip") => Mode::Skip(count_field(d, "skip")),
+            Some(Bson::Document(d)) => {
+                let share = match d.get("activationProbability") {
+                    Some(Bson::Double(share)) => *share,
+                    Some(Bson::Int32(share)) => f64::from(*share),
+                    _ => return Err(bad_value("unknown fail point mode")),
+                };
+                let parts = share.clamp(0.0, 1.0) * PROBABILITY_PARTS as f64;
+                Mode::Probability(parts as u64)
+            }
+            _ => return Err(bad_value("unknown fail point mode")),
+        };
+        let data = command.get_document("data").cloned().unwrap_or_default();
+        let count = self.fail_point.as_ref().map_or(0, |p| p.times_entered);
+        self.fail_point = Some(FailPoint {
+            mode,
+            data,
+            times_entered: 0,
+        });
+        Ok(doc! { "count": count }.into())
+    }
+
+    /// How long a blocked command is held: the fail point's time, or `maxTimeMS` if that is less.
+    pub(super) fn blocked_until(now: Instant, request: &Request, block: Duration) -> Instant {
+        match integer_field(&request.command, "maxTimeMS").and_then(|n| u64::try_from(n).ok()) {
+            Some(limit) if limit > 0 => now + block.min(Duration::from_millis(limit)),
+            _ => now + block,
+        }
+    }
+}
+
+fn matches_request(data: &Document, request: &Request, app: Option<&str>) -> bool {
+    if request.name == "configureFailPoint" {
+        return false;
+    }
+    let named = data.get_array("failCommands").is_ok_and(|names| {
+        names.iter().any(|n| {
+            n.as_str()
+                .is_some_and(|n| n.eq_ignore_ascii_case(&request.name) || is_hello(n, request))
+        })
+    });
+    let app_matches = match data.get_str("appName") {
+        Ok(wanted) => app == Some(wanted),
+        Err(_) => true,
+    };
+    let namespace_matches = match data.get_str("namespace") {
+        Ok(wanted) => {
+            let collection = request.command.get_str(&request.name).unwrap_or_default();
+            wanted == format!("{}.{collection}", request.database)
+        }
+        Err(_) => true,
+    };
+    named && app_matches && namespace_matches
+}
+
+/// `hello` and `isMaster` are one command to fail points.
+fn is_hello(name: &str, request: &Request) -> bool {
+    let hello = |n: &str| n == "hello" || n.eq_ignore_ascii_case("ismaster");
+    hello(name) && hello(&request.name)
+}
+
+fn effect(data: &Document) -> FailEffect {
+    let labels: Option<Vec<String>> = data.get_array("errorLabels").ok().map(|labels| {
+        let texts = labels.iter().filter_map(Bson::as_str);
+        texts.map(str::to_owned).collect()
+    });
+    let error = integer_field(data, "errorCode").and_then(|c| i32::try_from(c).ok());
+    let fault = error.map(|code| Fault {
+        labels: labels.clone(),
+        ..fault(code, "Failing command via 'failCommand' failpoint")
+    });
+    let block = truth(data.get("blockConnection"))
+        .then(|| Duration::from_millis(count_field(data, "blockTimeMS")));
+    FailEffect {
+        block,
+        close: truth(data.get("closeConnection")),
+        fault,
+        concern: data.get_document("writeConcernError").ok().cloned(),
+        labels,
+    }
+}

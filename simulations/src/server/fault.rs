@@ -1,0 +1,102 @@
+//! Errors that the server's own rules raise, with their codes and names.
+
+use crate::store::StoreError;
+
+/// A command that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) error: StoreError,
+    /// Error labels that replace the usual ones.
+    pub(super) labels: Option<Vec<String>>,
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self {
+            error,
+            labels: None,
+        }
+    }
+}
+
+/// A failure with this code.
+pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
+    let mut error = StoreError {
+        code,
+        code_name: "",
+        message: message.into(),
+        details: Box::default(),
+    };
+    error.code_name = name_of(code);
+    error.into()
+}
+
+/// The name of a code; those that the store raises as well are named alike.
+pub(super) fn name_of(code: i32) -> &'static str {
+    match code {
+        6 => "HostUnreachable",
+        7 => "HostNotFound",
+        11 => "UserNotFound",
+        13 => "Unauthorized",
+        18 => "AuthenticationFailed",
+        22 => "InvalidBSON",
+        50 => "MaxTimeMSExpired",
+        59 => "CommandNotFound",
+        64 => "WriteConcernFailed",
+        76 => "NoReplicationEnabled",
+        79 => "UnknownReplWriteConcern",
+        89 => "NetworkTimeout",
+        91 => "ShutdownInProgress",
+        95 => "InvalidReplicaSetConfig",
+        100 => "UnsatisfiableWriteConcern",
+        123 => "NotAReplicaSet",
+        125 => "CommandFailed",
+        134 => "ReadConcernMajorityNotAvailableYet",
+        189 => "PrimarySteppedDown",
+        225 => "TransactionTooOld",
+        251 => "NoSuchTransaction",
+        262 => "ExceededTimeLimit",
+        263 => "OperationNotSupportedInTransaction",
+        334 => "MechanismUnavailable",
+        391 => "ReauthenticationRequired",
+        9001 => "SocketException",
+        10107 => "NotWritablePrimary",
+        11600 => "InterruptedAtShutdown",
+        11601 => "Interrupted",
+        11602 => "InterruptedDueToReplStateChange",
+        13435 => "NotPrimaryNoSecondaryOk",
+        13436 => "NotPrimaryOrSecondary",
+        40324 => "Location40324",
+        40352 => "Location40352",
+        40415 => "Location40415",
+        _ => StoreError::new(code, "").code_name,
+    }
+}
+
+/// Codes that a 4.4 server labels `RetryableWriteError` when a transaction number was sent (RW-13).
+pub(super) const fn is_retryable(code: i32) -> bool {
+    matches!(
+        code,
+        6 | 7 | 89 | 91 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436
+    )
+}
+
+/// Errors by which a server tells that its state changed; they carry a `topologyVersion`.
+pub(super) const fn is_state_change(code: i32) -> bool {
+    matches!(
+        code,
+        91 | 189 | 10107 | 11600 | 11602 | 13435 | 13436 | 10058
+    )
+}
+
+pub(super) fn not_writable_primary() -> Fault {
+    fault(10107, "not primary")
+}
+
+pub(super) fn bad_value(message: impl Into<String>) -> Fault {
+    fault(2, message)
+}
+
+pub(super) fn type_mismatch(field: &str) -> Fault {
+    fault(14, format!("BSON field '{field}' is the wrong type"))
+}

@@ -1,0 +1,213 @@
+//! The hello: who this member is, at once or when that changes (MON-74).
+
+use super::{
+    Member,
+    connection::{Request, Waiting},
+    dispatch::{Answer, Outcome},
+    document::{count_field, truth},
+    fault::bad_value,
+    reply::Reply,
+};
+use crate::deployment::{ConnId, Shape};
+use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+/// The application's name, if this is a first hello that brings it.
+pub(super) fn app_name(request: &Request) -> Option<String> {
+    let client = request.command.get_document("client").ok()?;
+    let application = client.get_document("application").ok()?;
+    application.get_str("name").ok().map(str::to_owned)
+}
+
+impl Member {
+    pub(super) fn hello(&mut self, now: Instant, conn: ConnId, request: &Request) -> Answer {
+        let command = &request.command;
+        if let Some(name) = app_name(request)
+            && let Some(connection) = self.connection(conn)
+        {
+            connection.app_name = Some(name);
+        }
+        let seen = command.get_document("topologyVersion").ok();
+        let wait = command.get("maxAwaitTimeMS");
+        match (seen, wait) {
+            (None, None) => {}
+            (Some(seen), Some(_)) => {
+                let process = seen.get_object_id("processId").ok();
+                let counter = seen.get_i64("counter").ok();
+                let (Some(process), Some(counter)) = (process, counter) else {
+                    return Err(bad_value("malformed topologyVersion"));
+                };
+                if process == self.process_id && counter > self.counter {
+                    return Err(bad_value("topologyVersion of the future"));
+                }
+                let exhaust = request.exhaust && !request.legacy;
+                let waiting = Waiting::Hello { exhaust };
+                let period = Duration::from_millis(count_field(command, "maxAwaitTimeMS"));
+                let same = process == self.process_id && counter == self.counter;
+                // A stream starts with an answer at once if the client's view is old.
+                let deadline = if same { now + period } else { now };
+                if same || exhaust {
+                    return Ok(Outcome::Wait(waiting, Some(deadline)));
+                }
+            }
+            (Some(_), None) | (None, Some(_)) => {
+                let text = "A request with 'topologyVersion' must include 'maxAwaitTimeMS'";
+                return Err(bad_value(text));
+            }
+        }
+        let mut reply = self.hello_reply(now, request);
+        self.add_authentication(conn, command, &mut reply);
+        Ok(Reply::from(reply).into())
+    }
+
+    /// Answers a hello that waited; a stream's next answer is awaited at once.
+    pub(super) fn answer_hello(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        mut request: Request,
+        exhaust: bool,
+    ) {
+        let reply = self.hello_reply(now, &request);
+        if !exhaust {
+            return self.respond(conn, &request, Ok(reply.into()));
+        }
+        // Each reply of a stream answers the one before (MSG-25).
+        let previous = Some(request.id);
+        request.id = self.respond_with(conn, &request, Ok(reply.into()), previous);
+        let period = count_field(&request.command, "maxAwaitTimeMS").max(1);
+        let deadline = Some(now + Duration::from_millis(period));
+        self.wait(conn, request, Waiting::Hello { exhaust }, deadline);
+    }
+
+    fn hello_reply(&self, now: Instant, request: &Request) -> Document {
+        let limits = &self.options.limits;
+        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let mut reply = Document::new();
+        if truth(request.command.get("helloOk")) {
+            reply.insert("helloOk", true);
+        }
+        let leads = self.replica.is_writable();
+        let primary = if request.name == "hello" {
+            "isWritablePrimary"
+        } else {
+            "ismaster"
+        };
+        let version = doc! { "processId": self.process_id, "counter": self.counter };
+        reply.insert("topologyVersion", version);
+        if self.is_set() {
+            self.add_set(&mut reply, primary, leads);
+        } else {
+            reply.insert(primary, true);
+        }
+        let wall = i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX);
+        reply.extend(doc! {
+            "maxBsonObjectSize": number(limits.max_document_bytes),
+            "maxMessageSizeBytes": number(limits.max_message_bytes),
+            "maxWriteBatchSize": number(limits.max_write_batch),
+            "localTime": DateTime::from_millis(wall),
+            "logicalSessionTimeoutMinutes": 30,
+            "connectionId": 1,
+            "minWireVersion": self.options.version.min_wire,
+            "maxWireVersion": self.options.version.max_wire,
+            "readOnly": false,
+        });
+        reply
+    }
+
+    fn add_set(&self, reply: &mut Document, primary: &str, leads: bool) {
+        let Shape::ReplicaSet(set) = &self.options.shape else {
+            return;
+        };
+        let address = |i: usize| self.options.addresses[i].to_string();
+        let visible = |wanted: fn(&crate::deployment::MemberOptions) -> bool| -> Vec<String> {
+            let members = set.members.iter().enumerate();
+            let chosen = members.filter(|(_, m)| !m.hidden && wanted(m));
+            chosen.map(|(i, _)| address(i)).collect()
+        };
+        let me = &set.members[self.index];
+        reply.insert("hosts", visible(|m| !m.arbiter && m.priority > 0));
+        let passives = visible(|m| !m.arbiter && m.priority == 0);
+        if !passives.is_empty() {
+            reply.insert("passives", passives);
+        }
+        let arbiters = visible(|m| m.arbiter);
+        if !arbiters.is_empty() {
+            reply.insert("arbiters", arbiters);
+        }
+        reply.insert("setName", set.name.as_str());
+        reply.insert("setVersion", 1);
+        reply.insert(primary, leads);
+        reply.insert("secondary", !leads && !me.arbiter);
+        if let Some(leader) = self.replica.leader() {
+            reply.insert("primary", address(leader));
+        }
+        if me.arbiter {
+            reply.insert("arbiterOnly", true);
+        } else if me.priority == 0 {
+            reply.insert("passive", true);
+        }
+        if me.hidden {
+            reply.insert("hidden", true);
+        }
+        if !me.tags.is_empty() {
+            let tags = me.tags.iter();
+            let tags: Document = tags
+                .map(|(k, v)| (k.clone(), Bson::from(v.as_str())))
+                .collect();
+            reply.insert("tags", tags);
+        }
+        reply.insert("me", address(self.index));
+        if leads {
+            reply.insert("electionId", election_id(self.replica.term()));
+        }
+        reply.insert("lastWrite", self.last_write());
+    }
+
+    fn last_write(&self) -> Document {
+        let of = |index: u64| {
+            let entry = self.replica.entry(index);
+            let (term, time, wall) = entry.map_or_else(
+                || (self.replica.last().term, self.replica.last_time(), 0),
+                |(position, time, wall)| (position.term, time, wall),
+            );
+            let seconds = i64::from(time.time) * 1000;
+            let wall = i64::try_from(wall).unwrap_or(seconds).max(seconds);
+            let term = i64::try_from(term).unwrap_or(i64::MAX);
+            (doc! { "ts": time, "t": term }, DateTime::from_millis(wall))
+        };
+        let (last, last_date) = of(self.replica.last().index);
+        let (majority, majority_date) = of(self.replica.commit());
+        doc! {
+            "opTime": last, "lastWriteDate": last_date,
+            "majorityOpTime": majority, "majorityWriteDate": majority_date,
+        }
+    }
+
+    /// Mechanisms that the client asked for, and the first step of a login that it brought along.
+    fn add_authentication(&mut self, conn: ConnId, command: &Document, reply: &mut Document) {
+        if let Ok(user) = command.get_str("saslSupportedMechs")
+            && let Some((database, name)) = user.split_once('.')
+            && self.users.knows(database, name)
+        {
+            reply.insert("saslSupportedMechs", vec!["SCRAM-SHA-1", "SCRAM-SHA-256"]);
+        }
+        if let Ok(login) = command.get_document("speculativeAuthenticate") {
+            let login = login.clone();
+            let database = login.get_str("db").unwrap_or("admin").to_owned();
+            // A speculative login that fails is left out; the client tries in the open.
+            if let Ok(step) = self.start_login(conn, &login, &database) {
+                reply.insert("speculativeAuthenticate", step);
+            }
+        }
+    }
+}
+
+/// Grows with the term, as the server makes it.
+fn election_id(term: u64) -> ObjectId {
+    let mut bytes = [0; 12];
+    bytes[..4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
+    bytes[4..].copy_from_slice(&term.to_be_bytes());
+    ObjectId::from_bytes(bytes)
+}

@@ -1,0 +1,334 @@
+//! One member as clients see it: connections in, replies out.
+
+mod admin;
+mod auth;
+mod catalog;
+mod concern;
+mod connection;
+mod cursor;
+mod dispatch;
+mod document;
+mod fail_point;
+mod fault;
+mod hello;
+mod read;
+mod reply;
+mod retry;
+mod scram;
+mod wait;
+mod wire;
+mod write;
+
+pub(crate) use scram::Credentials;
+
+use crate::{
+    deployment::{ConnId, DeploymentOptions, MemberOptions, MemberState, Shape, Story},
+    replica::{Message, Replica, ReplicaEvent},
+    store::Store,
+};
+use bson::oid::ObjectId;
+use connection::Connection;
+use cursor::Cursors;
+use fail_point::FailPoint;
+use onionskin_core::{
+    random::{Random, Seed},
+    time::{Instant, earliest},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long a step-down waits for a secondary to catch up, unless the command says otherwise.
+const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
+
+/// What a member wants done.
+#[derive(Debug)]
+pub(crate) enum Output {
+    Send(usize, Message),
+    Transmit(ConnId),
+    Close(ConnId),
+    Tell(Story),
+}
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Member {
+    index: usize,
+    options: Arc<DeploymentOptions>,
+    users: Arc<Credentials>,
+    replica: Replica,
+    random: Random,
+    up: bool,
+    process_id: ObjectId,
+    /// `topologyVersion.counter`.
+    counter: i64,
+    started: Instant,
+    connections: BTreeMap<ConnId, Connection>,
+    /// Deadlines of waiting requests.
+    timers: BTreeSet<(Instant, ConnId)>,
+    /// Connections whose request waits for replication, for a time or for more documents.
+    waiting: BTreeSet<ConnId>,
+    /// Connections whose hello waits for a change.
+    hellos: BTreeSet<ConnId>,
+    stepping_down: Option<ConnId>,
+    cursors: Cursors,
+    fail_point: Option<FailPoint>,
+    outputs: VecDeque<Output>,
+    next_request_id: i32,
+    ids: ObjectIds,
+}
+
+/// Makes the `_id`s of documents that come without one.
+#[derive(Debug)]
+struct ObjectIds {
+    unique: [u8; 5],
+    count: u32,
+}
+
+impl ObjectIds {
+    fn next(&mut self, wall_millis: u64) -> ObjectId {
+        let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
+        self.count = self.count.wrapping_add(1);
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+        bytes[4..9].copy_from_slice(&self.unique);
+        bytes[9..].copy_from_slice(&self.count.to_be_bytes()[1..]);
+        ObjectId::from_bytes(bytes)
+    }
+}
+
+impl Member {
+    pub(crate) fn new(
+        index: usize,
+        options: Arc<DeploymentOptions>,
+        users: Arc<Credentials>,
+        replica: Replica,
+        seed: &Seed,
+    ) -> Self {
+        let mut random = seed.split("server").random();
+        let mut unique = [0; 5];
+        random.fill(&mut unique);
+        let cursors = Cursors::new(options.limits.max_cursors, options.limits.cursor_timeout);
+        let mut member = Self {
+            index,
+            options,
+            users,
+            replica,
+            random,
+            up: true,
+            process_id: ObjectId::from_bytes([0; 12]),
+            counter: 0,
+            started: Instant::ZERO,
+            connections: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            hellos: BTreeSet::new(),
+            stepping_down: None,
+            cursors,
+            fail_point: None,
+            outputs: VecDeque::new(),
+            next_request_id: 0,
+            ids: ObjectIds { unique, count: 0 },
+        };
+        member.begin_life(Instant::ZERO);
+        member
+    }
+
+    /// A client connected; false if it is refused.
+    pub(crate) fn handle_connected(&mut self, _now: Instant, conn: ConnId) -> bool {
+        if !self.up || self.connections.len() >= self.options.limits.max_connections {
+            return false;
+        }
+        let mut connection = Connection::default();
+        let limit = self.options.limits.max_message_bytes;
+        connection.decoder.set_max_bytes(limit);
+        self.connections.insert(conn, connection);
+        true
+    }
+
+    pub(crate) fn handle_disconnected(&mut self, conn: ConnId) {
+        let connection = self.connections.remove(&conn);
+        if let Some(at) = connection.and_then(|c| c.pending?.deadline) {
+            self.timers.remove(&(at, conn));
+        }
+        self.waiting.remove(&conn);
+        self.hellos.remove(&conn);
+        if self.stepping_down == Some(conn) {
+            self.stepping_down = None;
+        }
+    }
+
+    pub(crate) fn handle_message(&mut self, now: Instant, from: usize, message: Message) {
+        self.replica.handle_message(now, from, message);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if !self.up {
+            return;
+        }
+        self.replica.handle_timeout(now);
+        self.drain_replica(now);
+        while let Some(&(at, conn)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.remove(&(at, conn));
+            self.on_wait_timeout(now, conn);
+        }
+        self.cursors.expire(now);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if !self.up {
+            return None;
+        }
+        let timer = self.timers.first().map(|&(at, _)| at);
+        earliest(
+            earliest(self.replica.deadline(), timer),
+            self.cursors.deadline(),
+        )
+    }
+
+    pub(crate) fn poll_output(&mut self, now: Instant) -> Option<Output> {
+        self.drain_replica(now);
+        if let Some((to, message)) = self.replica.sent.pop_front() {
+            return Some(Output::Send(to, message));
+        }
+        self.outputs.pop_front()
+    }
+
+    /// The bytes that wait to be written to a connection.
+    pub(crate) fn take_output(&mut self, conn: ConnId) -> Option<Vec<u8>> {
+        let connection = self.connections.get_mut(&conn)?;
+        connection.announced = false;
+        (!connection.out.is_empty()).then(|| std::mem::take(&mut connection.out))
+    }
+
+    /// The process ends at once.
+    pub(crate) fn kill(&mut self) {
+        self.up = false;
+        self.outputs
+            .retain(|o| matches!(o, Output::Tell(_) | Output::Close(_)));
+        for (conn, connection) in &mut self.connections {
+            connection.out = Vec::new();
+            connection.pending = None;
+            if !std::mem::replace(&mut connection.closing, true) {
+                self.outputs.push_back(Output::Close(*conn));
+            }
+        }
+        self.replica.sent.clear();
+        self.replica.events.clear();
+        self.timers.clear();
+        self.waiting.clear();
+        self.hellos.clear();
+        self.stepping_down = None;
+        self.cursors.clear();
+        self.fail_point = None;
+    }
+
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.replica.restart(now);
+        self.up = true;
+        self.begin_life(now);
+    }
+
+    /// Steps down as an operator would ask for; false if this is no primary.
+    pub(crate) fn step_down(&mut self, now: Instant, period: Duration) -> bool {
+        self.is_set()
+            && self
+                .replica
+                .step_down(now, period, CATCH_UP_PERIOD, false)
+                .is_ok()
+    }
+
+    pub(crate) const fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        self.up
+    }
+
+    pub(crate) fn state(&self) -> MemberState {
+        if !self.up {
+            return MemberState::Down;
+        }
+        match self.set_member() {
+            None => MemberState::Standalone,
+            Some(member) if member.arbiter => MemberState::Arbiter,
+            Some(_) if self.replica.is_leader() => MemberState::Primary,
+            Some(_) => MemberState::Secondary,
+        }
+    }
+
+    pub(crate) const fn term(&self) -> u64 {
+        self.replica.term()
+    }
+
+    pub(crate) const fn store(&self) -> &Store {
+        self.replica.store()
+    }
+
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.replica.commit(), self.replica.last().index)
+    }
+
+    fn is_set(&self) -> bool {
+        matches!(self.options.shape, Shape::ReplicaSet(_))
+    }
+
+    /// This member's options; none for a standalone.
+    fn set_member(&self) -> Option<&MemberOptions> {
+        match &self.options.shape {
+            Shape::Standalone => None,
+            Shape::ReplicaSet(set) => set.members.get(self.index),
+        }
+    }
+
+    fn wall_millis(&self, now: Instant) -> u64 {
+        self.options.started_at.as_unix_millis() + now.as_nanos() / 1_000_000
+    }
+
+    /// A new process: a new identity.
+    fn begin_life(&mut self, now: Instant) {
+        self.started = now;
+        self.counter = 0;
+        let wall = self.wall_millis(now);
+        self.random.fill(&mut self.ids.unique);
+        self.process_id = self.ids.next(wall);
+    }
+
+    fn drain_replica(&mut self, now: Instant) {
+        while let Some(event) = self.replica.events.pop_front() {
+            self.on_replica_event(now, event);
+        }
+    }
+
+    fn on_replica_event(&mut self, now: Instant, event: ReplicaEvent) {
+        let member = self.index;
+        let story = match event {
+            ReplicaEvent::Progress => return self.check_waiting(now),
+            ReplicaEvent::Changed => {
+                self.counter += 1;
+                return self.answer_hellos(now);
+            }
+            ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),
+            ReplicaEvent::Elected { term } => Story::Elected { member, term },
+            ReplicaEvent::SteppedDown { term, reason } => {
+                self.interrupt_writes(now);
+                Story::SteppedDown {
+                    member,
+                    term,
+                    reason,
+                }
+            }
+            ReplicaEvent::RolledBack { entries } => Story::RolledBack { member, entries },
+            ReplicaEvent::Resynced => Story::Resynced { member },
+        };
+        if self.is_set() {
+            self.outputs.push_back(Output::Tell(story));
+        }
+    }
+}

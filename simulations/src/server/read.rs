@@ -1,0 +1,357 @@
+//! find, getMore, killCursors, count, distinct, aggregate.
+
+use super::{
+    Member,
+    connection::{Request, Waiting},
+    cursor::{Cursor, Tail},
+    dispatch::{Answer, Outcome, namespace},
+    document::{count_field, integer, integer_field, truth},
+    fault::{Fault, bad_value, fault},
+    reply::Reply,
+    write::documents,
+};
+use crate::{
+    deployment::ConnId,
+    store::{Find, Shared, Store},
+};
+use bson::{Bson, Document, doc};
+use onionskin_core::{bson::DocumentWriter, time::Instant};
+use std::{collections::VecDeque, time::Duration};
+
+/// Documents in a first batch, unless the command says otherwise.
+const FIRST_BATCH: usize = 101;
+
+/// Bytes of documents in one batch; one document always fits.
+const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long a tailable cursor waits for documents, unless the command says otherwise.
+const AWAIT_DATA: Duration = Duration::from_secs(1);
+
+/// True if an aggregate writes its result to a collection.
+pub(super) fn pipeline_writes(request: &Request) -> bool {
+    Store::pipeline_writes(&documents(&request.command, "pipeline"))
+}
+
+impl Member {
+    pub(super) fn find(&mut self, now: Instant, request: &Request) -> Answer {
+        let collection = namespace(request)?;
+        let command = &request.command;
+        let find = find_of(command)?;
+        let variables = command.get_document("let").ok();
+        let found = self.with_store(now, variables, |store, environment| {
+            store.find(&collection, &find, environment)
+        })?;
+        let tailable = truth(command.get("tailable"));
+        if tailable && !self.replica.store().statistics(&collection).capped {
+            return Err(bad_value(
+                "error processing query: tailable cursor on non capped collection",
+            ));
+        }
+        let tail = tailable.then(|| Tail {
+            collection: collection.clone(),
+            find,
+            seen: found.len() as u64,
+            awaits: truth(command.get("awaitData")),
+        });
+        let single = truth(command.get("singleBatch"));
+        let size = batch_size(command)?.unwrap_or(FIRST_BATCH);
+        let cursor = Cursor {
+            namespace: collection.to_string(),
+            documents: found.into(),
+            tail,
+            no_timeout: truth(command.get("noCursorTimeout")),
+        };
+        Ok(self.first_batch(now, cursor, size, single).into())
+    }
+
+    pub(super) fn aggregate(&mut self, now: Instant, request: &Request) -> Answer {
+        let command = &request.command;
+        let pipeline = match command.get("pipeline") {
+            Some(Bson::Array(_)) => documents(command, "pipeline"),
+            _ => return Err(fault(40414, "BSON field 'aggregate.pipeline' is missing")),
+        };
+        let explains = truth(command.get("explain"));
+        let options = command.get_document("cursor");
+        let Ok(options) = options else {
+            let text =
+                "The 'cursor' option is required, except for aggregate with the explain argument";
+            return Err(fault(
+                9,
+                if explains {
+                    "explain is not supported"
+                } else {
+                    text
+                },
+            ));
+        };
+        let collection = command.get_str(&request.name).ok().map(str::to_owned);
+        let database = request.database.as_str();
+        let name = collection.as_deref().unwrap_or("$cmd.aggregate");
+        let full = format!("{database}.{name}");
+        let variables = command.get_document("let").ok();
+        let outcome = self.with_store(now, variables, |store, environment| {
+            store.aggregate(database, collection.as_deref(), &pipeline, environment)
+        })?;
+        let writes = Store::pipeline_writes(&pipeline);
+        self.append_changes(now, outcome.changes);
+        let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
+        let cursor = Cursor {
+            namespace: full,
+            documents: outcome.result.into(),
+            tail: None,
+            no_timeout: false,
+        };
+        let reply = self.first_batch(now, cursor, size, false);
+        Ok(if writes {
+            Outcome::Written(reply)
+        } else {
+            reply.into()
+        })
+    }
+
+    /// A reply with the first batch of made-up documents, such as a list of collections.
+    pub(super) fn listing(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        namespace: String,
+        entries: Vec<Document>,
+    ) -> Answer {
+        let options = request.command.get_document("cursor");
+        let size = match options {
+            Ok(options) => batch_size(options)?,
+            Err(_) => None,
+        };
+        let cursor = Cursor {
+            namespace,
+            documents: entries.into_iter().map(Shared::new).collect(),
+            tail: None,
+            no_timeout: false,
+        };
+        Ok(self
+            .first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)
+            .into())
+    }
+
+    pub(super) fn get_more(&mut self, now: Instant, request: &Request) -> Answer {
+        let command = &request.command;
+        let id = integer_field(command, &request.name).unwrap_or(0);
+        let full = full_name(request);
+        let known = self.cursors.get(id).is_some_and(|c| c.namespace == full);
+        if !known {
+            return Err(fault(43, format!("cursor id {id} not found")));
+        }
+        if let Some(deadline) = self.tail_deadline(now, id, command)
+            && !self.refill(now, id)
+        {
+            return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
+        }
+        self.next_batch(now, request)
+    }
+
+    fn next_batch(&mut self, now: Instant, request: &Request) -> Answer {
+        let id = integer_field(&request.command, &request.name).unwrap_or(0);
+        let size = batch_size(&request.command)?.filter(|&n| n > 0);
+        let Some(mut cursor) = self.cursors.remove(id) else {
+            return Err(fault(43, format!("cursor id {id} not found")));
+        };
+        let (reply, open) = write_batch("nextBatch", id, &mut cursor, size.unwrap_or(usize::MAX));
+        if open {
+            self.cursors.insert(now, id, cursor);
+        }
+        Ok(reply.into())
+    }
+
+    pub(super) fn kill_cursors(&mut self, request: &Request) -> Answer {
+        let ids = request.command.get_array("cursors");
+        let ids = ids.map(Vec::as_slice).unwrap_or_default();
+        let (mut killed, mut missing) = (Vec::new(), Vec::new());
+        for id in ids.iter().filter_map(integer) {
+            match self.cursors.remove(id) {
+                Some(_) => killed.push(Bson::Int64(id)),
+                None => missing.push(Bson::Int64(id)),
+            }
+        }
+        let none: Vec<Bson> = Vec::new();
+        let reply = doc! {
+            "cursorsKilled": killed, "cursorsNotFound": missing,
+            "cursorsAlive": none.clone(), "cursorsUnknown": none,
+        };
+        Ok(Reply::from(reply).into())
+    }
+
+    pub(super) fn count(&mut self, now: Instant, request: &Request) -> Answer {
+        let collection = namespace(request)?;
+        let command = &request.command;
+        let filter = command.get_document("query").cloned().unwrap_or_default();
+        let limit = integer_field(command, "limit").unwrap_or(0).unsigned_abs();
+        let skip = count_field(command, "skip");
+        let n = self.with_store(now, None, |store, environment| {
+            store.count(&collection, &filter, skip, limit, environment)
+        })?;
+        let n = i32::try_from(n).unwrap_or(i32::MAX);
+        Ok(Reply::from(doc! { "n": n }).into())
+    }
+
+    pub(super) fn distinct(&mut self, now: Instant, request: &Request) -> Answer {
+        let collection = namespace(request)?;
+        let command = &request.command;
+        let Ok(key) = command.get_str("key") else {
+            return Err(fault(40414, "BSON field 'distinct.key' is missing"));
+        };
+        let filter = command.get_document("query").cloned().unwrap_or_default();
+        let values = self.with_store(now, None, |store, environment| {
+            store.distinct(&collection, key, &filter, environment)
+        })?;
+        Ok(Reply::from(doc! { "values": values }).into())
+    }
+
+    fn first_batch(
+        &mut self,
+        now: Instant,
+        mut cursor: Cursor,
+        size: usize,
+        single: bool,
+    ) -> Reply {
+        let id = loop {
+            let id = (self.random.next_u64() >> 1).cast_signed();
+            if id != 0 && self.cursors.get(id).is_none() {
+                break id;
+            }
+        };
+        if single {
+            cursor.documents.truncate(size);
+            cursor.tail = None;
+        }
+        let (reply, open) = write_batch("firstBatch", id, &mut cursor, size);
+        if open {
+            self.cursors.insert(now, id, cursor);
+        }
+        reply
+    }
+
+    /// Until when a getMore may wait, if its cursor awaits data and has none.
+    fn tail_deadline(&self, now: Instant, id: i64, command: &Document) -> Option<Instant> {
+        let cursor = self.cursors.get(id)?;
+        let tail = cursor.tail.as_ref()?;
+        let period = match count_field(command, "maxTimeMS") {
+            0 => AWAIT_DATA,
+            n => Duration::from_millis(n),
+        };
+        (tail.awaits && cursor.documents.is_empty()).then(|| now + period)
+    }
+
+    /// Looks for documents that came since; true if the cursor has any now.
+    fn refill(&mut self, now: Instant, id: i64) -> bool {
+        let Some(tail) = self.cursors.get(id).and_then(|c| c.tail.clone()) else {
+            return false;
+        };
+        let found = self.with_store(now, None, |store, environment| {
+            store.find(&tail.collection, &tail.find, environment)
+        });
+        let seen = usize::try_from(tail.seen).unwrap_or(usize::MAX);
+        let fresh: VecDeque<Shared> = found.unwrap_or_default().into_iter().skip(seen).collect();
+        if fresh.is_empty() {
+            return false;
+        }
+        if let Some(mut cursor) = self.cursors.remove(id) {
+            if let Some(tail) = &mut cursor.tail {
+                tail.seen += fresh.len() as u64;
+            }
+            cursor.documents.extend(fresh);
+            self.cursors.insert(now, id, cursor);
+        }
+        true
+    }
+
+    /// Whether a waiting getMore can be answered.
+    pub(super) fn tail_has_more(&mut self, now: Instant, conn: ConnId) -> bool {
+        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+        let id = pending.and_then(|p| integer_field(&p.request.command, &p.request.name));
+        id.is_some_and(|id| self.cursors.get(id).is_none() || self.refill(now, id))
+    }
+
+    /// Answers a getMore that waited, with or without documents.
+    pub(super) fn answer_tail(&mut self, now: Instant, conn: ConnId, request: &Request) {
+        let answer = self.next_batch(now, request);
+        let answer = answer.map(|outcome| match outcome {
+            Outcome::Reply(reply) | Outcome::Written(reply) => reply,
+            Outcome::Wait(..) => Reply::default(),
+        });
+        self.respond(conn, request, answer);
+    }
+}
+
+fn find_of(command: &Document) -> Result<Find, Fault> {
+    for key in ["skip", "limit"] {
+        if integer_field(command, key).is_some_and(|n| n < 0) {
+            return Err(fault(
+                51024,
+                format!("BSON field '{key}' value must be >= 0"),
+            ));
+        }
+    }
+    let document = |key: &str| command.get_document(key).ok().cloned();
+    Ok(Find {
+        filter: document("filter").unwrap_or_default(),
+        sort: document("sort"),
+        projection: document("projection"),
+        skip: count_field(command, "skip"),
+        limit: count_field(command, "limit"),
+    })
+}
+
+fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
+    match integer_field(from, "batchSize") {
+        None => Ok(None),
+        Some(n) => match usize::try_from(n) {
+            Ok(n) => Ok(Some(n)),
+            Err(_) => Err(fault(51024, "BSON field 'batchSize' value must be >= 0")),
+        },
+    }
+}
+
+fn full_name(request: &Request) -> String {
+    let collection = request.command.get_str("collection").unwrap_or_default();
+    format!("{}.{collection}", request.database)
+}
+
+/// Writes a batch; false if the cursor is used up.
+fn write_batch(field: &str, id: i64, cursor: &mut Cursor, size: usize) -> (Reply, bool) {
+    let mut batch = Vec::new();
+    let mut array = DocumentWriter::begin(&mut batch);
+    let (mut count, mut bytes) = (0, 0);
+    while count < size
+        && let Some(document) = cursor.documents.front()
+    {
+        let Ok(encoded) = document.to_vec() else {
+            cursor.documents.pop_front();
+            continue;
+        };
+        if count > 0 && bytes + encoded.len() > MAX_BATCH_BYTES {
+            break;
+        }
+        bytes += encoded.len();
+        array
+            .elements(&[3])
+            .elements(count.to_string().as_bytes())
+            .elements(&[0])
+            .elements(&encoded);
+        count += 1;
+        cursor.documents.pop_front();
+    }
+    array.end();
+    let open = !cursor.documents.is_empty() || cursor.tail.is_some();
+    let reply = Reply::write(|reply| {
+        reply.nested("cursor", |inner| {
+            inner
+                .elements(&[4])
+                .elements(field.as_bytes())
+                .elements(&[0])
+                .elements(&batch)
+                .i64("id", if open { id } else { 0 })
+                .str("ns", &cursor.namespace);
+        });
+    });
+    (reply, open)
+}

@@ -1,0 +1,183 @@
+//! Replies on their way to the wire.
+
+use super::{connection::Request, fault::Fault};
+use bson::{Document, RawDocument, Timestamp, oid::ObjectId, spec::BinarySubtype};
+use onionskin_core::{
+    bson::DocumentWriter,
+    wire::{Flags, LegacyReply, MessageWriter},
+};
+
+/// `ok: 1.0` as an element.
+const OK: &[u8] = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f";
+
+/// The answer to a command that succeeded.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub(super) body: Body,
+    /// `writeConcernError`.
+    pub(super) concern: Option<Document>,
+    /// `errorLabels`.
+    pub(super) labels: Vec<String>,
+}
+
+/// The command's own fields.
+#[derive(Debug)]
+pub(super) enum Body {
+    Tree(Document),
+    /// A whole document's bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Tree(Document::new())
+    }
+}
+
+impl From<Document> for Reply {
+    fn from(document: Document) -> Self {
+        Self {
+            body: Body::Tree(document),
+            ..Self::default()
+        }
+    }
+}
+
+impl Reply {
+    /// A reply whose fields are written straight into bytes.
+    pub(super) fn write(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Self {
+        let mut bytes = Vec::new();
+        let mut document = DocumentWriter::begin(&mut bytes);
+        fill(&mut document);
+        document.end();
+        Self {
+            body: Body::Bytes(bytes),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a member of a replica set adds to each reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) operation: Timestamp,
+    pub(super) cluster: Timestamp,
+}
+
+/// Everything that goes around a reply's own fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Envelope {
+    pub(super) id: i32,
+    pub(super) response_to: i32,
+    pub(super) legacy: bool,
+    pub(super) more: bool,
+    pub(super) times: Option<Times>,
+}
+
+impl Envelope {
+    pub(super) fn answer(request: &Request, id: i32, times: Option<Times>) -> Self {
+        Self {
+            id,
+            response_to: request.id,
+            legacy: request.legacy,
+            more: false,
+            times,
+        }
+    }
+
+    /// Appends a reply's message.
+    pub(super) fn write(self, out: &mut Vec<u8>, reply: &Reply) {
+        self.message(out, |document| {
+            match &reply.body {
+                Body::Tree(tree) => append(document, tree),
+                Body::Bytes(bytes) => {
+                    document.elements(&bytes[4..bytes.len() - 1]);
+                }
+            }
+            if let Some(concern) = &reply.concern {
+                append(
+                    document,
+                    &bson::doc! { "writeConcernError": concern.clone() },
+                );
+            }
+            if !reply.labels.is_empty() {
+                append(
+                    document,
+                    &bson::doc! { "errorLabels": reply.labels.clone() },
+                );
+            }
+            document.elements(OK);
+        });
+    }
+
+    /// Appends an error's message.
+    pub(super) fn write_fault(
+        self,
+        out: &mut Vec<u8>,
+        fault: &Fault,
+        labels: &[String],
+        version: Option<(ObjectId, i64)>,
+    ) {
+        self.message(out, |document| {
+            append(document, &fault.error.to_reply());
+            if !labels.is_empty() {
+                append(document, &bson::doc! { "errorLabels": labels });
+            }
+            if let Some((process, counter)) = version {
+                let version = bson::doc! { "processId": process, "counter": counter };
+                append(document, &bson::doc! { "topologyVersion": version });
+            }
+        });
+    }
+
+    fn message(self, out: &mut Vec<u8>, fill: impl FnOnce(&mut DocumentWriter<'_>)) {
+        let fill = |document: &mut DocumentWriter<'_>| {
+            fill(document);
+            if let Some(times) = self.times {
+                document.nested("$clusterTime", |d| {
+                    timestamp(d, "clusterTime", times.cluster);
+                    d.nested("signature", |s| {
+                        s.binary("hash", BinarySubtype::Generic, &[0; 20])
+                            .i64("keyId", 0);
+                    });
+                });
+                timestamp(document, "operationTime", times.operation);
+            }
+        };
+        if self.legacy {
+            let mut bytes = Vec::new();
+            let mut document = DocumentWriter::begin(&mut bytes);
+            fill(&mut document);
+            document.end();
+            if let Ok(body) = RawDocument::from_bytes(&bytes) {
+                LegacyReply { body }.encode(out, self.id, self.response_to);
+            }
+            return;
+        }
+        let flags = if self.more {
+            Flags::MORE_TO_COME
+        } else {
+            Flags::default()
+        };
+        MessageWriter::begin(out, self.id, self.response_to)
+            .flags(flags)
+            .body_with(fill)
+            .end();
+    }
+}
+
+fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Timestamp) {
+    document
+        .elements(&[0x11])
+        .elements(key.as_bytes())
+        .elements(&[0])
+        .elements(&value.increment.to_le_bytes())
+        .elements(&value.time.to_le_bytes());
+}
+
+/// Appends the fields of a tree.
+pub(super) fn append(document: &mut DocumentWriter<'_>, tree: &Document) {
+    if let Ok(bytes) = tree.to_vec() {
+        document.elements(&bytes[4..bytes.len() - 1]);
+    }
+}

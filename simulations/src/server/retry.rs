@@ -1,0 +1,102 @@
+//! Retryable writes: a statement is done once, however often it is sent (RW-1, RW-20).
+
+use super::{
+    Member,
+    connection::Request,
+    document::integer,
+    fault::{Fault, fault},
+};
+use crate::replica::{Effect, Retry, SessionKey};
+use bson::{Bson, Document};
+use std::collections::BTreeMap;
+
+/// The retryable part of a command: its session, its number, and what was done already.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    session: SessionKey,
+    transaction: i64,
+    ids: Vec<i32>,
+    done: BTreeMap<i32, Effect>,
+}
+
+impl Member {
+    /// Reads `lsid`, `txnNumber`, `stmtIds` and `stmtId` of a write of `statements` statements.
+    pub(super) fn attempt(
+        &self,
+        request: &Request,
+        statements: usize,
+    ) -> Result<Option<Attempt>, Fault> {
+        let command = &request.command;
+        let Some(transaction) = command.get("txnNumber").and_then(integer) else {
+            return Ok(None);
+        };
+        if !self.is_set() {
+            let text = "Transaction numbers are only allowed on a replica set member or mongos";
+            return Err(fault(20, text));
+        }
+        let Some(session) = session_key(command) else {
+            return Err(fault(
+                72,
+                "Transaction number requires a session ID to also be specified",
+            ));
+        };
+        let mut done = BTreeMap::new();
+        if let Some(record) = self.replica.record(&session) {
+            if transaction < record.transaction {
+                let text = format!(
+                    "Retryable write with txnNumber {transaction} is prohibited on session because \
+                     a newer retryable write with txnNumber {} has already started",
+                    record.transaction
+                );
+                return Err(fault(225, text));
+            }
+            if transaction == record.transaction {
+                done.clone_from(&record.statements);
+            }
+        }
+        Ok(Some(Attempt {
+            session,
+            transaction,
+            ids: statement_ids(command, statements),
+            done,
+        }))
+    }
+}
+
+impl Attempt {
+    /// What a statement did when it was sent before.
+    pub(super) fn done(&self, statement: usize) -> Option<&Effect> {
+        self.done.get(self.ids.get(statement)?)
+    }
+
+    /// The oplog's note of statements that were done now.
+    pub(super) fn note(self, effects: Vec<(usize, Effect)>) -> Retry {
+        let statements = effects
+            .into_iter()
+            .filter_map(|(index, effect)| self.ids.get(index).map(|id| (*id, effect)))
+            .collect();
+        Retry {
+            session: self.session,
+            transaction: self.transaction,
+            statements,
+        }
+    }
+}
+
+fn session_key(command: &Document) -> Option<SessionKey> {
+    let id = command.get_document("lsid").ok()?.get("id")?;
+    match id {
+        Bson::Binary(binary) => binary.bytes.as_slice().try_into().ok(),
+        _ => None,
+    }
+}
+
+fn statement_ids(command: &Document, statements: usize) -> Vec<i32> {
+    let narrow = |value: &Bson| integer(value).and_then(|n| i32::try_from(n).ok());
+    if let Ok(ids) = command.get_array("stmtIds") {
+        return ids.iter().filter_map(narrow).collect();
+    }
+    let first = command.get("stmtId").and_then(narrow).unwrap_or(0);
+    let count = i32::try_from(statements).unwrap_or(i32::MAX);
+    (first..first.saturating_add(count)).collect()
+}

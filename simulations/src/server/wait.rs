@@ -1,0 +1,153 @@
+//! Requests that wait: for replication, for a change, for time.
+
+use super::{
+    Member,
+    connection::{Need, Pending, Waiting},
+    fault::{fault, name_of},
+    reply::Reply,
+};
+use crate::deployment::ConnId;
+use bson::{Document, doc};
+use onionskin_core::time::Instant;
+
+impl Member {
+    /// True if enough members have an entry.
+    pub(super) fn is_confirmed(&self, index: u64, need: Need) -> bool {
+        match need {
+            Need::Majority => self.replica.commit() >= index,
+            Need::Members(n) => n <= 1 || self.replica.holders(index) >= n,
+        }
+    }
+
+    /// Looks at all waiting requests again.
+    pub(super) fn check_waiting(&mut self, now: Instant) {
+        let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
+        for conn in waiting {
+            let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+            let ready = match pending.map(|p| &p.waiting) {
+                Some(Waiting::Replication { index, need, .. }) => self.is_confirmed(*index, *need),
+                Some(Waiting::Time { after }) => self.replica.last_time() >= *after,
+                Some(Waiting::Tail) => self.tail_has_more(now, conn),
+                _ => false,
+            };
+            if ready && let Some(pending) = self.unpark(conn) {
+                self.resume(now, conn, pending);
+            }
+        }
+    }
+
+    /// A waiting request's time is over.
+    pub(super) fn on_wait_timeout(&mut self, now: Instant, conn: ConnId) {
+        let Some(pending) = self.unpark(conn) else {
+            return;
+        };
+        let request = pending.request;
+        match pending.waiting {
+            Waiting::Replication { mut reply, .. } => {
+                let text = "waiting for replication timed out";
+                let mut error = concern_error(64, text);
+                error.insert("errInfo", doc! { "wtimeout": true });
+                reply.concern = Some(error);
+                self.respond(conn, &request, Ok(reply));
+            }
+            Waiting::Hello { exhaust } => self.answer_hello(now, conn, request, exhaust),
+            Waiting::Blocked { effect } => {
+                let limit = super::document::count_field(&request.command, "maxTimeMS");
+                let block = effect.block.unwrap_or_default().as_millis();
+                if limit > 0 && u128::from(limit) < block {
+                    let error = fault(50, "operation exceeded time limit");
+                    self.respond(conn, &request, Err(error));
+                } else {
+                    self.run_failing(now, conn, request, effect);
+                }
+            }
+            Waiting::Time { .. } => {
+                let error = fault(50, "operation exceeded time limit");
+                self.respond(conn, &request, Err(error));
+            }
+            Waiting::Tail => self.answer_tail(now, conn, &request),
+            Waiting::StepDown => {}
+        }
+        self.advance(now, conn);
+    }
+
+    /// Answers all hellos that wait for a change (MON-74).
+    pub(super) fn answer_hellos(&mut self, now: Instant) {
+        for conn in std::mem::take(&mut self.hellos) {
+            if let Some(Pending {
+                request,
+                waiting: Waiting::Hello { exhaust },
+                ..
+            }) = self.unpark(conn)
+            {
+                self.answer_hello(now, conn, request, exhaust);
+                self.advance(now, conn);
+            }
+        }
+    }
+
+    /// The primary is none any more: writes that wait are not confirmed.
+    pub(super) fn interrupt_writes(&mut self, now: Instant) {
+        let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
+        for conn in waiting {
+            let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
+            if !matches!(
+                pending.map(|p| &p.waiting),
+                Some(Waiting::Replication { .. })
+            ) {
+                continue;
+            }
+            if let Some(Pending {
+                request,
+                waiting: Waiting::Replication { mut reply, .. },
+                ..
+            }) = self.unpark(conn)
+            {
+                let text = "Primary stepped down while waiting for replication";
+                reply.concern = Some(concern_error(189, text));
+                self.respond(conn, &request, Ok(reply));
+                self.advance(now, conn);
+            }
+        }
+    }
+
+    pub(super) fn on_step_down_ended(&mut self, now: Instant, success: bool) {
+        let Some(conn) = self.stepping_down.take() else {
+            return;
+        };
+        if let Some(pending) = self.unpark(conn) {
+            let answer = if success {
+                Ok(Reply::default())
+            } else {
+                let text = "No electable secondaries caught up";
+                Err(fault(262, text))
+            };
+            self.respond(conn, &pending.request, answer);
+            self.advance(now, conn);
+        }
+    }
+
+    fn resume(&mut self, now: Instant, conn: ConnId, pending: Pending) {
+        match pending.waiting {
+            Waiting::Replication { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
+            Waiting::Tail => self.answer_tail(now, conn, &pending.request),
+            _ => self.run(now, conn, pending.request, None),
+        }
+        self.advance(now, conn);
+    }
+
+    fn unpark(&mut self, conn: ConnId) -> Option<Pending> {
+        let pending = self.connections.get_mut(&conn)?.pending.take()?;
+        if let Some(at) = pending.deadline {
+            self.timers.remove(&(at, conn));
+        }
+        self.waiting.remove(&conn);
+        self.hellos.remove(&conn);
+        Some(pending)
+    }
+}
+
+/// A `writeConcernError`.
+pub(super) fn concern_error(code: i32, text: &str) -> Document {
+    doc! { "code": code, "codeName": name_of(code), "errmsg": text }
+}

@@ -1,0 +1,266 @@
+//! Bytes to requests, replies to bytes.
+
+use super::{
+    Member, Output,
+    connection::{Connection, Request},
+    document::owned,
+    fault::{Fault, fault, is_retryable, is_state_change},
+    reply::{Envelope, Reply, Times},
+};
+use crate::deployment::ConnId;
+use bson::{Bson, Document, RawDocument};
+use onionskin_core::{
+    time::Instant,
+    wire::{Flags, Header, LegacyQuery, Message, OpCode, Section},
+};
+
+/// Bytes that a client may send ahead while its request waits, beyond one whole message.
+const MAX_BYTES_AHEAD: usize = 1024 * 1024;
+
+/// What a frame was.
+enum Frame {
+    Request(Request),
+    /// Readable as a message, but not as a command: answered with an error.
+    Refused(Request, Fault),
+}
+
+impl Member {
+    pub(crate) fn handle_received(&mut self, now: Instant, conn: ConnId, mut bytes: &[u8]) {
+        let limit = self.options.limits.max_message_bytes;
+        // Whole messages are read where they lie.
+        while let Some(connection) = self.connections.get(&conn)
+            && !connection.is_busy()
+            && connection.decoder.is_empty()
+            && bytes.len() >= onionskin_core::wire::HEADER_BYTES
+        {
+            let Ok(header) = Header::decode(bytes, limit) else {
+                return self.close(conn);
+            };
+            let Some((frame, rest)) = bytes.split_at_checked(header.length) else {
+                break;
+            };
+            bytes = rest;
+            self.on_frame(now, conn, header, frame);
+        }
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        if connection.closing || bytes.is_empty() {
+            return;
+        }
+        connection.decoder.extend(bytes);
+        connection.ahead += bytes.len();
+        if connection.pending.is_some() && connection.ahead > limit + MAX_BYTES_AHEAD {
+            return self.close(conn);
+        }
+        self.advance(now, conn);
+    }
+
+    /// Handles the messages that lie ready, until one has to wait.
+    pub(super) fn advance(&mut self, now: Instant, conn: ConnId) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&conn) else {
+                return;
+            };
+            if connection.is_busy() {
+                return;
+            }
+            let header = match connection.decoder.frame() {
+                Ok(Some((header, _))) => header,
+                Ok(None) => return,
+                Err(_) => return self.close(conn),
+            };
+            let (buffer, range) = connection.decoder.take_frame(header.length);
+            connection.ahead = connection.ahead.saturating_sub(header.length);
+            self.on_frame(now, conn, header, &buffer[range]);
+        }
+    }
+
+    fn on_frame(&mut self, now: Instant, conn: ConnId, header: Header, frame: &[u8]) {
+        match read_frame(header, frame) {
+            Some(Frame::Request(request)) => self.start(now, conn, request),
+            Some(Frame::Refused(request, fault)) => self.respond(conn, &request, Err(fault)),
+            None => self.close(conn),
+        }
+    }
+
+    /// Writes the answer to a request, if one is wanted.
+    pub(super) fn respond(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        answer: Result<Reply, Fault>,
+    ) {
+        self.respond_with(conn, request, answer, None);
+    }
+
+    /// The same; `chain` says that more replies follow, as numbered answers to each other. Returns
+    /// the reply's number.
+    pub(super) fn respond_with(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        answer: Result<Reply, Fault>,
+        chain: Option<i32>,
+    ) -> i32 {
+        if !request.reply_wanted {
+            return 0;
+        }
+        self.next_request_id = self.next_request_id.wrapping_add(1).max(1);
+        let id = self.next_request_id;
+        let times = self.is_set().then(|| {
+            let last = self.replica.last_time();
+            Times {
+                operation: last,
+                cluster: last,
+            }
+        });
+        let mut envelope = Envelope::answer(request, id, times);
+        if let Some(previous) = chain {
+            envelope.more = true;
+            envelope.response_to = previous;
+        }
+        let version = Some((self.process_id, self.counter));
+        let set = self.is_set();
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return id;
+        };
+        let retryable = request.command.contains_key("txnNumber") && set;
+        match answer {
+            Ok(mut reply) => {
+                let code = reply.concern.as_ref().and_then(|c| c.get_i32("code").ok());
+                if reply.labels.is_empty() && retryable && code.is_some_and(is_retryable) {
+                    reply.labels.push("RetryableWriteError".to_owned());
+                }
+                envelope.write(&mut connection.out, &reply);
+            }
+            Err(fault) => {
+                let code = fault.error.code;
+                let labels = fault.labels.clone().unwrap_or_else(|| {
+                    if retryable && is_retryable(code) {
+                        vec!["RetryableWriteError".to_owned()]
+                    } else {
+                        Vec::new()
+                    }
+                });
+                let version = version.filter(|_| is_state_change(code));
+                envelope.more = false;
+                envelope.write_fault(&mut connection.out, &fault, &labels, version);
+            }
+        }
+        if !std::mem::replace(&mut connection.announced, true) {
+            self.outputs.push_back(Output::Transmit(conn));
+        }
+        id
+    }
+
+    /// Closes a connection after what was written to it.
+    pub(super) fn close(&mut self, conn: ConnId) {
+        if let Some(connection) = self.connections.get_mut(&conn)
+            && !std::mem::replace(&mut connection.closing, true)
+        {
+            self.outputs.push_back(Output::Close(conn));
+        }
+    }
+
+    pub(super) fn connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.connections.get_mut(&conn)
+    }
+}
+
+/// Reads a message; `None` if its sender does not speak the protocol.
+fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
+    match header.op_code {
+        OpCode::Msg => {
+            let message = Message::decode(frame).ok()?;
+            Some(read_message(header, &message))
+        }
+        OpCode::Query => {
+            let query = LegacyQuery::decode(frame).ok()?;
+            let (database, rest) = query.collection.split_once('.')?;
+            let command = owned(query.command)?;
+            let request = request(header, command, Some(database), Flags::default())?;
+            let hello = matches!(request.name.as_str(), "hello" | "isMaster" | "ismaster");
+            if rest != "$cmd" || !hello {
+                let text = format!("Unsupported OP_QUERY command: {}", request.name);
+                return Some(Frame::Refused(request, fault(352, text)));
+            }
+            Some(Frame::Request(request))
+        }
+        OpCode::Compressed | OpCode::Reply => None,
+    }
+}
+
+fn read_message(header: Header, message: &Message<'_>) -> Frame {
+    let empty = |name: &str| Request {
+        id: header.request_id,
+        legacy: false,
+        reply_wanted: !message.flags.contains(Flags::MORE_TO_COME),
+        exhaust: false,
+        name: name.to_owned(),
+        database: String::new(),
+        command: Document::new(),
+    };
+    let Some(mut command) = owned(message.body) else {
+        return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
+    };
+    for section in message.sections() {
+        let Section::Sequence {
+            identifier,
+            documents,
+        } = section
+        else {
+            continue;
+        };
+        let Some(documents) = sequence(documents) else {
+            return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
+        };
+        if command.contains_key(identifier) {
+            let text = format!("BSON field '{identifier}' is a duplicate field");
+            return Frame::Refused(empty(""), fault(40413, text));
+        }
+        command.insert(identifier, documents);
+    }
+    request(header, command, None, message.flags).map_or_else(
+        || {
+            let text = "OP_MSG requests require a $db argument";
+            Frame::Refused(empty(""), fault(40571, text))
+        },
+        Frame::Request,
+    )
+}
+
+fn sequence(mut bytes: &[u8]) -> Option<Vec<Bson>> {
+    let mut documents = Vec::new();
+    while let Some(length) = bytes.first_chunk::<4>() {
+        let length = usize::try_from(i32::from_le_bytes(*length)).ok()?;
+        let (document, rest) = bytes.split_at_checked(length)?;
+        documents.push(Bson::Document(owned(
+            RawDocument::from_bytes(document).ok()?,
+        )?));
+        bytes = rest;
+    }
+    Some(documents)
+}
+
+fn request(
+    header: Header,
+    command: Document,
+    database: Option<&str>,
+    flags: Flags,
+) -> Option<Request> {
+    let database = match database {
+        Some(database) => database.to_owned(),
+        None => command.get_str("$db").ok()?.to_owned(),
+    };
+    let name = command.keys().next()?.clone();
+    Some(Request {
+        id: header.request_id,
+        legacy: header.op_code == OpCode::Query,
+        reply_wanted: !flags.contains(Flags::MORE_TO_COME),
+        exhaust: flags.contains(Flags::EXHAUST_ALLOWED),
+        name,
+        database,
+        command,
+    })
+}

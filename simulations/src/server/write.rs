@@ -1,0 +1,405 @@
+//! insert, update, delete, findAndModify.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::{Answer, Outcome, namespace},
+    document::{count_field, truth},
+    fault::{Fault, bad_value, fault, type_mismatch},
+    retry::Attempt,
+};
+use crate::{
+    replica::Effect,
+    store::{
+        Change, DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store,
+        StoreError, Update, UpdateStatement, WriteError,
+    },
+};
+use bson::{Bson, DateTime, Document, doc};
+use onionskin_core::time::Instant;
+
+/// What the statements of a write command came to.
+#[derive(Default)]
+struct Tally {
+    n: u64,
+    modified: u64,
+    upserted: Vec<Bson>,
+    errors: Vec<Bson>,
+    retried: Vec<i32>,
+    changes: Vec<Change>,
+    effects: Vec<(usize, Effect)>,
+}
+
+impl Tally {
+    fn count(&mut self, index: usize, effect: &Effect) {
+        let Effect::Write {
+            matched,
+            modified,
+            upserted,
+        } = effect
+        else {
+            return;
+        };
+        self.n += matched;
+        self.modified += modified;
+        if let Some(id) = upserted {
+            self.n += 1;
+            let index = i32::try_from(index).unwrap_or(i32::MAX);
+            self.upserted
+                .push(doc! { "index": index, "_id": id.clone() }.into());
+        }
+    }
+
+    fn fail(&mut self, index: usize, error: StoreError) {
+        let entry = WriteError { index, error };
+        self.errors.push(entry.to_document().into());
+    }
+
+    fn into_reply(self, update: bool) -> Document {
+        let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        let mut reply = doc! { "n": number(self.n) };
+        if !self.retried.is_empty() {
+            reply.insert("retriedStmtIds", self.retried);
+        }
+        if update {
+            reply.insert("nModified", number(self.modified));
+        }
+        if !self.upserted.is_empty() {
+            reply.insert("upserted", self.upserted);
+        }
+        if !self.errors.is_empty() {
+            reply.insert("writeErrors", self.errors);
+        }
+        reply
+    }
+}
+
+impl Member {
+    /// Runs something on the store with this member's time, chance and ids.
+    pub(super) fn with_store<T>(
+        &mut self,
+        now: Instant,
+        variables: Option<&Document>,
+        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> T,
+    ) -> T {
+        let wall = self.wall_millis(now);
+        let timestamp = self.replica.next_time(wall);
+        let seed = self.random.next_u64();
+        let ids = &mut self.ids;
+        let mut next = || ids.next(wall);
+        let mut environment = Environment {
+            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
+            timestamp,
+            ids: &mut next,
+            seed,
+            variables: variables.cloned().unwrap_or_default(),
+        };
+        run(self.replica.store_mut(), &mut environment)
+    }
+
+    pub(super) fn insert(&mut self, now: Instant, request: &Request) -> Answer {
+        let namespace = namespace(request)?;
+        let documents = self.statements(request, "documents")?;
+        let limit = self.options.limits.max_document_bytes;
+        let attempt = self.attempt(request, documents.len())?;
+        let ordered = is_ordered(request);
+        let mut tally = Tally::default();
+        let mut indexes = Vec::with_capacity(documents.len());
+        let mut fresh = Vec::with_capacity(documents.len());
+        for (index, document) in documents.iter().enumerate() {
+            if let Some(effect) = attempt.as_ref().and_then(|a| a.done(index)) {
+                tally.retried.push(i32::try_from(index).unwrap_or(0));
+                tally.count(index, effect);
+                continue;
+            }
+            if is_too_large(document, limit) {
+                let text = format!("object to insert too large. max size: {limit}");
+                tally.fail(index, fault(10334, text).error);
+                if ordered {
+                    break;
+                }
+                continue;
+            }
+            indexes.push(index);
+            fresh.push(document.clone());
+        }
+        let count = fresh.len();
+        if count > 0 {
+            let outcome = self.with_store(now, None, |store, environment| {
+                store.insert(&namespace, fresh, ordered, environment)
+            })?;
+            tally.changes = outcome.changes;
+            let mut failed = Vec::new();
+            for error in outcome.result.errors {
+                failed.push(error.index);
+                tally.fail(indexes[error.index], error.error);
+            }
+            let stop = failed.first().copied().filter(|_| ordered).unwrap_or(count);
+            for at in (0..stop).filter(|at| !failed.contains(at)) {
+                let effect = Effect::Write {
+                    matched: 1,
+                    modified: 0,
+                    upserted: None,
+                };
+                tally.count(indexes[at], &effect);
+                if attempt.is_some() {
+                    tally.effects.push((indexes[at], effect));
+                }
+            }
+        }
+        self.record(now, &mut tally, attempt);
+        Ok(Outcome::Written(tally.into_reply(false).into()))
+    }
+
+    pub(super) fn update(&mut self, now: Instant, request: &Request) -> Answer {
+        let namespace = namespace(request)?;
+        let statements = self.statements(request, "updates")?;
+        let attempt = self.attempt(request, statements.len())?;
+        let parsed: Vec<UpdateStatement> = statements
+            .into_iter()
+            .map(update_statement)
+            .collect::<Result<_, _>>()?;
+        if attempt.is_some() && parsed.iter().any(|s| s.multi) {
+            return Err(fault(72, "Cannot use retryable writes with multi=true"));
+        }
+        let tally = self.each(now, request, attempt, &parsed, |store, statement, env| {
+            let statements = std::slice::from_ref(statement);
+            let mut outcome = store.update(&namespace, statements, true, env)?;
+            if !outcome.result.errors.is_empty() {
+                return Err(outcome.result.errors.remove(0).error);
+            }
+            let result = outcome.result;
+            let effect = Effect::Write {
+                matched: result.matched,
+                modified: result.modified,
+                upserted: result.upserted.into_iter().next().map(|(_, id)| id),
+            };
+            Ok((effect, outcome.changes))
+        });
+        Ok(Outcome::Written(tally.into_reply(true).into()))
+    }
+
+    pub(super) fn delete(&mut self, now: Instant, request: &Request) -> Answer {
+        let namespace = namespace(request)?;
+        let statements = self.statements(request, "deletes")?;
+        let attempt = self.attempt(request, statements.len())?;
+        let parsed: Vec<DeleteStatement> = statements
+            .into_iter()
+            .map(delete_statement)
+            .collect::<Result<_, _>>()?;
+        if attempt.is_some() && parsed.iter().any(|s| s.limit != 1) {
+            return Err(fault(72, "Cannot use retryable writes with limit=0"));
+        }
+        let tally = self.each(now, request, attempt, &parsed, |store, statement, env| {
+            let statements = std::slice::from_ref(statement);
+            let mut outcome = store.delete(&namespace, statements, true, env)?;
+            if !outcome.result.errors.is_empty() {
+                return Err(outcome.result.errors.remove(0).error);
+            }
+            let effect = Effect::Write {
+                matched: outcome.result.deleted,
+                modified: 0,
+                upserted: None,
+            };
+            Ok((effect, outcome.changes))
+        });
+        Ok(Outcome::Written(tally.into_reply(false).into()))
+    }
+
+    pub(super) fn find_and_modify(&mut self, now: Instant, request: &Request) -> Answer {
+        let namespace = namespace(request)?;
+        let attempt = self.attempt(request, 1)?;
+        if let Some(Effect::Modify(reply)) = attempt.as_ref().and_then(|a| a.done(0)) {
+            let mut reply = reply.clone();
+            reply.insert("retriedStmtId", 0);
+            return Ok(Outcome::Written(reply.into()));
+        }
+        let command = find_and_modify_command(&request.command)?;
+        let removes = command.modification == Modification::Remove;
+        let variables = request.command.get_document("let").ok();
+        let outcome = self.with_store(now, variables, |store, environment| {
+            store.find_and_modify(&namespace, &command, environment)
+        })?;
+        let result = outcome.result;
+        let n = i32::try_from(result.n).unwrap_or(i32::MAX);
+        let mut last = doc! { "n": n };
+        if !removes {
+            last.insert("updatedExisting", result.updated_existing);
+            if let Some(id) = result.upserted {
+                last.insert("upserted", id);
+            }
+        }
+        let reply = doc! { "lastErrorObject": last, "value": result.value };
+        let mut tally = Tally {
+            changes: outcome.changes,
+            effects: vec![(0, Effect::Modify(reply.clone()))],
+            ..Tally::default()
+        };
+        self.record(now, &mut tally, attempt);
+        Ok(Outcome::Written(reply.into()))
+    }
+
+    /// Runs statements one after the other: those done before are answered from memory.
+    fn each<S>(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        attempt: Option<Attempt>,
+        statements: &[S],
+        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<(Effect, Vec<Change>), StoreError>,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        let variables = request.command.get_document("let").ok();
+        for (index, statement) in statements.iter().enumerate() {
+            if let Some(effect) = attempt.as_ref().and_then(|a| a.done(index)) {
+                tally.retried.push(i32::try_from(index).unwrap_or(0));
+                tally.count(index, effect);
+                continue;
+            }
+            let done = self.with_store(now, variables, |store, environment| {
+                run(store, statement, environment)
+            });
+            match done {
+                Ok((effect, changes)) => {
+                    tally.count(index, &effect);
+                    tally.changes.extend(changes);
+                    tally.effects.push((index, effect));
+                }
+                Err(error) => {
+                    tally.fail(index, error);
+                    if is_ordered(request) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.record(now, &mut tally, attempt);
+        tally
+    }
+
+    /// Writes what was done to the oplog, in one entry.
+    fn record(&mut self, now: Instant, tally: &mut Tally, attempt: Option<Attempt>) {
+        let changes = std::mem::take(&mut tally.changes);
+        let effects = std::mem::take(&mut tally.effects);
+        let retry = attempt
+            .filter(|_| !effects.is_empty())
+            .map(|attempt| attempt.note(effects));
+        if !changes.is_empty() || retry.is_some() {
+            self.replica.append(now, changes, retry);
+        }
+    }
+
+    fn statements(&self, request: &Request, field: &str) -> Result<Vec<Document>, Fault> {
+        let Ok(items) = request.command.get_array(field) else {
+            let text = format!("BSON field '{}.{field}' is missing", request.name);
+            return Err(fault(40414, text));
+        };
+        let limit = self.options.limits.max_write_batch;
+        if items.is_empty() || items.len() > limit {
+            let text = format!(
+                "Write batch sizes must be between 1 and {limit}. Got {} operations.",
+                items.len()
+            );
+            return Err(fault(17, text));
+        }
+        let documents = items.iter().map(|item| match item {
+            Bson::Document(document) => Ok(document.clone()),
+            _ => Err(type_mismatch(field)),
+        });
+        documents.collect()
+    }
+}
+
+fn is_ordered(request: &Request) -> bool {
+    request.command.get_bool("ordered").unwrap_or(true)
+}
+
+/// Whether a document is over the limit. Small trees are not measured byte by byte.
+fn is_too_large(document: &Document, limit: usize) -> bool {
+    document.to_vec().map_or(true, |bytes| bytes.len() > limit)
+}
+
+fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
+    let filter = take_document(&mut statement, "q")?;
+    let Some(update) = statement.remove("u") else {
+        return Err(fault(40414, "BSON field 'update.updates.u' is missing"));
+    };
+    Ok(UpdateStatement {
+        filter,
+        update: Update::from_bson(update)?,
+        multi: truth(statement.get("multi")),
+        upsert: truth(statement.get("upsert")),
+        array_filters: documents(&statement, "arrayFilters"),
+        sort: statement.get_document("sort").ok().cloned(),
+    })
+}
+
+fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
+    let filter = take_document(&mut statement, "q")?;
+    if !statement.contains_key("limit") {
+        return Err(fault(40414, "BSON field 'delete.deletes.limit' is missing"));
+    }
+    let limit = u32::try_from(count_field(&statement, "limit")).unwrap_or(u32::MAX);
+    if limit > 1 {
+        return Err(fault(9, "The limit field in delete objects must be 0 or 1"));
+    }
+    Ok(DeleteStatement { filter, limit })
+}
+
+fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {
+    let document = |key: &str| command.get_document(key).ok().cloned();
+    let modification = if truth(command.get("remove")) {
+        if command.contains_key("update") {
+            return Err(fault(9, "Cannot specify both an update and remove=true"));
+        }
+        Modification::Remove
+    } else {
+        let Some(update) = command.get("update") else {
+            return Err(fault(
+                9,
+                "Either an update or remove=true must be specified",
+            ));
+        };
+        Modification::Update {
+            update: Update::from_bson(update.clone())?,
+            upsert: truth(command.get("upsert")),
+            array_filters: documents(command, "arrayFilters"),
+            return_new: truth(command.get("new")),
+        }
+    };
+    Ok(FindAndModify {
+        filter: document("query").unwrap_or_default(),
+        sort: document("sort"),
+        projection: document("fields"),
+        modification,
+    })
+}
+
+fn take_document(from: &mut Document, key: &str) -> Result<Document, Fault> {
+    match from.remove(key) {
+        Some(Bson::Document(document)) => Ok(document),
+        Some(_) => Err(type_mismatch(key)),
+        None => Err(bad_value(format!("BSON field '{key}' is missing"))),
+    }
+}
+
+/// An array's documents; empty where there is none.
+pub(super) fn documents(from: &Document, key: &str) -> Vec<Document> {
+    let items = from.get_array(key).map(Vec::as_slice).unwrap_or_default();
+    let documents = items.iter().filter_map(Bson::as_document);
+    documents.cloned().collect()
+}
+
+/// A change of the catalog goes to the oplog like any other write.
+impl Member {
+    pub(super) fn append_changes(&mut self, now: Instant, changes: Vec<Change>) {
+        if !changes.is_empty() {
+            self.replica.append(now, changes, None);
+        }
+    }
+
+    /// The namespace of a full name, as `renameCollection` gives it.
+    pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
+        Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))
+    }
+}

@@ -1,0 +1,312 @@
+//! Collections and databases: making, changing, dropping and listing them.
+
+use std::sync::Arc;
+
+use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+
+use super::change::Change;
+use super::collection::Collection;
+use super::error::StoreError;
+use super::expression::Surroundings;
+use super::index::id_index;
+use super::matcher::Matcher;
+use super::order::identical_documents;
+use super::types::{Namespace, Outcome};
+use super::{Answer, Store};
+
+/// The longest full name of a collection, in bytes.
+const MAX_NAMESPACE_BYTES: usize = 255;
+
+impl Store {
+    /// Creates a collection (or a view) with the options of the `create` command.
+    ///
+    /// # Errors
+    ///
+    /// If there is one with other options, or the name or the options are not valid.
+    pub fn create_collection(
+        &mut self,
+        namespace: &Namespace,
+        mut options: Document,
+    ) -> Answer<Outcome<()>> {
+        check_name(namespace)?;
+        let given = |name: &str| options.get(name).is_some_and(super::expression::truthy);
+        if given("capped") && !given("size") {
+            let text = "the 'size' field is required when 'capped' is true";
+            return Err(StoreError::new(72, text));
+        }
+        options.remove("create");
+        if let Some(existing) = self.collection(namespace) {
+            if identical_documents(&existing.options, &options) {
+                return Ok(Outcome {
+                    result: (),
+                    changes: Vec::new(),
+                });
+            }
+            let text = format!("Collection {namespace} already exists.");
+            return Err(StoreError::new(48, text));
+        }
+        let change = Change::CreateCollection {
+            namespace: namespace.clone(),
+            options: Arc::new(options),
+            serial: self.serial + 1,
+        };
+        let mut changes = Vec::new();
+        self.commit(change, &mut changes);
+        Ok(Outcome {
+            result: (),
+            changes,
+        })
+    }
+
+    /// Changes a collection's options, as `collMod` does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such collection.
+    pub fn modify_collection(
+        &mut self,
+        namespace: &Namespace,
+        options: &Document,
+    ) -> Answer<Outcome<()>> {
+        let collection = self
+            .collection(namespace)
+            .ok_or_else(|| not_found(namespace))?;
+        let before = collection.options.clone();
+        let mut after = Document::clone(&before);
+        let fields = options
+            .iter()
+            .filter(|(name, _)| *name != "collMod" && *name != "index");
+        after.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+        let mut changes = Vec::new();
+        let change = Change::ModifyCollection {
+            namespace: namespace.clone(),
+            before,
+            after: Arc::new(after),
+        };
+        self.commit(change, &mut changes);
+        Ok(Outcome {
+            result: (),
+            changes,
+        })
+    }
+
+    /// Drops a collection; answers how many indexes it had (`nIndexesWas`), or none if there was
+    /// no such collection.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid.
+    pub fn drop_collection(&mut self, namespace: &Namespace) -> Answer<Outcome<Option<u32>>> {
+        check_name(namespace)?;
+        let before = self.databases.get(&namespace.database);
+        let before = before.and_then(|d| d.get(&namespace.collection)).cloned();
+        let mut changes = Vec::new();
+        let result = before.map(|before| {
+            let indexes = u32::try_from(before.indexes.len() + 1).unwrap_or(u32::MAX);
+            let change = Change::DropCollection {
+                namespace: namespace.clone(),
+                before,
+            };
+            self.commit(change, &mut changes);
+            indexes
+        });
+        Ok(Outcome { result, changes })
+    }
+
+    /// Drops a database; answers whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// If the name of one of its collections is not valid.
+    pub fn drop_database(&mut self, database: &str) -> Answer<Outcome<bool>> {
+        let names = self
+            .databases
+            .get(database)
+            .map(|d| d.keys().cloned().collect::<Vec<_>>());
+        let Some(names) = names else {
+            return Ok(Outcome {
+                result: false,
+                changes: Vec::new(),
+            });
+        };
+        let mut changes = Vec::new();
+        for name in names {
+            changes.extend(
+                self.drop_collection(&Namespace::new(database, name))?
+                    .changes,
+            );
+        }
+        let change = Change::DropDatabase {
+            database: database.to_owned(),
+        };
+        self.commit(change, &mut changes);
+        Ok(Outcome {
+            result: true,
+            changes,
+        })
+    }
+
+    /// Gives a collection another name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the new name is taken and is not to be dropped.
+    pub fn rename_collection(
+        &mut self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Answer<Outcome<()>> {
+        check_name(to)?;
+        if !self.contains(from) {
+            let text = format!("Source collection {from} does not exist");
+            return Err(StoreError::new(26, text));
+        }
+        if from == to {
+            return Err(StoreError::new(20, "Can't rename a collection to itself"));
+        }
+        let mut changes = Vec::new();
+        if self.contains(to) {
+            if !drop_target {
+                return Err(StoreError::new(48, "target namespace exists"));
+            }
+            changes.extend(self.drop_collection(to)?.changes);
+        }
+        let change = Change::RenameCollection {
+            from: from.clone(),
+            to: to.clone(),
+        };
+        self.commit(change, &mut changes);
+        Ok(Outcome {
+            result: (),
+            changes,
+        })
+    }
+
+    /// The entries of `listCollections`, by name.
+    ///
+    /// # Errors
+    ///
+    /// If the filter is malformed.
+    pub fn list_collections(
+        &self,
+        database: &str,
+        filter: &Document,
+        name_only: bool,
+    ) -> Answer<Vec<Document>> {
+        let collections = self.databases.get(database).into_iter().flatten();
+        let entries = collections.map(|(name, collection)| {
+            let namespace = Namespace::new(database, name);
+            entry(&namespace, collection)
+        });
+        let kept = matching(entries, filter)?;
+        if !name_only {
+            return Ok(kept);
+        }
+        let short = |mut entry: Document| {
+            entry.remove("options");
+            entry.remove("info");
+            entry.remove("idIndex");
+            entry
+        };
+        Ok(kept.into_iter().map(short).collect())
+    }
+
+    /// The entries of `listDatabases`, by name.
+    ///
+    /// # Errors
+    ///
+    /// If the filter is malformed.
+    pub fn list_databases(&self, filter: &Document, name_only: bool) -> Answer<Vec<Document>> {
+        let entries = self.databases.iter().map(|(name, collections)| {
+            let bytes: u64 = collections.values().map(|c| c.size_bytes()).sum();
+            doc! {
+                "name": name.as_str(),
+                "sizeOnDisk": i64::try_from(bytes).unwrap_or(i64::MAX),
+                "empty": false,
+            }
+        });
+        let kept = matching(entries, filter)?;
+        if !name_only {
+            return Ok(kept);
+        }
+        let name = |entry: Document| doc! { "name": entry.get_str("name").unwrap_or_default() };
+        Ok(kept.into_iter().map(name).collect())
+    }
+}
+
+fn matching(entries: impl Iterator<Item = Document>, filter: &Document) -> Answer<Vec<Document>> {
+    let matcher = Matcher::new(filter)?;
+    let surroundings = Surroundings::default();
+    let mut kept = Vec::new();
+    for entry in entries {
+        if matcher.matches(&entry, &surroundings)? {
+            kept.push(entry);
+        }
+    }
+    Ok(kept)
+}
+
+fn entry(namespace: &Namespace, collection: &Collection) -> Document {
+    let view = collection.view().is_some();
+    let mut entry = doc! {
+        "name": namespace.collection.as_str(),
+        "type": if view { "view" } else { "collection" },
+        "options": Document::clone(&collection.options),
+    };
+    if view {
+        entry.insert("info", doc! { "readOnly": true });
+    } else {
+        let uuid = Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: uuid(namespace, collection.serial).to_vec(),
+        };
+        entry.insert(
+            "info",
+            doc! { "readOnly": false, "uuid": Bson::Binary(uuid) },
+        );
+        entry.insert("idIndex", id_index());
+    }
+    entry
+}
+
+/// A collection's UUID: the same on every member, another for one made anew.
+fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // FNV-1a over the database and the serial, once for each half. A rename keeps the UUID.
+    for (half, start) in [(0, 0xcbf2_9ce4_8422_2325_u64), (8, 0x9e37_79b9_7f4a_7c15)] {
+        let text = namespace.database.bytes().chain(serial.to_be_bytes());
+        let hash = text.fold(start, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        bytes[half..half + 8].copy_from_slice(&hash.to_be_bytes());
+    }
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}
+
+fn check_name(namespace: &Namespace) -> Answer<()> {
+    let Namespace {
+        database,
+        collection,
+    } = namespace;
+    let bad = database.is_empty()
+        || database.contains(['.', '/', '\\', ' ', '"', '\0', '$'])
+        || collection.is_empty()
+        || collection.starts_with('.')
+        || collection.ends_with('.')
+        || collection.contains(['\0', '$'])
+        || namespace.to_string().len() > MAX_NAMESPACE_BYTES;
+    if bad {
+        return Err(StoreError::new(
+            73,
+            format!("Invalid namespace specified '{namespace}'"),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn not_found(namespace: &Namespace) -> StoreError {
+    StoreError::new(26, format!("ns does not exist: {namespace}"))
+}

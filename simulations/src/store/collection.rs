@@ -1,0 +1,215 @@
+//! One collection: its documents in natural order, and the indexes over them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::error::StoreError;
+use super::expression::Surroundings;
+use super::index::{Index, duplicate_key};
+use super::matcher::Matcher;
+use super::number;
+use super::order::Key;
+use super::types::{Namespace, Shared};
+
+/// A collection's documents, options and indexes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collection {
+    pub(crate) records: BTreeMap<u64, Shared>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) options: Arc<Document>,
+    pub(crate) serial: u64,
+    by_id: BTreeMap<Key, u64>,
+}
+
+impl Collection {
+    pub(crate) fn new(options: Arc<Document>, serial: u64) -> Self {
+        Self {
+            options,
+            serial,
+            ..Self::default()
+        }
+    }
+
+    /// The documents in natural order.
+    pub fn documents(&self) -> impl Iterator<Item = &Shared> {
+        self.records.values()
+    }
+
+    /// The name of the collection that a view is on, and its pipeline.
+    pub(crate) fn view(&self) -> Option<(&str, Vec<Document>)> {
+        let on = self.options.get_str("viewOn").ok()?;
+        let stages = self.options.get_array("pipeline").ok();
+        let stages = stages
+            .into_iter()
+            .flatten()
+            .filter_map(Bson::as_document)
+            .cloned();
+        Some((on, stages.collect()))
+    }
+
+    pub(crate) fn is_capped(&self) -> bool {
+        self.options
+            .get("capped")
+            .is_some_and(super::expression::truthy)
+    }
+
+    /// The place that the next document gets. It follows from what is there, so that undoing an
+    /// insert leaves no trace.
+    pub(crate) fn next_record(&self) -> u64 {
+        self.records
+            .last_key_value()
+            .map_or(1, |(last, _)| last + 1)
+    }
+
+    /// Complains if a document's keys in unique indexes are taken by another record.
+    pub(crate) fn check_unique(
+        &self,
+        namespace: &Namespace,
+        document: &Document,
+        own: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        if self
+            .by_id
+            .get(&Key(id.clone()))
+            .is_some_and(|record| Some(*record) != own)
+        {
+            return Err(duplicate_key(
+                namespace,
+                "_id_",
+                doc! { "_id": 1 },
+                doc! { "_id": id },
+            ));
+        }
+        self.indexes
+            .iter()
+            .try_for_each(|index| index.check(namespace, document, own))
+    }
+
+    pub(crate) fn put(&mut self, record: u64, document: Shared) {
+        self.take(record);
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        self.by_id.insert(Key(id), record);
+        for index in &mut self.indexes {
+            index.insert(record, &document);
+        }
+        self.records.insert(record, document);
+    }
+
+    pub(crate) fn take(&mut self, record: u64) {
+        let Some(document) = self.records.remove(&record) else {
+            return;
+        };
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        self.by_id.remove(&Key(id));
+        for index in &mut self.indexes {
+            index.remove(record, &document);
+        }
+    }
+
+    /// Builds an index at a place among the secondary ones; duplicates, which only a replica that
+    /// went astray can have, stay out of it.
+    pub(crate) fn add_index(&mut self, position: usize, specification: Arc<Document>) {
+        let mut index = Index::new(specification);
+        for (record, document) in &self.records {
+            index.insert(*record, document);
+        }
+        self.indexes.insert(position.min(self.indexes.len()), index);
+    }
+
+    /// The records that may match: found by an index where the filter allows, else all.
+    fn candidates(&self, matcher: &Matcher) -> Option<Vec<u64>> {
+        if let Some(ids) = matcher.ids() {
+            let found = ids
+                .iter()
+                .filter_map(|id| self.by_id.get(&Key((*id).clone())).copied());
+            let mut found: Vec<_> = found.collect();
+            found.sort_unstable();
+            found.dedup();
+            return Some(found);
+        }
+        self.indexes.iter().find_map(|index| {
+            let values = matcher.equalities(index.lookup_field()?)?;
+            let mut found: Vec<_> = values.iter().flat_map(|v| index.lookup(v)).collect();
+            found.sort_unstable();
+            found.dedup();
+            Some(found)
+        })
+    }
+
+    /// The records that match, in natural order, up to a limit.
+    pub(crate) fn matching(
+        &self,
+        matcher: &Matcher,
+        surroundings: &Surroundings,
+        limit: usize,
+    ) -> Result<Vec<u64>, StoreError> {
+        let mut found = Vec::new();
+        let mut consider = |record: u64, document: &Document| {
+            if matcher.matches(document, surroundings)? {
+                found.push(record);
+            }
+            Ok(found.len() < limit)
+        };
+        match self.candidates(matcher) {
+            Some(candidates) => {
+                for record in candidates {
+                    let Some(document) = self.records.get(&record) else {
+                        continue;
+                    };
+                    if !consider(record, document)? {
+                        break;
+                    }
+                }
+            }
+            None => {
+                for (record, document) in &self.records {
+                    if !consider(*record, document)? {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The oldest records that a capped collection must give up.
+    pub(crate) fn overflow(&self) -> Vec<u64> {
+        if !self.is_capped() {
+            return Vec::new();
+        }
+        let bound = |name: &str| {
+            self.options
+                .get(name)
+                .and_then(number::as_integer)
+                .and_then(|n| u64::try_from(n).ok())
+        };
+        let most = bound("max").filter(|n| *n > 0).unwrap_or(u64::MAX);
+        let bytes = bound("size").unwrap_or(u64::MAX);
+        let mut count = self.records.len() as u64;
+        let mut size = if bytes == u64::MAX {
+            0
+        } else {
+            self.size_bytes()
+        };
+        let mut gone = Vec::new();
+        for (record, document) in &self.records {
+            if count <= most && size <= bytes || count <= 1 {
+                break;
+            }
+            gone.push(*record);
+            count -= 1;
+            size = size.saturating_sub(super::size::of(document) as u64);
+        }
+        gone
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.records
+            .values()
+            .map(|d| super::size::of(d) as u64)
+            .sum()
+    }
+}

@@ -1,0 +1,149 @@
+//! What the server answers when it cannot do what it was asked.
+
+use bson::{Bson, Document, doc};
+
+/// A command's or a statement's failure, with the server's code, name and wording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreError {
+    /// The number that drivers compare.
+    pub code: i32,
+    /// The code's symbolic name, as in `codeName`.
+    pub code_name: &'static str,
+    /// The text, as in `errmsg`.
+    pub message: String,
+    /// Further top-level fields, such as `keyPattern` and `keyValue` of a duplicate key.
+    pub details: Box<Document>,
+}
+
+impl StoreError {
+    /// An error with a code and a message; the name follows from the code.
+    #[must_use]
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            code_name: code_name(code),
+            message: message.into(),
+            details: Box::default(),
+        }
+    }
+
+    /// The body of a failed command's reply: `ok`, `errmsg`, `code`, `codeName` and details.
+    #[must_use]
+    pub fn to_reply(&self) -> Document {
+        let mut reply = doc! {
+            "ok": 0.0,
+            "errmsg": self.message.as_str(),
+            "code": self.code,
+            "codeName": self.code_name,
+        };
+        reply.extend(Document::clone(&self.details));
+        reply
+    }
+
+    pub(crate) fn bad_value(message: impl Into<String>) -> Self {
+        Self::new(2, message)
+    }
+
+    pub(crate) fn failed_to_parse(message: impl Into<String>) -> Self {
+        Self::new(9, message)
+    }
+
+    pub(crate) fn type_mismatch(message: impl Into<String>) -> Self {
+        Self::new(14, message)
+    }
+
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Bson>) -> Self {
+        self.details.insert(key, value);
+        self
+    }
+}
+
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {}", self.code_name, self.code, self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// One statement's failure within a write command, an entry of `writeErrors`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteError {
+    /// The statement's place in the command, from 0.
+    pub index: usize,
+    /// What was wrong with it.
+    pub error: StoreError,
+}
+
+impl WriteError {
+    /// The entry as it stands in `writeErrors`.
+    #[must_use]
+    pub fn to_document(&self) -> Document {
+        let index = i32::try_from(self.index).unwrap_or(i32::MAX);
+        let mut entry = doc! { "index": index, "code": self.error.code };
+        entry.extend(Document::clone(&self.error.details));
+        entry.insert("errmsg", self.error.message.as_str());
+        entry
+    }
+}
+
+/// The server's name for a code; codes without a name of their own are `Location<code>` there, and
+/// the ones that this store raises are listed.
+fn code_name(code: i32) -> &'static str {
+    match code {
+        1 => "InternalError",
+        2 => "BadValue",
+        9 => "FailedToParse",
+        14 => "TypeMismatch",
+        15 => "Overflow",
+        17 => "InvalidLength",
+        20 => "IllegalOperation",
+        26 => "NamespaceNotFound",
+        27 => "IndexNotFound",
+        28 => "PathNotViable",
+        40 => "ConflictingUpdateOperators",
+        43 => "CursorNotFound",
+        48 => "NamespaceExists",
+        52 => "DollarPrefixedFieldName",
+        53 => "InvalidIdField",
+        54 => "NotSingleValueField",
+        56 => "EmptyFieldName",
+        57 => "DottedFieldName",
+        61 => "ShardKeyNotFound",
+        66 => "ImmutableField",
+        67 => "CannotCreateIndex",
+        68 => "IndexAlreadyExists",
+        72 => "InvalidOptions",
+        73 => "InvalidNamespace",
+        85 => "IndexOptionsConflict",
+        86 => "IndexKeySpecsConflict",
+        166 => "CommandNotSupportedOnView",
+        168 => "InvalidPipelineOperator",
+        197 => "InvalidIndexSpecificationOption",
+        241 => "ConversionFailure",
+        11000 => "DuplicateKey",
+        10334 => "BSONObjectTooLarge",
+        _ => location::name(code),
+    }
+}
+
+mod location {
+    macro_rules! names {
+        ($($code:literal)*) => {
+            /// The name of an assertion's location.
+            pub(super) fn name(code: i32) -> &'static str {
+                match code {
+                    $($code => concat!("Location", $code),)*
+                    _ => "Location",
+                }
+            }
+        };
+    }
+
+    names! {
+        13113 15947 15952 15955 15958 15959 15969 15973 15974 15975 15981 15983 16006 16020 16410
+        16610 16702 16872 17080 17124 17276 28651 28656 28664 28667 28680 28689 28714 28746 28765
+        28818 31002 34449 40061 40066 40081 40087 40156 40169 40228 40234 40272 40319 40323 40324
+        40400 40601 40602 51075 51091 51108 51178 51246 51270 51272 5107200 5858203
+    }
+}

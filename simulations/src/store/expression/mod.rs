@@ -1,0 +1,332 @@
+//! Aggregation expressions, evaluated on one document.
+
+mod collections;
+mod control;
+mod operators;
+mod values;
+
+use std::cell::Cell;
+
+use bson::{Bson, DateTime, Document, Timestamp};
+
+use super::error::StoreError;
+use super::number;
+
+pub(crate) use collections::slice;
+pub(crate) use operators::summary;
+pub(crate) use values::truthy;
+
+/// A value, or none for what is missing.
+pub(crate) type Evaluated = Result<Option<Bson>, StoreError>;
+
+/// How deep expressions may be nested.
+const MAX_DEPTH: usize = 100;
+
+/// What expressions see besides the document.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) now: DateTime,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) variables: Document,
+    /// The state of `$rand` and `$sample`; each draw moves it.
+    pub(crate) chance: Cell<u64>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            now: DateTime::from_millis(0),
+            timestamp: Timestamp {
+                time: 0,
+                increment: 0,
+            },
+            variables: Document::new(),
+            chance: Cell::new(0),
+        }
+    }
+}
+
+impl Surroundings {
+    /// The next of the numbers that follow from the seed (SplitMix64).
+    pub(crate) fn draw(&self) -> u64 {
+        let state = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.chance.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// Where an expression is evaluated.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) root: &'a Document,
+    pub(crate) surroundings: &'a Surroundings,
+    locals: Vec<(String, Bson)>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(root: &'a Document, surroundings: &'a Surroundings) -> Self {
+        Self {
+            root,
+            surroundings,
+            locals: Vec::new(),
+        }
+    }
+
+    /// The scope with one more variable.
+    pub(crate) fn with(&self, name: &str, value: Bson) -> Self {
+        let mut inner = self.clone();
+        inner.locals.push((name.to_owned(), value));
+        inner
+    }
+
+    fn variable(&self, name: &str) -> Evaluated {
+        if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| n == name) {
+            return Ok(Some(value.clone()));
+        }
+        match name {
+            "ROOT" | "CURRENT" => Ok(Some(Bson::Document(self.root.clone()))),
+            "NOW" => Ok(Some(Bson::DateTime(self.surroundings.now))),
+            "CLUSTER_TIME" => Ok(Some(Bson::Timestamp(self.surroundings.timestamp))),
+            "REMOVE" => Ok(None),
+            "KEEP" | "PRUNE" | "DESCEND" => Ok(Some(Bson::String(name.to_owned()))),
+            _ => match self.surroundings.variables.get(name) {
+                Some(value) => Ok(Some(value.clone())),
+                None => Err(StoreError::new(
+                    17276,
+                    format!("Use of undefined variable: {name}"),
+                )),
+            },
+        }
+    }
+}
+
+/// Evaluates an expression; none is a missing value.
+pub(crate) fn evaluate(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
+    match expression {
+        Bson::String(text) => match (text.strip_prefix("$$"), text.strip_prefix('$')) {
+            (Some(name), _) => {
+                let (name, path) = name
+                    .split_once('.')
+                    .map_or((name, None), |(n, p)| (n, Some(p)));
+                match (name, path) {
+                    ("ROOT" | "CURRENT", Some(path)) => Ok(field(scope.root, path)),
+                    (_, None) => scope.variable(name),
+                    (_, Some(path)) => Ok(scope
+                        .variable(name)?
+                        .and_then(|value| field_of(&value, path))),
+                }
+            }
+            (None, Some(path)) => Ok(field(scope.root, path)),
+            (None, None) => Ok(Some(expression.clone())),
+        },
+        Bson::Array(items) => {
+            let items = items
+                .iter()
+                .map(|item| Ok(evaluate(item, scope)?.unwrap_or(Bson::Null)));
+            Ok(Some(Bson::Array(items.collect::<Result<_, StoreError>>()?)))
+        }
+        Bson::Document(document) => match operator(document) {
+            Some((name, operand)) => operators::evaluate(name, operand, scope),
+            None => {
+                let mut result = Document::new();
+                for (name, inner) in document {
+                    if let Some(value) = evaluate(inner, scope)? {
+                        result.insert(name, value);
+                    }
+                }
+                Ok(Some(Bson::Document(result)))
+            }
+        },
+        other => Ok(Some(other.clone())),
+    }
+}
+
+fn operator(document: &Document) -> Option<(&str, &Bson)> {
+    let (name, operand) = document.iter().next()?;
+    name.starts_with('$').then_some((name.as_str(), operand))
+}
+
+/// What a field path gives: through an array, the array of what its documents have.
+fn field(document: &Document, path: &str) -> Option<Bson> {
+    match path.split_once('.') {
+        None => document.get(path).cloned(),
+        Some((head, rest)) => field_of(document.get(head)?, rest),
+    }
+}
+
+fn field_of(value: &Bson, path: &str) -> Option<Bson> {
+    match value {
+        Bson::Document(inner) => field(inner, path),
+        Bson::Array(items) => Some(Bson::Array(
+            items
+                .iter()
+                .filter_map(|item| field_of(item, path))
+                .collect(),
+        )),
+        _ => None,
+    }
+}
+
+/// Checks an expression before any document is there.
+pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
+    if depth > MAX_DEPTH {
+        return Err(StoreError::new(15, "Expression is nested too deeply"));
+    }
+    match expression {
+        Bson::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
+        Bson::Document(document) => match operator(document) {
+            Some(("$literal", _)) => Ok(()),
+            Some((name, operand)) => {
+                if document.len() > 1 {
+                    return Err(StoreError::new(
+                        15983,
+                        format!(
+                            "An object representing an expression must have exactly one field: {}",
+                            super::order::display_document(document)
+                        ),
+                    ));
+                }
+                if !operators::is_known(name) {
+                    let text = format!("Unrecognized expression '{name}'");
+                    return Err(StoreError::new(168, text));
+                }
+                check_operand(operand, depth)
+            }
+            None => document
+                .values()
+                .try_for_each(|inner| check(inner, depth + 1)),
+        },
+        Bson::String(text) if text == "$" => Err(StoreError::new(
+            16872,
+            "'$' by itself is not a valid FieldPath",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_operand(operand: &Bson, depth: usize) -> Result<(), StoreError> {
+    match operand {
+        Bson::Document(inner) if operator(inner).is_none() => {
+            inner.values().try_for_each(|inner| check(inner, depth + 1))
+        }
+        other => check(other, depth + 1),
+    }
+}
+
+/// A number or null of an evaluated operand; anything else is the operator's complaint.
+fn numeric(name: &str, value: Option<Bson>) -> Evaluated {
+    match value {
+        None | Some(Bson::Null | Bson::Undefined) => Ok(None),
+        Some(value) if number::is_number(&value) => Ok(Some(value)),
+        Some(other) => Err(StoreError::new(
+            28765,
+            format!(
+                "{name} only supports numeric types, not {}",
+                super::order::type_name(&other)
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{bson, doc};
+
+    use super::*;
+
+    #[test]
+    fn expressions_evaluate_as_the_server_does() {
+        let document = doc! {
+            "a": 7, "b": 2, "s": "Onion", "list": [3, 1, 2], "items": [{ "n": 1 }, { "n": 2 }],
+            "d": DateTime::from_millis(1_700_000_000_000),
+        };
+        let table = [
+            (bson!("$a"), bson!(7)),
+            (bson!("$items.n"), bson!([1, 2])),
+            (bson!("$$ROOT.b"), bson!(2)),
+            (bson!({ "$add": ["$a", "$b", 1] }), bson!(10)),
+            (bson!({ "$add": ["$a", "$nothing"] }), Bson::Null),
+            (bson!({ "$subtract": ["$a", "$b"] }), bson!(5)),
+            (bson!({ "$multiply": ["$a", 2.0] }), bson!(14.0)),
+            (bson!({ "$divide": ["$a", "$b"] }), bson!(3.5)),
+            (bson!({ "$mod": ["$a", "$b"] }), bson!(1)),
+            (bson!({ "$abs": -3 }), bson!(3)),
+            (bson!({ "$floor": 2.7 }), bson!(2.0)),
+            (bson!({ "$eq": ["$a", 7.0] }), bson!(true)),
+            (bson!({ "$cmp": ["$a", "x"] }), bson!(-1)),
+            (bson!({ "$and": [true, "$a"] }), bson!(true)),
+            (bson!({ "$not": ["$a"] }), bson!(false)),
+            (
+                bson!({ "$cond": [{ "$gt": ["$a", 5] }, "big", "small"] }),
+                bson!("big"),
+            ),
+            (
+                bson!({ "$cond": { "if": false, "then": 1, "else": 2 } }),
+                bson!(2),
+            ),
+            (bson!({ "$ifNull": ["$nothing", "x"] }), bson!("x")),
+            (bson!({ "$concat": ["$s", "!"] }), bson!("Onion!")),
+            (bson!({ "$toUpper": "$s" }), bson!("ONION")),
+            (bson!({ "$size": "$list" }), bson!(3)),
+            (bson!({ "$sum": "$list" }), bson!(6)),
+            (bson!({ "$max": ["$a", "$b"] }), bson!(7)),
+            (bson!({ "$arrayElemAt": ["$list", -1] }), bson!(2)),
+            (bson!({ "$slice": ["$list", 2] }), bson!([3, 1])),
+            (bson!({ "$in": [3, "$list"] }), bson!(true)),
+            (
+                bson!({ "$concatArrays": ["$list", [9]] }),
+                bson!([3, 1, 2, 9]),
+            ),
+            (
+                bson!({ "$filter": { "input": "$list", "cond": { "$gt": ["$$this", 1] } } }),
+                bson!([3, 2]),
+            ),
+            (
+                bson!({ "$map": {
+                    "input": "$list", "as": "x", "in": { "$multiply": ["$$x", 2] }
+                } }),
+                bson!([6, 2, 4]),
+            ),
+            (
+                bson!({ "$reduce": {
+                    "input": "$list",
+                    "initialValue": 0,
+                    "in": { "$add": ["$$value", "$$this"] },
+                } }),
+                bson!(6),
+            ),
+            (
+                bson!({ "$let": { "vars": { "x": 2 }, "in": "$$x" } }),
+                bson!(2),
+            ),
+            (
+                bson!({ "$mergeObjects": [{ "x": 1 }, { "y": "$b" }] }),
+                bson!({ "x": 1, "y": 2 }),
+            ),
+            (bson!({ "$type": "$nothing" }), bson!("missing")),
+            (bson!({ "$toString": "$a" }), bson!("7")),
+            (bson!({ "$toInt": "12" }), bson!(12)),
+            (bson!({ "$year": "$d" }), bson!(2023)),
+            (bson!({ "$literal": "$a" }), bson!("$a")),
+            (bson!({ "x": "$a", "gone": "$nothing" }), bson!({ "x": 7 })),
+        ];
+        let surroundings = Surroundings::default();
+        let scope = Scope::new(&document, &surroundings);
+        for (expression, expected) in table {
+            check(&expression, 0).expect("a good expression");
+            let value = evaluate(&expression, &scope).expect("a value");
+            assert_eq!(value, Some(expected), "{expression}");
+        }
+    }
+
+    #[test]
+    fn unknown_operators_are_refused() {
+        let error = check(&bson!({ "$foo": 1 }), 0).expect_err("unknown");
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (168, "Unrecognized expression '$foo'")
+        );
+    }
+}

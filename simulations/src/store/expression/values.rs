@@ -1,0 +1,150 @@
+//! Conversions between types, truth and dates.
+
+use bson::{Bson, DateTime};
+
+use crate::store::error::StoreError;
+use crate::store::number;
+use crate::store::order::type_name;
+
+/// What counts as true: all but false, zero and null.
+pub(crate) fn truthy(value: &Bson) -> bool {
+    match value {
+        Bson::Boolean(b) => *b,
+        Bson::Null | Bson::Undefined => false,
+        other if number::is_number(other) => number::as_double(other) != Some(0.0),
+        _ => true,
+    }
+}
+
+/// Converts a value to a type, as `$convert` does.
+pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
+    let unsupported = || {
+        let from = type_name(value);
+        let text =
+            format!("Unsupported conversion from {from} to {to} in $convert with no onError value");
+        StoreError::new(241, text)
+    };
+    let failed = |text: &str| {
+        StoreError::new(
+            241,
+            format!("Failed to parse number '{text}' in $convert with no onError value"),
+        )
+    };
+    match (to, value) {
+        ("bool", other) => Ok(Bson::Boolean(truthy(other))),
+        ("string", other) => text(other).map(Bson::String).ok_or_else(unsupported),
+        ("int" | "long" | "double" | "decimal", Bson::Boolean(b)) => {
+            convert(&Bson::Int32(i32::from(*b)), to)
+        }
+        ("int", Bson::String(s)) => s.parse().map(Bson::Int32).map_err(|_| failed(s)),
+        ("long", Bson::String(s)) => s.parse().map(Bson::Int64).map_err(|_| failed(s)),
+        ("double", Bson::String(s)) => s.parse().map(Bson::Double).map_err(|_| failed(s)),
+        ("decimal", Bson::String(s)) => s.parse().map(Bson::Decimal128).map_err(|_| failed(s)),
+        ("long", Bson::DateTime(d)) => Ok(Bson::Int64(d.timestamp_millis())),
+        ("double", Bson::DateTime(d)) => Ok(Bson::Double(d.timestamp_millis() as f64)),
+        ("int", other) => number::truncated(other)
+            .and_then(|n| i32::try_from(n).ok())
+            .map(Bson::Int32)
+            .ok_or_else(unsupported),
+        ("long", other) => number::truncated(other)
+            .map(Bson::Int64)
+            .ok_or_else(unsupported),
+        ("double", other) => number::as_double(other)
+            .map(Bson::Double)
+            .ok_or_else(unsupported),
+        ("decimal", Bson::Decimal128(_)) => Ok(value.clone()),
+        ("decimal", Bson::Double(n)) => Ok(number::decimal(*n)),
+        ("decimal", Bson::Int32(_) | Bson::Int64(_)) => {
+            number::add(&number::decimal(0.0), value).ok_or_else(unsupported)
+        }
+        ("date", Bson::DateTime(_)) => Ok(value.clone()),
+        ("date", Bson::ObjectId(id)) => Ok(Bson::DateTime(id.timestamp())),
+        ("date", Bson::Timestamp(t)) => Ok(Bson::DateTime(DateTime::from_millis(
+            i64::from(t.time) * 1000,
+        ))),
+        ("date", Bson::String(s)) => DateTime::parse_rfc3339_str(s)
+            .map(Bson::DateTime)
+            .map_err(|_| failed(s)),
+        ("date", other) => number::truncated(other)
+            .map(|ms| Bson::DateTime(DateTime::from_millis(ms)))
+            .ok_or_else(unsupported),
+        ("objectId", Bson::ObjectId(_)) => Ok(value.clone()),
+        ("objectId", Bson::String(s)) => bson::oid::ObjectId::parse_str(s)
+            .map(Bson::ObjectId)
+            .map_err(|_| failed(s)),
+        _ => Err(unsupported()),
+    }
+}
+
+/// A scalar's text.
+pub(super) fn text(value: &Bson) -> Option<String> {
+    Some(match value {
+        Bson::String(s) | Bson::Symbol(s) => s.clone(),
+        Bson::Int32(n) => n.to_string(),
+        Bson::Int64(n) => n.to_string(),
+        Bson::Double(n) => n.to_string(),
+        Bson::Decimal128(n) => n.to_string(),
+        Bson::Boolean(b) => b.to_string(),
+        Bson::ObjectId(id) => id.to_hex(),
+        Bson::DateTime(d) => d.try_to_rfc3339_string().ok()?,
+        _ => return None,
+    })
+}
+
+/// One part of a date in UTC, by the name of its operator.
+pub(super) fn date_part(name: &str, millis: i64) -> i64 {
+    const DAY: i64 = 86_400_000;
+    let days = millis.div_euclid(DAY);
+    let (year, month, day) = civil(days);
+    match name {
+        "$year" => year,
+        "$month" => month,
+        "$dayOfMonth" => day,
+        "$dayOfWeek" => (days + 4).rem_euclid(7) + 1,
+        "$dayOfYear" => days - days_before(year) + 1,
+        "$hour" => millis.rem_euclid(DAY) / 3_600_000,
+        "$minute" => millis.rem_euclid(3_600_000) / 60_000,
+        "$second" => millis.rem_euclid(60_000) / 1000,
+        _ => millis.rem_euclid(1000),
+    }
+}
+
+/// Days from 1970-01-01 to the first day of a year.
+fn days_before(year: i64) -> i64 {
+    let y = year - 1;
+    y * 365 + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) - 719_162
+}
+
+/// The date of a day counted from 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let mut year = 1970 + days.div_euclid(366);
+    while days_before(year + 1) <= days {
+        year += 1;
+    }
+    while days_before(year) > days {
+        year -= 1;
+    }
+    let leap = days_before(year + 1) - days_before(year) == 366;
+    let lengths = [
+        31,
+        if leap { 29 } else { 28 },
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
+    let mut rest = days - days_before(year);
+    for (month, length) in (1..).zip(lengths) {
+        if rest < length {
+            return (year, month, rest + 1);
+        }
+        rest -= length;
+    }
+    (year, 12, 31)
+}

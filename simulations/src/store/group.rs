@@ -1,0 +1,171 @@
+//! The stages that change how many documents there are: `$unwind` and `$group`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::error::StoreError;
+use super::expression::{self, Scope, Surroundings, summary};
+use super::order::Key;
+use super::path;
+use super::pipeline::count_value;
+use super::projection::{assign, exclude};
+use super::types::Shared;
+
+type Answer<T> = Result<T, StoreError>;
+
+/// One document for each element of an array.
+pub(super) fn unwind(documents: &[Shared], operand: &Bson) -> Answer<Vec<Shared>> {
+    let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
+    let given = operand
+        .as_str()
+        .or_else(|| option("path").and_then(Bson::as_str));
+    let Some(given) = given else {
+        let text = "expected either a string or an object as specification for $unwind stage";
+        return Err(StoreError::new(15981, text));
+    };
+    let Some(field) = given.strip_prefix('$') else {
+        let text = format!("path option to $unwind stage should be prefixed with a '$': {given}");
+        return Err(StoreError::new(28818, text));
+    };
+    let keep = option("preserveNullAndEmptyArrays").is_some_and(expression::truthy);
+    let numbering = option("includeArrayIndex").and_then(Bson::as_str);
+    let mut result = Vec::new();
+    for document in documents {
+        let mut push = |value: Option<&Bson>, place: Bson| {
+            let mut copy = match value {
+                None => exclude(document, &[field]),
+                Some(_) => Document::clone(document),
+            };
+            if let Some(value) = value {
+                assign(&mut copy, field, value.clone());
+            }
+            if let Some(name) = numbering {
+                copy.insert(name, place);
+            }
+            result.push(Arc::new(copy));
+        };
+        match path::exact(document, field) {
+            Some(Bson::Array(items)) if !items.is_empty() => {
+                for (i, item) in (0_i64..).zip(items) {
+                    push(Some(item), Bson::Int64(i));
+                }
+            }
+            Some(Bson::Array(_)) | None => {
+                if keep {
+                    push(None, Bson::Null);
+                }
+            }
+            Some(value @ (Bson::Null | Bson::Undefined)) => {
+                if keep {
+                    push(Some(value), Bson::Null);
+                }
+            }
+            Some(value) => push(Some(value), Bson::Null),
+        }
+    }
+    Ok(result)
+}
+
+/// One document for each value of `_id`, in the order of their first members.
+pub(super) fn group(
+    documents: &[Shared],
+    spec: &Document,
+    surroundings: &Surroundings,
+) -> Answer<Vec<Shared>> {
+    let id = spec
+        .get("_id")
+        .ok_or_else(|| StoreError::new(15955, "a group specification must include an _id"))?;
+    expression::check(id, 0)?;
+    let mut fields = Vec::new();
+    for (name, accumulator) in spec.iter().filter(|(name, _)| *name != "_id") {
+        let Some((operator, operand)) = accumulator.as_document().and_then(|d| d.iter().next())
+        else {
+            let text = format!("The field '{name}' must be an accumulator object");
+            return Err(StoreError::new(40234, text));
+        };
+        if !matches!(
+            operator.as_str(),
+            "$sum"
+                | "$avg"
+                | "$min"
+                | "$max"
+                | "$first"
+                | "$last"
+                | "$push"
+                | "$addToSet"
+                | "$count"
+                | "$mergeObjects"
+        ) {
+            return Err(StoreError::new(
+                15952,
+                format!("unknown group operator '{operator}'"),
+            ));
+        }
+        expression::check(operand, 0)?;
+        fields.push((name, operator.as_str(), operand));
+    }
+    let mut order: Vec<Bson> = Vec::new();
+    let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
+    for document in documents {
+        let scope = Scope::new(document, surroundings);
+        let key = expression::evaluate(id, &scope)?.unwrap_or(Bson::Null);
+        let members = groups.entry(Key(key.clone())).or_default();
+        if members.is_empty() {
+            order.push(key);
+        }
+        members.push(document);
+    }
+    let mut result = Vec::new();
+    for key in order {
+        let members = groups.remove(&Key(key.clone())).unwrap_or_default();
+        let mut row = doc! { "_id": key };
+        for (name, operator, operand) in &fields {
+            row.insert(
+                *name,
+                accumulate(operator, operand, &members, surroundings)?,
+            );
+        }
+        result.push(Arc::new(row));
+    }
+    Ok(result)
+}
+
+fn accumulate(
+    operator: &str,
+    operand: &Bson,
+    members: &[&Shared],
+    surroundings: &Surroundings,
+) -> Answer<Bson> {
+    if operator == "$count" {
+        return Ok(count_value(members.len()));
+    }
+    let mut values = Vec::new();
+    for member in members {
+        values.push(expression::evaluate(
+            operand,
+            &Scope::new(member, surroundings),
+        )?);
+    }
+    Ok(match operator {
+        "$first" => values.into_iter().next().flatten().unwrap_or(Bson::Null),
+        "$last" => values.pop().flatten().unwrap_or(Bson::Null),
+        "$push" => Bson::Array(values.into_iter().flatten().collect()),
+        "$addToSet" => {
+            let mut set: BTreeMap<Key, ()> = BTreeMap::new();
+            set.extend(values.into_iter().flatten().map(|v| (Key(v), ())));
+            Bson::Array(set.into_keys().map(|k| k.0).collect())
+        }
+        "$mergeObjects" => {
+            let mut merged = Document::new();
+            for value in values.into_iter().flatten() {
+                if let Bson::Document(value) = value {
+                    merged.extend(value);
+                }
+            }
+            Bson::Document(merged)
+        }
+        _ => summary(operator, &values.into_iter().flatten().collect::<Vec<_>>()),
+    })
+}

@@ -1,0 +1,227 @@
+//! Secondary indexes: they keep uniqueness, and find documents by one field's equality.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::error::StoreError;
+use super::expression::Surroundings;
+use super::matcher::Matcher;
+use super::order::{Key, display};
+use super::path;
+use super::types::{Namespace, Shared};
+
+/// How many keys one document may have in a compound index over arrays.
+const MAX_KEYS: usize = 10_000;
+
+/// One index other than that of `_id`.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) specification: Arc<Document>,
+    fields: Vec<String>,
+    unique: bool,
+    sparse: bool,
+    partial: Option<Matcher>,
+    entries: BTreeMap<Vec<Key>, BTreeSet<u64>>,
+}
+
+impl PartialEq for Index {
+    fn eq(&self, other: &Self) -> bool {
+        self.specification == other.specification && self.entries == other.entries
+    }
+}
+
+impl Index {
+    pub(crate) fn new(specification: Arc<Document>) -> Self {
+        let flag = |name: &str| {
+            specification
+                .get(name)
+                .is_some_and(super::expression::truthy)
+        };
+        let key = specification
+            .get_document("key")
+            .cloned()
+            .unwrap_or_default();
+        let partial = specification.get_document("partialFilterExpression").ok();
+        Self {
+            fields: key.keys().cloned().collect(),
+            unique: flag("unique"),
+            sparse: flag("sparse"),
+            partial: partial.and_then(|filter| Matcher::new(filter).ok()),
+            entries: BTreeMap::new(),
+            specification,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.specification.get_str("name").unwrap_or_default()
+    }
+
+    /// The keys that a document has here.
+    fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
+        if let Some(partial) = &self.partial
+            && !partial
+                .matches(document, &Surroundings::default())
+                .unwrap_or(false)
+        {
+            return BTreeSet::new();
+        }
+        let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
+        let mut present = false;
+        for field in &self.fields {
+            let mut values = BTreeSet::new();
+            path::any(document, field, &mut |value| {
+                present |= value.is_some();
+                match value {
+                    None => values.insert(Key(Bson::Null)),
+                    Some(Bson::Array(items)) if items.is_empty() => {
+                        values.insert(Key(Bson::Undefined))
+                    }
+                    Some(Bson::Array(items)) => {
+                        values.extend(items.iter().cloned().map(Key));
+                        true
+                    }
+                    Some(value) => values.insert(Key(value.clone())),
+                };
+                false
+            });
+            if values.is_empty() {
+                values.insert(Key(Bson::Null));
+            }
+            keys = keys
+                .iter()
+                .flat_map(|key| {
+                    values
+                        .iter()
+                        .map(|v| [key.as_slice(), &[v.clone()]].concat())
+                })
+                .take(MAX_KEYS)
+                .collect();
+        }
+        if self.sparse && !present {
+            return BTreeSet::new();
+        }
+        keys.into_iter().collect()
+    }
+
+    /// Complains if another record has one of the document's keys in a unique index.
+    pub(crate) fn check(
+        &self,
+        namespace: &Namespace,
+        document: &Document,
+        own: Option<u64>,
+    ) -> Result<(), StoreError> {
+        if !self.unique {
+            return Ok(());
+        }
+        for key in self.keys(document) {
+            let taken = self.entries.get(&key);
+            if taken.is_some_and(|records| records.iter().any(|r| Some(*r) != own)) {
+                return Err(self.duplicate(namespace, &key));
+            }
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self, namespace: &Namespace, key: &[Key]) -> StoreError {
+        let pattern = self
+            .specification
+            .get_document("key")
+            .cloned()
+            .unwrap_or_default();
+        let values: Document = self
+            .fields
+            .iter()
+            .zip(key)
+            .map(|(f, k)| (f.clone(), k.0.clone()))
+            .collect();
+        duplicate_key(namespace, self.name(), pattern, values)
+    }
+
+    pub(crate) fn insert(&mut self, record: u64, document: &Document) {
+        for key in self.keys(document) {
+            self.entries.entry(key).or_default().insert(record);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, record: u64, document: &Document) {
+        for key in self.keys(document) {
+            if let Some(records) = self.entries.get_mut(&key) {
+                records.remove(&record);
+                if records.is_empty() {
+                    self.entries.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The field by whose equality this index can find every document that matches.
+    pub(crate) fn lookup_field(&self) -> Option<&str> {
+        match self.fields.as_slice() {
+            [field] if self.partial.is_none() => Some(field),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {
+        self.entries
+            .get([Key(value.clone())].as_slice())
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    /// Fills a new index, complaining of duplicates.
+    pub(crate) fn build(
+        &mut self,
+        namespace: &Namespace,
+        records: &BTreeMap<u64, Shared>,
+    ) -> Result<(), StoreError> {
+        for (record, document) in records {
+            self.check(namespace, document, None)?;
+            self.insert(*record, document);
+        }
+        Ok(())
+    }
+}
+
+/// The error of a key that another document has.
+pub(crate) fn duplicate_key(
+    namespace: &Namespace,
+    index: &str,
+    pattern: Document,
+    values: Document,
+) -> StoreError {
+    let shown: Vec<_> = values
+        .iter()
+        .map(|(k, v)| format!("{k}: {}", display(v)))
+        .collect();
+    let message = format!(
+        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {{ {} }}",
+        shown.join(", ")
+    );
+    StoreError::new(11000, message)
+        .with("keyPattern", pattern)
+        .with("keyValue", values)
+}
+
+/// The specification of the index that every collection has.
+pub(crate) fn id_index() -> Document {
+    doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
+}
+
+/// The name that an index gets from its key: `a_1_b_-1`.
+pub(crate) fn generated_name(key: &Document) -> String {
+    let parts: Vec<_> = key
+        .iter()
+        .map(|(field, direction)| match direction {
+            Bson::String(kind) => format!("{field}_{kind}"),
+            other => match super::number::as_integer(other) {
+                Some(n) => format!("{field}_{n}"),
+                None => format!("{field}_{other}"),
+            },
+        })
+        .collect();
+    parts.join("_")
+}

@@ -1,0 +1,219 @@
+//! The commands on indexes.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::catalog::not_found;
+use super::change::Change;
+use super::error::StoreError;
+use super::index::{Index, generated_name, id_index};
+use super::order::{display_document, identical_documents};
+use super::types::{CreateIndexesResult, Namespace, Outcome};
+use super::{Answer, Store};
+
+/// How many indexes a collection may have, that of `_id` included.
+const MAX_INDEXES: usize = 64;
+
+impl Store {
+    /// Builds indexes from the entries of `createIndexes`.
+    ///
+    /// # Errors
+    ///
+    /// If an entry is malformed or at odds with an index that exists, or documents have duplicates
+    /// in a unique one. Nothing is built then.
+    pub fn create_indexes(
+        &mut self,
+        namespace: &Namespace,
+        indexes: &[Document],
+    ) -> Answer<Outcome<CreateIndexesResult>> {
+        let mut scratch = self.clone();
+        let mut changes = Vec::new();
+        let created_collection = scratch.ensure(namespace, &mut changes)?;
+        let count = |store: &Self| {
+            let secondary = store.collection(namespace).map_or(0, |c| c.indexes.len());
+            u32::try_from(secondary + 1).unwrap_or(u32::MAX)
+        };
+        let before = count(&scratch);
+        for entry in indexes {
+            let Some(specification) = scratch.new_index(namespace, entry)? else {
+                continue;
+            };
+            let change = Change::CreateIndex {
+                namespace: namespace.clone(),
+                specification: Arc::new(specification),
+            };
+            scratch.commit(change, &mut changes);
+        }
+        let after = count(&scratch);
+        *self = scratch;
+        let result = CreateIndexesResult {
+            before,
+            after,
+            created_collection,
+        };
+        Ok(Outcome { result, changes })
+    }
+
+    /// The specification of an index to be built, or none if it is there already.
+    fn new_index(&self, namespace: &Namespace, entry: &Document) -> Answer<Option<Document>> {
+        let specification = normalized(entry)?;
+        let collection = self
+            .collection(namespace)
+            .ok_or_else(|| not_found(namespace))?;
+        let key = specification
+            .get_document("key")
+            .cloned()
+            .unwrap_or_default();
+        if identical_documents(&key, &doc! { "_id": 1 }) {
+            return Ok(None);
+        }
+        let name = specification.get_str("name").unwrap_or_default();
+        for index in &collection.indexes {
+            let same_key = index
+                .specification
+                .get_document("key")
+                .is_ok_and(|other| display_document(other) == display_document(&key));
+            if identical_documents(&index.specification, &specification) {
+                return Ok(None);
+            }
+            let shown = display_document(&specification);
+            let other = display_document(&index.specification);
+            if index.name() == name {
+                let text = format!(
+                    "An existing index has the same name as the requested index. \
+                                    When index names are not specified, they are auto generated \
+                                    and can cause conflicts. Please refer to our documentation. \
+                                    Requested index: {shown}, existing index: {other}"
+                );
+                return Err(StoreError::new(86, text));
+            }
+            if same_key {
+                let text = format!(
+                    "Index already exists with a different name: {}",
+                    index.name()
+                );
+                return Err(StoreError::new(85, text));
+            }
+        }
+        if collection.indexes.len() + 2 > MAX_INDEXES {
+            let text = format!("add index fails, too many indexes for {namespace}");
+            return Err(StoreError::new(67, text));
+        }
+        let mut trial = Index::new(Arc::new(specification.clone()));
+        trial.build(namespace, &collection.records)?;
+        Ok(Some(specification))
+    }
+
+    /// Drops indexes by name, key, list of names, or `"*"`; answers how many there were
+    /// (`nIndexesWas`).
+    ///
+    /// # Errors
+    ///
+    /// If there is no such collection or index, or it is that of `_id`.
+    pub fn drop_indexes(&mut self, namespace: &Namespace, index: &Bson) -> Answer<Outcome<u32>> {
+        let not_there = || StoreError::new(26, format!("ns not found {namespace}"));
+        let collection = self.collection(namespace).ok_or_else(not_there)?;
+        let result = u32::try_from(collection.indexes.len() + 1).unwrap_or(u32::MAX);
+        let wanted: Vec<&Bson> = match index {
+            Bson::Array(names) => names.iter().collect(),
+            other => vec![other],
+        };
+        let mut gone = Vec::new();
+        for wanted in wanted {
+            let position = match wanted {
+                Bson::String(all) if all == "*" => {
+                    gone.extend(0..collection.indexes.len());
+                    continue;
+                }
+                Bson::String(name) if name == "_id_" => {
+                    return Err(StoreError::new(72, "cannot drop _id index"));
+                }
+                Bson::String(name) => collection.indexes.iter().position(|i| i.name() == name),
+                Bson::Document(key) => collection.indexes.iter().position(|i| {
+                    i.specification
+                        .get_document("key")
+                        .is_ok_and(|k| generated_name(k) == generated_name(key))
+                }),
+                _ => None,
+            };
+            gone.push(position.ok_or_else(|| {
+                let text = match wanted {
+                    Bson::String(name) => format!("index not found with name [{name}]"),
+                    other => format!(
+                        "can't find index with key: {}",
+                        super::order::display(other)
+                    ),
+                };
+                StoreError::new(27, text)
+            })?);
+        }
+        gone.sort_unstable();
+        gone.dedup();
+        let mut changes = Vec::new();
+        // From the last one, so that the places of the others stay.
+        for position in gone.into_iter().rev() {
+            let index = self
+                .collection(namespace)
+                .and_then(|c| c.indexes.get(position));
+            let Some(index) = index else { continue };
+            let specification = index.specification.clone();
+            let change = Change::DropIndex {
+                namespace: namespace.clone(),
+                specification,
+                position,
+            };
+            self.commit(change, &mut changes);
+        }
+        Ok(Outcome { result, changes })
+    }
+
+    /// The entries of `listIndexes`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such collection.
+    pub fn list_indexes(&self, namespace: &Namespace) -> Answer<Vec<Document>> {
+        let collection = self
+            .collection(namespace)
+            .ok_or_else(|| not_found(namespace))?;
+        let others = collection
+            .indexes
+            .iter()
+            .map(|i| Document::clone(&i.specification));
+        Ok(std::iter::once(id_index()).chain(others).collect())
+    }
+}
+
+/// An index's specification in the form in which it is kept.
+fn normalized(entry: &Document) -> Answer<Document> {
+    let Ok(key) = entry.get_document("key") else {
+        let text = "Error in specification: The 'key' field is a required property of an index \
+                    specification";
+        return Err(StoreError::failed_to_parse(text));
+    };
+    if key.is_empty() {
+        return Err(StoreError::new(67, "Index keys cannot be an empty object."));
+    }
+    for (field, direction) in key {
+        let zero = super::number::as_double(direction) == Some(0.0);
+        if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
+            let shown = super::order::display(direction);
+            let text = format!(
+                "Values in v:2 index key pattern must be numbers or strings and \
+                                not 0: {field}: {shown}"
+            );
+            return Err(StoreError::new(67, text));
+        }
+    }
+    let name = entry
+        .get_str("name")
+        .map_or_else(|_| generated_name(key), str::to_owned);
+    let mut result = doc! { "v": 2, "key": key.clone(), "name": name };
+    let known = ["v", "key", "name", "ns", "background"];
+    let rest = entry
+        .iter()
+        .filter(|(field, _)| !known.contains(&field.as_str()));
+    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
+    Ok(result)
+}

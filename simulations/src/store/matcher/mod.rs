@@ -1,0 +1,200 @@
+//! Filters: parsed once, then asked of each document.
+
+mod parse;
+mod predicate;
+#[cfg(test)]
+mod tests;
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+use super::expression::{self, Scope, Surroundings};
+use super::order::equal;
+use super::path;
+pub(crate) use parse::pattern;
+use predicate::Predicate;
+
+/// A filter, ready to be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Matcher {
+    root: Node,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Nor(Vec<Node>),
+    Path(String, Predicate),
+    Expression(Bson),
+}
+
+impl Matcher {
+    /// Parses a filter.
+    pub(crate) fn new(filter: &Document) -> Result<Self, StoreError> {
+        Ok(Self {
+            root: parse::filter(filter, 0)?,
+        })
+    }
+
+    /// True if a document matches.
+    pub(crate) fn matches(
+        &self,
+        document: &Document,
+        surroundings: &Surroundings,
+    ) -> Result<bool, StoreError> {
+        self.root.matches(document, surroundings)
+    }
+
+    /// The values that `_id` must have one of, where the filter says so.
+    pub(crate) fn ids(&self) -> Option<Vec<&Bson>> {
+        self.root.equalities("_id")
+    }
+
+    /// The values that a field must have one of, where the filter says so.
+    pub(crate) fn equalities(&self, path: &str) -> Option<Vec<&Bson>> {
+        self.root.equalities(path)
+    }
+
+    /// The place in an array at which the filter matched, for the positional `$`.
+    pub(crate) fn position(&self, document: &Document) -> Option<usize> {
+        self.root.position(document)
+    }
+
+    /// The fields that an upsert takes over, as paths with values.
+    pub(crate) fn upsert_fields(&self) -> Vec<(&str, &Bson)> {
+        let mut fields = Vec::new();
+        self.root.upsert_fields(&mut fields);
+        fields
+    }
+}
+
+impl Node {
+    fn matches(
+        &self,
+        document: &Document,
+        surroundings: &Surroundings,
+    ) -> Result<bool, StoreError> {
+        let each = |nodes: &[Self], wanted: bool| {
+            for node in nodes {
+                if node.matches(document, surroundings)? == wanted {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        match self {
+            Self::And(nodes) => each(nodes, false).map(|failed| !failed),
+            Self::Or(nodes) => each(nodes, true),
+            Self::Nor(nodes) => each(nodes, true).map(|found| !found),
+            Self::Path(path, predicate) => predicate.matches(document, path, surroundings),
+            Self::Expression(expression) => {
+                let scope = Scope::new(document, surroundings);
+                let value = expression::evaluate(expression, &scope)?;
+                Ok(value.is_some_and(|v| expression::truthy(&v)))
+            }
+        }
+    }
+
+    fn equalities(&self, wanted: &str) -> Option<Vec<&Bson>> {
+        match self {
+            Self::And(nodes) => nodes.iter().find_map(|n| n.equalities(wanted)),
+            Self::Path(path, predicate) if path == wanted => predicate.equalities(),
+            _ => None,
+        }
+    }
+
+    fn position(&self, document: &Document) -> Option<usize> {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) => nodes
+                .iter()
+                .filter_map(|n| n.position(document))
+                .next_back(),
+            Self::Path(path, predicate) => position(document, path, predicate),
+            _ => None,
+        }
+    }
+
+    fn upsert_fields<'a>(&'a self, fields: &mut Vec<(&'a str, &'a Bson)>) {
+        match self {
+            Self::And(nodes) => nodes.iter().for_each(|n| n.upsert_fields(fields)),
+            Self::Or(nodes) if nodes.len() == 1 => nodes[0].upsert_fields(fields),
+            Self::Path(path, predicate) => {
+                if let Some(value) = predicate.equality() {
+                    fields.push((path, value));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Finds the first array on a path and the place in it below which the predicate holds.
+fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<usize> {
+    let (head, rest) = match path.split_once('.') {
+        Some((head, rest)) => (head, Some(rest)),
+        None => (path, None),
+    };
+    match (document.get(head)?, rest) {
+        (Bson::Document(inner), Some(rest)) => position(inner, rest, predicate),
+        (Bson::Array(items), None) => items.iter().position(|item| predicate.holds_for_item(item)),
+        (Bson::Array(items), Some(rest)) => items
+            .iter()
+            .position(|item| {
+                let Bson::Document(inner) = item else {
+                    return false;
+                };
+                path::any(inner, rest, &mut |value| predicate.test_value(value))
+            })
+            .or_else(|| {
+                // An explicit place, as in `a.0.b`, counts too.
+                let (place, rest) = rest.split_once('.').unwrap_or((rest, ""));
+                let Bson::Document(inner) = items.get(path::index(place)?)? else {
+                    return None;
+                };
+                position(inner, rest, predicate)
+            }),
+        _ => None,
+    }
+}
+
+/// A filter on one value rather than on a document: `$pull` and array filters use it.
+#[derive(Clone, Debug)]
+pub(crate) enum ItemMatcher {
+    /// The item's own fields.
+    Fields(Matcher),
+    /// The item as a value.
+    Value(Vec<Predicate>),
+    /// Equality.
+    Equal(Bson),
+}
+
+impl ItemMatcher {
+    /// Reads the operand of `$pull`.
+    pub(crate) fn new(operand: &Bson) -> Result<Self, StoreError> {
+        match operand {
+            Bson::Document(document) if parse::is_operators(document) => {
+                Ok(Self::Value(parse::predicates(document, 0)?))
+            }
+            Bson::Document(document) => Ok(Self::Fields(Matcher::new(document)?)),
+            Bson::RegularExpression(_) => Ok(Self::Value(vec![parse::equality(operand)?])),
+            other => Ok(Self::Equal(other.clone())),
+        }
+    }
+
+    /// True if an item matches.
+    pub(crate) fn matches(
+        &self,
+        item: &Bson,
+        surroundings: &Surroundings,
+    ) -> Result<bool, StoreError> {
+        match self {
+            Self::Fields(matcher) => match item {
+                Bson::Document(document) => matcher.matches(document, surroundings),
+                _ => Ok(false),
+            },
+            Self::Value(predicates) => Ok(predicates.iter().all(|p| p.test_value(Some(item)))),
+            Self::Equal(value) => Ok(equal(value, item)),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! From a filter's document to questions, with the server's complaints.
+
+use bson::{Bson, Document};
+use regex::{Regex, RegexBuilder};
+
+use super::predicate::{Bits, Predicate};
+use super::{Matcher, Node};
+use crate::store::error::StoreError;
+use crate::store::order::type_of_number;
+use crate::store::{expression, number};
+
+type Answer<T> = Result<T, StoreError>;
+
+/// How deep filters may be nested; the server has the same bound for its expression trees.
+const MAX_DEPTH: usize = 100;
+
+/// The longest pattern of a regular expression, in bytes.
+const MAX_PATTERN_BYTES: usize = 16_384;
+
+fn check_depth(depth: usize) -> Answer<()> {
+    if depth > MAX_DEPTH {
+        let text = format!("exceeded maximum query tree depth of {MAX_DEPTH}");
+        return Err(StoreError::bad_value(text));
+    }
+    Ok(())
+}
+
+pub(super) fn filter(filter: &Document, depth: usize) -> Answer<Node> {
+    check_depth(depth)?;
+    let mut nodes = Vec::new();
+    for (name, value) in filter {
+        match name.as_str() {
+            "$and" => nodes.push(Node::And(list(name, value, depth)?)),
+            "$or" => nodes.push(Node::Or(list(name, value, depth)?)),
+            "$nor" => nodes.push(Node::Nor(list(name, value, depth)?)),
+            "$comment" => {}
+            "$expr" => {
+                expression::check(value, 0)?;
+                nodes.push(Node::Expression(value.clone()));
+            }
+            _ if name.starts_with('$') && !matches!(name.as_str(), "$ref" | "$id" | "$db") => {
+                return Err(StoreError::bad_value(format!(
+                    "unknown top level operator: {name}. If you have a field name that starts \
+                     with a '$' symbol, consider using $getField or $setField."
+                )));
+            }
+            _ => field(name, value, depth, &mut nodes)?,
+        }
+    }
+    Ok(Node::And(nodes))
+}
+
+fn list(name: &str, value: &Bson, depth: usize) -> Answer<Vec<Node>> {
+    let Bson::Array(items) = value else {
+        return Err(StoreError::bad_value(format!("{name} must be an array")));
+    };
+    if items.is_empty() {
+        return Err(StoreError::bad_value(
+            "$and/$or/$nor must be a nonempty array",
+        ));
+    }
+    items
+        .iter()
+        .map(|item| match item {
+            Bson::Document(inner) => filter(inner, depth + 1),
+            _ => Err(StoreError::bad_value(
+                "$or/$and/$nor entries need to be full objects",
+            )),
+        })
+        .collect()
+}
+
+fn field(name: &str, value: &Bson, depth: usize, nodes: &mut Vec<Node>) -> Answer<()> {
+    match value {
+        Bson::Document(inner) if is_operators(inner) => {
+            for predicate in predicates(inner, depth + 1)? {
+                nodes.push(Node::Path(name.to_owned(), predicate));
+            }
+        }
+        _ => nodes.push(Node::Path(name.to_owned(), equality(value)?)),
+    }
+    Ok(())
+}
+
+/// True if a document is operators rather than a value; a DBRef is a value.
+pub(super) fn is_operators(document: &Document) -> bool {
+    document.keys().next().is_some_and(|first| {
+        first.starts_with('$') && !matches!(first.as_str(), "$ref" | "$id" | "$db")
+    })
+}
+
+/// A value standing for itself: a regular expression is a question, all else is equality.
+pub(super) fn equality(value: &Bson) -> Answer<Predicate> {
+    match value {
+        Bson::RegularExpression(r) => {
+            let pattern = pattern(r.pattern.as_str(), r.options.as_str())?;
+            Ok(Predicate::Regex(pattern, Box::new(value.clone())))
+        }
+        Bson::Undefined => Err(StoreError::bad_value("cannot compare to undefined")),
+        _ => Ok(Predicate::Equal(value.clone())),
+    }
+}
+
+/// Reads the operators on one field.
+pub(super) fn predicates(document: &Document, depth: usize) -> Answer<Vec<Predicate>> {
+    check_depth(depth)?;
+    let mut found = Vec::new();
+    for (name, value) in document {
+        let predicate = match name.as_str() {
+            "$comment" => continue,
+            "$options" if document.contains_key("$regex") => continue,
+            "$options" => return Err(StoreError::bad_value("$options needs a $regex")),
+            "$regex" => regex_operator(value, document.get("$options"))?,
+            "$not" => negation(value, depth)?,
+            "$elemMatch" => element_match(value, depth)?,
+            "$all" => all(value, depth)?,
+            _ => comparison(name, value)?,
+        };
+        found.push(predicate);
+    }
+    Ok(found)
+}
+
+fn comparison(name: &str, value: &Bson) -> Answer<Predicate> {
+    let plain = |value: &Bson| match value {
+        Bson::RegularExpression(_) => Err(StoreError::bad_value(format!(
+            "Can't have RegEx as arg to predicate over field: {name}."
+        ))),
+        Bson::Undefined => Err(StoreError::bad_value("cannot compare to undefined")),
+        other => Ok(other.clone()),
+    };
+    Ok(match name {
+        "$eq" => match value {
+            Bson::RegularExpression(_) => Predicate::Equal(value.clone()),
+            _ => equality(value)?,
+        },
+        "$ne" if matches!(value, Bson::RegularExpression(_)) => {
+            return Err(StoreError::bad_value("Can't have regex as arg to $ne."));
+        }
+        "$ne" => Predicate::Not(vec![equality(value)?]),
+        "$lt" => Predicate::Less(plain(value)?),
+        "$lte" => Predicate::LessOrEqual(plain(value)?),
+        "$gt" => Predicate::Greater(plain(value)?),
+        "$gte" => Predicate::GreaterOrEqual(plain(value)?),
+        "$in" => membership(name, value)?,
+        "$nin" => Predicate::Not(vec![membership(name, value)?]),
+        "$exists" if expression::truthy(value) => Predicate::Exists,
+        "$exists" => Predicate::Not(vec![Predicate::Exists]),
+        "$type" => Predicate::Type(types(value)?),
+        "$mod" => modulo(value)?,
+        "$size" => size(value)?,
+        "$bitsAllSet" => Predicate::Bits(Bits::AllSet, places(name, value)?),
+        "$bitsAllClear" => Predicate::Bits(Bits::AllClear, places(name, value)?),
+        "$bitsAnySet" => Predicate::Bits(Bits::AnySet, places(name, value)?),
+        "$bitsAnyClear" => Predicate::Bits(Bits::AnyClear, places(name, value)?),
+        _ => return Err(StoreError::bad_value(format!("unknown operator: {name}"))),
+    })
+}
+
+fn membership(name: &str, value: &Bson) -> Answer<Predicate> {
+    let Bson::Array(items) = value else {
+        return Err(StoreError::bad_value(format!("{name} needs an array")));
+    };
+    let (mut values, mut patterns) = (Vec::new(), Vec::new());
+    for item in items {
+        match item {
+            Bson::RegularExpression(r) => {
+                patterns.push(pattern(r.pattern.as_str(), r.options.as_str())?);
+            }
+            Bson::Document(inner) if is_operators(inner) => {
+                return Err(StoreError::bad_value(format!("cannot nest $ under {name}")));
+            }
+            other => values.push(other.clone()),
+        }
+    }
+    Ok(Predicate::In(values, patterns))
+}
+
+fn regex_operator(value: &Bson, options: Option<&Bson>) -> Answer<Predicate> {
+    let given = match options {
+        None => None,
+        Some(Bson::String(options)) => Some(options.as_str()),
+        Some(_) => return Err(StoreError::bad_value("$options has to be a string")),
+    };
+    match value {
+        Bson::String(text) => Ok(Predicate::Regex(
+            pattern(text, given.unwrap_or_default())?,
+            Box::new(Bson::Undefined),
+        )),
+        Bson::RegularExpression(r) => {
+            let own = r.options.as_str();
+            if given.is_some() && !own.is_empty() {
+                let text = "options set in both $regex and $options";
+                return Err(StoreError::new(51075, text));
+            }
+            let compiled = pattern(r.pattern.as_str(), given.unwrap_or(own))?;
+            Ok(Predicate::Regex(compiled, Box::new(value.clone())))
+        }
+        _ => Err(StoreError::bad_value("$regex has to be a string")),
+    }
+}
+
+/// Compiles a pattern with the options of a BSON regular expression.
+pub(crate) fn pattern(text: &str, options: &str) -> Answer<Regex> {
+    if text.len() > MAX_PATTERN_BYTES {
+        return Err(StoreError::new(51091, "Regular expression is too long"));
+    }
+    let mut builder = RegexBuilder::new(text);
+    for option in options.chars() {
+        match option {
+            'i' => builder.case_insensitive(true),
+            'm' => builder.multi_line(true),
+            's' => builder.dot_matches_new_line(true),
+            'x' => builder.ignore_whitespace(true),
+            'u' => builder.unicode(true),
+            other => {
+                let text = format!("invalid flag in regex options: {other}");
+                return Err(StoreError::new(51108, text));
+            }
+        };
+    }
+    builder.build().map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().to_owned();
+        StoreError::new(51091, format!("Regular expression is invalid: {reason}"))
+    })
+}
+
+fn negation(value: &Bson, depth: usize) -> Answer<Predicate> {
+    match value {
+        Bson::RegularExpression(_) => Ok(Predicate::Not(vec![equality(value)?])),
+        Bson::Document(inner) if inner.is_empty() => {
+            Err(StoreError::bad_value("$not cannot be empty"))
+        }
+        Bson::Document(inner) => Ok(Predicate::Not(predicates(inner, depth + 1)?)),
+        _ => Err(StoreError::bad_value("$not needs a regex or a document")),
+    }
+}
+
+fn element_match(value: &Bson, depth: usize) -> Answer<Predicate> {
+    let Bson::Document(inner) = value else {
+        return Err(StoreError::bad_value("$elemMatch needs an Object"));
+    };
+    let first = inner.keys().next().map(String::as_str).unwrap_or_default();
+    let on_fields = matches!(first, "$and" | "$or" | "$nor" | "$expr");
+    if is_operators(inner) && !on_fields {
+        return Ok(Predicate::ElementValue(predicates(inner, depth + 1)?));
+    }
+    let root = filter(inner, depth + 1)?;
+    Ok(Predicate::ElementFields(Box::new(Matcher { root })))
+}
+
+fn all(value: &Bson, depth: usize) -> Answer<Predicate> {
+    let Bson::Array(items) = value else {
+        return Err(StoreError::bad_value("$all needs an array"));
+    };
+    if items.is_empty() {
+        return Ok(Predicate::Never);
+    }
+    let inner = items.iter().map(|item| match item {
+        Bson::Document(inner) if inner.keys().next().is_some_and(|k| k == "$elemMatch") => {
+            element_match(inner.get("$elemMatch").unwrap_or(&Bson::Null), depth)
+        }
+        Bson::Document(inner) if is_operators(inner) => {
+            Err(StoreError::bad_value("no $ expressions in $all"))
+        }
+        other => equality(other),
+    });
+    Ok(Predicate::All(inner.collect::<Answer<_>>()?))
+}
+
+fn types(value: &Bson) -> Answer<Vec<&'static str>> {
+    let many = |items: &[Bson]| {
+        let mut names = Vec::new();
+        for item in items {
+            names.extend(one_type(item)?);
+        }
+        Ok(names)
+    };
+    match value {
+        Bson::Array(items) if items.is_empty() => Err(StoreError::failed_to_parse(
+            "$type must match at least one type",
+        )),
+        Bson::Array(items) => many(items),
+        other => one_type(other),
+    }
+}
+
+fn one_type(value: &Bson) -> Answer<Vec<&'static str>> {
+    if let Bson::String(alias) = value {
+        if alias == "number" {
+            return Ok(vec!["int", "long", "double", "decimal"]);
+        }
+        let known = (-1..=127)
+            .filter_map(type_of_number)
+            .find(|name| name == alias);
+        return known
+            .map(|name| vec![name])
+            .ok_or_else(|| StoreError::bad_value(format!("Unknown type name alias: {alias}")));
+    }
+    if !number::is_number(value) {
+        return Err(StoreError::type_mismatch(
+            "type must be represented as a number or a string",
+        ));
+    }
+    number::as_integer(value)
+        .and_then(type_of_number)
+        .map(|name| vec![name])
+        .ok_or_else(|| StoreError::bad_value(format!("Invalid numerical type code: {value}")))
+}
+
+fn modulo(value: &Bson) -> Answer<Predicate> {
+    let Bson::Array(items) = value else {
+        return Err(StoreError::bad_value("malformed mod, needs to be an array"));
+    };
+    match items.as_slice() {
+        [] | [_] => Err(StoreError::bad_value("malformed mod, not enough elements")),
+        [divisor, remainder] => {
+            let not_number = || StoreError::bad_value("malformed mod, divisor not a number");
+            let divisor = number::truncated(divisor).ok_or_else(not_number)?;
+            let remainder = number::truncated(remainder)
+                .ok_or_else(|| StoreError::bad_value("malformed mod, remainder not a number"))?;
+            if divisor == 0 {
+                return Err(StoreError::bad_value("divisor cannot be 0"));
+            }
+            Ok(Predicate::Mod(divisor, remainder))
+        }
+        _ => Err(StoreError::bad_value("malformed mod, too many elements")),
+    }
+}
+
+fn size(value: &Bson) -> Answer<Predicate> {
+    if !number::is_number(value) {
+        let text = format!(
+            "Failed to parse $size. Expected a number in: $size: {}",
+            crate::store::order::display(value)
+        );
+        return Err(StoreError::bad_value(text));
+    }
+    let Some(size) = number::as_integer(value) else {
+        return Err(StoreError::bad_value("$size must be a whole number"));
+    };
+    usize::try_from(size).map(Predicate::Size).map_err(|_| {
+        let text =
+            format!("Failed to parse $size. Expected a non-negative number in: $size: {size}");
+        StoreError::bad_value(text)
+    })
+}
+
+fn places(name: &str, value: &Bson) -> Answer<Vec<u32>> {
+    let invalid = |text: &str| StoreError::bad_value(format!("{name} {text}"));
+    match value {
+        Bson::Array(items) => items
+            .iter()
+            .map(|item| {
+                number::as_integer(item)
+                    .and_then(|n| u32::try_from(n).ok())
+                    .ok_or_else(|| invalid("bit positions must be integers >= 0"))
+            })
+            .collect(),
+        Bson::Binary(binary) => {
+            let bits = u32::try_from(binary.bytes.len() * 8).unwrap_or(0);
+            let set = |p: &u32| binary.bytes[*p as usize / 8] >> (p % 8) & 1 == 1;
+            Ok((0..bits).filter(set).collect())
+        }
+        other => {
+            let mask = number::as_integer(other).and_then(|n| u64::try_from(n).ok());
+            let mask = mask.ok_or_else(|| {
+                invalid("takes an Array, a number, or a BinData but received neither")
+            })?;
+            Ok((0..64).filter(|p| mask >> p & 1 == 1).collect())
+        }
+    }
+}

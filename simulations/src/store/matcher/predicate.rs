@@ -1,0 +1,239 @@
+//! What may be asked of the value at a path.
+
+use std::cmp::Ordering;
+
+use bson::{Bson, Document};
+use regex::Regex;
+
+use super::Matcher;
+use crate::store::error::StoreError;
+use crate::store::expression::Surroundings;
+use crate::store::order::{compare, equal, rank, type_name};
+use crate::store::{number, path};
+
+/// One question.
+#[derive(Clone, Debug)]
+pub(crate) enum Predicate {
+    Equal(Bson),
+    Less(Bson),
+    LessOrEqual(Bson),
+    Greater(Bson),
+    GreaterOrEqual(Bson),
+    In(Vec<Bson>, Vec<Regex>),
+    Exists,
+    Type(Vec<&'static str>),
+    Regex(Regex, Box<Bson>),
+    Mod(i64, i64),
+    Size(usize),
+    All(Vec<Self>),
+    ElementFields(Box<Matcher>),
+    ElementValue(Vec<Self>),
+    Bits(Bits, Vec<u32>),
+    Not(Vec<Self>),
+    Never,
+}
+
+/// Which of the bits must be how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bits {
+    AllSet,
+    AllClear,
+    AnySet,
+    AnyClear,
+}
+
+impl Predicate {
+    /// True if what lies under a path answers the question.
+    pub(super) fn matches(
+        &self,
+        document: &Document,
+        path: &str,
+        surroundings: &Surroundings,
+    ) -> Result<bool, StoreError> {
+        match self {
+            Self::Not(inner) => {
+                for predicate in inner {
+                    if !predicate.matches(document, path, surroundings)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::All(inner) => {
+                for predicate in inner {
+                    if !predicate.matches(document, path, surroundings)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(!inner.is_empty())
+            }
+            Self::ElementFields(matcher) => {
+                let mut answer = Ok(false);
+                path::any(document, path, &mut |value| {
+                    for item in value.and_then(Bson::as_array).into_iter().flatten() {
+                        let found = match item {
+                            Bson::Document(inner) => matcher.matches(inner, surroundings),
+                            Bson::Array(inner) => matcher.matches(&numbered(inner), surroundings),
+                            _ => Ok(false),
+                        };
+                        if !matches!(found, Ok(false)) {
+                            answer = found;
+                            return true;
+                        }
+                    }
+                    false
+                });
+                answer
+            }
+            _ => Ok(path::any(document, path, &mut |value| {
+                self.test_value(value)
+            })),
+        }
+    }
+
+    /// True if a value, or an element of it if it is an array, answers the question.
+    pub(crate) fn test_value(&self, value: Option<&Bson>) -> bool {
+        match (self, value) {
+            (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value)),
+            (Self::All(inner), _) => inner.iter().all(|p| p.test_value(value)),
+            (Self::Exists, _) => value.is_some(),
+            (Self::Size(size), _) => value
+                .and_then(Bson::as_array)
+                .is_some_and(|a| a.len() == *size),
+            (Self::ElementValue(_) | Self::ElementFields(_), Some(Bson::Array(items))) => {
+                items.iter().any(|item| self.holds_for_item(item))
+            }
+            (Self::ElementValue(_) | Self::ElementFields(_), _) => false,
+            (_, Some(Bson::Array(items))) => {
+                self.test_one(value) || items.iter().any(|item| self.test_one(Some(item)))
+            }
+            _ => self.test_one(value),
+        }
+    }
+
+    /// True if one element of an array is why the array matched.
+    pub(super) fn holds_for_item(&self, item: &Bson) -> bool {
+        match self {
+            Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item))),
+            Self::ElementFields(matcher) => match item {
+                Bson::Document(inner) => matcher
+                    .matches(inner, &Surroundings::default())
+                    .unwrap_or(false),
+                _ => false,
+            },
+            Self::All(inner) => inner.last().is_some_and(|p| p.holds_for_item(item)),
+            Self::Not(inner) => !inner.iter().all(|p| p.holds_for_item(item)),
+            _ => self.test_one(Some(item)),
+        }
+    }
+
+    fn test_one(&self, value: Option<&Bson>) -> bool {
+        let null = Bson::Null;
+        match self {
+            Self::Equal(wanted) => equal(value.unwrap_or(&null), wanted),
+            Self::Less(wanted) => ordered(value, wanted, Ordering::is_lt),
+            Self::LessOrEqual(wanted) => ordered(value, wanted, Ordering::is_le),
+            Self::Greater(wanted) => ordered(value, wanted, Ordering::is_gt),
+            Self::GreaterOrEqual(wanted) => ordered(value, wanted, Ordering::is_ge),
+            Self::In(wanted, patterns) => {
+                let value = value.unwrap_or(&null);
+                wanted.iter().any(|w| equal(value, w)) || patterns.iter().any(|p| fits(p, value))
+            }
+            Self::Type(names) => value.is_some_and(|v| names.contains(&type_name(v))),
+            Self::Regex(pattern, source) => {
+                value.is_some_and(|v| fits(pattern, v) || equal(v, source))
+            }
+            Self::Mod(divisor, remainder) => value
+                .and_then(number::truncated)
+                .is_some_and(|n| n.wrapping_rem(*divisor) == *remainder),
+            Self::Bits(bits, places) => value.is_some_and(|v| bits.test(v, places)),
+            _ => false,
+        }
+    }
+
+    /// The one value that the question asks for.
+    pub(super) fn equality(&self) -> Option<&Bson> {
+        match self {
+            Self::Equal(value) => Some(value),
+            Self::In(values, patterns) if values.len() == 1 && patterns.is_empty() => {
+                values.first()
+            }
+            Self::All(inner) if inner.len() == 1 => inner[0].equality(),
+            _ => None,
+        }
+    }
+
+    /// The values that the question can be answered by, where an index can find them.
+    pub(super) fn equalities(&self) -> Option<Vec<&Bson>> {
+        let plain = |v: &Bson| !matches!(v, Bson::Null | Bson::Array(_) | Bson::Undefined);
+        match self {
+            Self::Equal(value) if plain(value) => Some(vec![value]),
+            Self::In(values, patterns) if patterns.is_empty() && values.iter().all(plain) => {
+                Some(values.iter().collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn ordered(value: Option<&Bson>, wanted: &Bson, accept: fn(Ordering) -> bool) -> bool {
+    let null = Bson::Null;
+    let value = value.unwrap_or(&null);
+    let extreme = matches!(wanted, Bson::MinKey | Bson::MaxKey);
+    if !extreme && rank(value) != rank(wanted) {
+        return false;
+    }
+    let nan = |v: &Bson| number::is_number(v) && number::as_double(v).is_some_and(f64::is_nan);
+    if nan(value) != nan(wanted) {
+        return false;
+    }
+    accept(compare(value, wanted))
+}
+
+fn fits(pattern: &Regex, value: &Bson) -> bool {
+    match value {
+        Bson::String(text) | Bson::Symbol(text) => pattern.is_match(text),
+        _ => false,
+    }
+}
+
+/// An array as a document whose names are the places.
+fn numbered(items: &[Bson]) -> Document {
+    items
+        .iter()
+        .enumerate()
+        .map(|(i, item)| (i.to_string(), item.clone()))
+        .collect()
+}
+
+impl Bits {
+    fn test(self, value: &Bson, places: &[u32]) -> bool {
+        let is_set = |place: u32| match value {
+            Bson::Binary(binary) => {
+                let byte = binary.bytes.get(place as usize / 8).copied().unwrap_or(0);
+                Some(byte >> (place % 8) & 1 == 1)
+            }
+            _ => {
+                // Beyond its 64 bits, a number goes on with its sign.
+                let number = number::as_integer(value)?;
+                Some(number >> place.min(63) & 1 == 1)
+            }
+        };
+        let Some(set) = places
+            .iter()
+            .map(|p| is_set(*p))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        if places.is_empty() && is_set(0).is_none() {
+            return false;
+        }
+        match self {
+            Self::AllSet => set.iter().all(|s| *s),
+            Self::AllClear => set.iter().all(|s| !*s),
+            Self::AnySet => set.iter().any(|s| *s),
+            Self::AnyClear => set.iter().any(|s| !*s),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use bson::{Document, doc};
+
+use super::*;
+
+fn matches(filter: &Document, document: &Document) -> bool {
+    Matcher::new(filter)
+        .expect("a good filter")
+        .matches(document, &Surroundings::default())
+        .expect("an answer")
+}
+
+#[test]
+fn operators_match_as_the_server_does() {
+    let regex = |p: &str, o: &str| {
+        Bson::RegularExpression(bson::Regex {
+            pattern: p.to_owned().try_into().expect("no nul"),
+            options: o.to_owned().try_into().expect("no nul"),
+        })
+    };
+    let table = [
+        (doc! { "a": 1 }, doc! { "a": 1.0 }, true),
+        (doc! { "a": 1 }, doc! { "a": [3, 1] }, true),
+        (doc! { "a": [3, 1] }, doc! { "a": [3, 1] }, true),
+        (doc! { "a": [3, 1] }, doc! { "a": [[3, 1]] }, true),
+        (
+            doc! { "a": { "b": 1 } },
+            doc! { "a": { "b": 1, "c": 2 } },
+            false,
+        ),
+        (
+            doc! { "a.b": 1 },
+            doc! { "a": [{ "b": 2 }, { "b": 1 }] },
+            true,
+        ),
+        (doc! { "a.0": 7 }, doc! { "a": [7, 8] }, true),
+        (doc! { "a.1.b": 7 }, doc! { "a": [{}, { "b": 7 }] }, true),
+        (doc! { "a": null }, doc! {}, true),
+        (doc! { "a": null }, doc! { "a": [null] }, true),
+        (doc! { "a": null }, doc! { "a": 1 }, false),
+        (doc! { "a.b": null }, doc! { "a": 1 }, true),
+        (doc! { "a.b": null }, doc! { "a": [1] }, false),
+        (doc! { "a": { "$ne": null } }, doc! {}, false),
+        (doc! { "a": { "$ne": 1 } }, doc! { "a": [1, 2] }, false),
+        (
+            doc! { "a": { "$gt": 1, "$lt": 3 } },
+            doc! { "a": [0, 4] },
+            true,
+        ),
+        (doc! { "a": { "$gt": 1 } }, doc! { "a": "x" }, false),
+        (doc! { "a": { "$gte": null } }, doc! {}, true),
+        (doc! { "a": { "$lt": f64::NAN } }, doc! { "a": 1 }, false),
+        (doc! { "a": { "$in": [1, null] } }, doc! {}, true),
+        (
+            doc! { "a": { "$in": [regex("^x", "")] } },
+            doc! { "a": "xy" },
+            true,
+        ),
+        (doc! { "a": { "$nin": [1] } }, doc! { "a": [1] }, false),
+        (
+            doc! { "$or": [{ "a": 1 }, { "b": 1 }] },
+            doc! { "b": 1 },
+            true,
+        ),
+        (
+            doc! { "$nor": [{ "a": 1 }, { "b": 1 }] },
+            doc! { "b": 1 },
+            false,
+        ),
+        (doc! { "a": { "$not": { "$gt": 1 } } }, doc! {}, true),
+        (doc! { "a": { "$exists": true } }, doc! { "a": null }, true),
+        (
+            doc! { "a": { "$exists": false } },
+            doc! { "a": null },
+            false,
+        ),
+        (
+            doc! { "a": { "$type": "number" } },
+            doc! { "a": 1_i64 },
+            true,
+        ),
+        (doc! { "a": { "$type": 4 } }, doc! { "a": [1] }, true),
+        (
+            doc! { "a": { "$regex": "^B", "$options": "i" } },
+            doc! { "a": "bc" },
+            true,
+        ),
+        (doc! { "a": regex("c$", "") }, doc! { "a": ["bc"] }, true),
+        (doc! { "a": { "$mod": [4, 1] } }, doc! { "a": 9.7 }, true),
+        (
+            doc! { "a": { "$all": [1, 2] } },
+            doc! { "a": [2, 3, 1] },
+            true,
+        ),
+        (
+            doc! { "a": { "$all": [1, 4] } },
+            doc! { "a": [2, 3, 1] },
+            false,
+        ),
+        (doc! { "a": { "$all": [] } }, doc! { "a": [] }, false),
+        (
+            doc! { "a": { "$elemMatch": { "$gt": 1, "$lt": 3 } } },
+            doc! { "a": [0, 4] },
+            false,
+        ),
+        (
+            doc! { "a": { "$elemMatch": { "b": 1, "c": 2 } } },
+            doc! { "a": [{ "b": 1 }, { "b": 1, "c": 2 }] },
+            true,
+        ),
+        (doc! { "a": { "$size": 2 } }, doc! { "a": [1, 2] }, true),
+        (doc! { "a": { "$size": 1 } }, doc! { "a": 1 }, false),
+        (
+            doc! { "a": { "$bitsAllSet": [1, 3] } },
+            doc! { "a": 10 },
+            true,
+        ),
+        (
+            doc! { "a": { "$bitsAnyClear": 2 } },
+            doc! { "a": 10 },
+            false,
+        ),
+        (
+            doc! { "$expr": { "$gt": ["$a", "$b"] } },
+            doc! { "a": 2, "b": 1 },
+            true,
+        ),
+        (doc! { "$comment": "why", "a": 1 }, doc! { "a": 1 }, true),
+    ];
+    for (filter, document, expected) in table {
+        assert_eq!(
+            matches(&filter, &document),
+            expected,
+            "{filter} on {document}"
+        );
+    }
+}
+
+#[test]
+fn malformed_filters_are_refused_with_the_servers_words() {
+    let table = [
+        (doc! { "a": { "$foo": 1 } }, 2, "unknown operator: $foo"),
+        (
+            doc! { "$and": [] },
+            2,
+            "$and/$or/$nor must be a nonempty array",
+        ),
+        (doc! { "a": { "$in": 1 } }, 2, "$in needs an array"),
+        (doc! { "a": { "$mod": [0, 1] } }, 2, "divisor cannot be 0"),
+        (
+            doc! { "a": { "$options": "i" } },
+            2,
+            "$options needs a $regex",
+        ),
+        (
+            doc! { "a": { "$type": "foo" } },
+            2,
+            "Unknown type name alias: foo",
+        ),
+    ];
+    for (filter, code, message) in table {
+        let error = Matcher::new(&filter).expect_err("a bad filter");
+        assert_eq!((error.code, error.message.as_str()), (code, message));
+    }
+}
+
+#[test]
+fn positions_name_the_element_that_matched() {
+    let table = [
+        (doc! { "a": 2 }, doc! { "a": [1, 2] }, Some(1)),
+        (
+            doc! { "a.b": { "$gt": 4 } },
+            doc! { "a": [{ "b": 1 }, { "b": 5 }] },
+            Some(1),
+        ),
+        (
+            doc! { "a": { "$elemMatch": { "b": 5 } } },
+            doc! { "a": [{ "b": 5 }] },
+            Some(0),
+        ),
+        (doc! { "x": 1 }, doc! { "x": 1, "a": [1] }, None),
+    ];
+    for (filter, document, expected) in table {
+        assert_eq!(
+            Matcher::new(&filter).expect("a filter").position(&document),
+            expected
+        );
+    }
+}

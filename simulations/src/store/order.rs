@@ -1,0 +1,237 @@
+//! MongoDB's order of values across all types.
+
+use std::cmp::Ordering;
+
+use bson::{Bson, Document};
+
+use super::number;
+
+/// A value as a key of an index: values that compare equal are the same key.
+#[derive(Clone, Debug)]
+pub(crate) struct Key(pub(crate) Bson);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(&self.0, &other.0)
+    }
+}
+
+/// The bracket of a value's type: brackets never overlap.
+pub(crate) fn rank(value: &Bson) -> u8 {
+    match value {
+        Bson::MinKey => 0,
+        Bson::Undefined => 1,
+        Bson::Null => 2,
+        Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => 3,
+        Bson::String(_) | Bson::Symbol(_) => 4,
+        Bson::Document(_) => 5,
+        Bson::Array(_) => 6,
+        Bson::Binary(_) => 7,
+        Bson::ObjectId(_) => 8,
+        Bson::Boolean(_) => 9,
+        Bson::DateTime(_) => 10,
+        Bson::Timestamp(_) => 11,
+        Bson::RegularExpression(_) => 12,
+        Bson::DbPointer(_) => 13,
+        Bson::JavaScriptCode(_) => 14,
+        Bson::JavaScriptCodeWithScope(_) => 15,
+        Bson::MaxKey => 16,
+    }
+}
+
+/// Compares two values.
+pub(crate) fn compare(a: &Bson, b: &Bson) -> Ordering {
+    rank(a).cmp(&rank(b)).then_with(|| within(a, b))
+}
+
+fn within(a: &Bson, b: &Bson) -> Ordering {
+    match (a, b) {
+        (Bson::ObjectId(a), Bson::ObjectId(b)) => a.bytes().cmp(&b.bytes()),
+        (Bson::String(a) | Bson::Symbol(a), Bson::String(b) | Bson::Symbol(b)) => a.cmp(b),
+        (Bson::Document(a), Bson::Document(b)) => compare_documents(a, b),
+        (Bson::Array(a), Bson::Array(b)) => {
+            let first = a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| compare(a, b))
+                .find(|o| o.is_ne());
+            first.unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        (Bson::Binary(a), Bson::Binary(b)) => (a.bytes.len(), u8::from(a.subtype), &a.bytes)
+            .cmp(&(b.bytes.len(), u8::from(b.subtype), &b.bytes)),
+        (Bson::Boolean(a), Bson::Boolean(b)) => a.cmp(b),
+        (Bson::DateTime(a), Bson::DateTime(b)) => a.cmp(b),
+        (Bson::Timestamp(a), Bson::Timestamp(b)) => {
+            (a.time, a.increment).cmp(&(b.time, b.increment))
+        }
+        (Bson::RegularExpression(a), Bson::RegularExpression(b)) => {
+            let parts =
+                |r: &bson::Regex| (r.pattern.as_str().to_owned(), r.options.as_str().to_owned());
+            parts(a).cmp(&parts(b))
+        }
+        (Bson::DbPointer(a), Bson::DbPointer(b)) => format!("{a:?}").cmp(&format!("{b:?}")),
+        (Bson::JavaScriptCode(a), Bson::JavaScriptCode(b)) => a.cmp(b),
+        (Bson::JavaScriptCodeWithScope(a), Bson::JavaScriptCodeWithScope(b)) => a
+            .code
+            .cmp(&b.code)
+            .then_with(|| compare_documents(&a.scope, &b.scope)),
+        _ => number::compare(a, b),
+    }
+}
+
+/// Compares documents field by field: type, then name, then value.
+pub(crate) fn compare_documents(a: &Document, b: &Document) -> Ordering {
+    for ((name_a, a), (name_b, b)) in a.iter().zip(b) {
+        let order = rank(a)
+            .cmp(&rank(b))
+            .then_with(|| name_a.cmp(name_b))
+            .then_with(|| within(a, b));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+/// True if both compare equal.
+pub(crate) fn equal(a: &Bson, b: &Bson) -> bool {
+    compare(a, b).is_eq()
+}
+
+/// True if two values are the same in type, value and order of fields: an update from one to the
+/// other does nothing.
+pub(crate) fn identical(a: &Bson, b: &Bson) -> bool {
+    match (a, b) {
+        (Bson::Document(a), Bson::Document(b)) => identical_documents(a, b),
+        (Bson::Array(a), Bson::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| identical(a, b))
+        }
+        (Bson::Double(a), Bson::Double(b)) => a.to_bits() == b.to_bits(),
+        _ => a == b,
+    }
+}
+
+/// True if two documents have the same fields in the same order.
+pub(crate) fn identical_documents(a: &Document, b: &Document) -> bool {
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|((n, a), (m, b))| n == m && identical(a, b))
+}
+
+/// The name of a value's type, as `$type` and the server's messages have it.
+pub(crate) fn type_name(value: &Bson) -> &'static str {
+    match value {
+        Bson::MinKey => "minKey",
+        Bson::Undefined => "undefined",
+        Bson::Null => "null",
+        Bson::Int32(_) => "int",
+        Bson::Int64(_) => "long",
+        Bson::Double(_) => "double",
+        Bson::Decimal128(_) => "decimal",
+        Bson::String(_) => "string",
+        Bson::Symbol(_) => "symbol",
+        Bson::Document(_) => "object",
+        Bson::Array(_) => "array",
+        Bson::Binary(_) => "binData",
+        Bson::ObjectId(_) => "objectId",
+        Bson::Boolean(_) => "bool",
+        Bson::DateTime(_) => "date",
+        Bson::Timestamp(_) => "timestamp",
+        Bson::RegularExpression(_) => "regex",
+        Bson::DbPointer(_) => "dbPointer",
+        Bson::JavaScriptCode(_) => "javascript",
+        Bson::JavaScriptCodeWithScope(_) => "javascriptWithScope",
+        Bson::MaxKey => "maxKey",
+    }
+}
+
+/// The name of the type with a number in BSON.
+pub(crate) fn type_of_number(code: i64) -> Option<&'static str> {
+    Some(match code {
+        -1 => "minKey",
+        1 => "double",
+        2 => "string",
+        3 => "object",
+        4 => "array",
+        5 => "binData",
+        6 => "undefined",
+        7 => "objectId",
+        8 => "bool",
+        9 => "date",
+        10 => "null",
+        11 => "regex",
+        12 => "dbPointer",
+        13 => "javascript",
+        14 => "symbol",
+        15 => "javascriptWithScope",
+        16 => "int",
+        17 => "timestamp",
+        18 => "long",
+        19 => "decimal",
+        127 => "maxKey",
+        _ => return None,
+    })
+}
+
+/// A value as the server's messages print it.
+pub(crate) fn display(value: &Bson) -> String {
+    match value {
+        Bson::String(s) => format!("\"{s}\""),
+        Bson::Document(d) => display_document(d),
+        Bson::Array(a) => {
+            let items: Vec<_> = a.iter().map(display).collect();
+            if items.is_empty() {
+                "[]".to_owned()
+            } else {
+                format!("[ {} ]", items.join(", "))
+            }
+        }
+        Bson::Double(d) if d.fract() == 0.0 && d.abs() < 1e15 => format!("{d:.1}"),
+        Bson::Double(d) => d.to_string(),
+        Bson::Null => "null".to_owned(),
+        Bson::Int32(n) => n.to_string(),
+        Bson::Int64(n) => n.to_string(),
+        Bson::Boolean(b) => b.to_string(),
+        Bson::ObjectId(id) => format!("ObjectId('{}')", id.to_hex()),
+        Bson::DateTime(d) => format!("new Date({})", d.timestamp_millis()),
+        Bson::Timestamp(t) => format!("Timestamp({}, {})", t.time, t.increment),
+        Bson::RegularExpression(r) => {
+            format!("/{}/{}", r.pattern.as_str(), r.options.as_str())
+        }
+        Bson::Decimal128(d) => format!("{d}"),
+        Bson::Binary(b) => {
+            let hex: String = b.bytes.iter().map(|b| format!("{b:02X}")).collect();
+            format!("BinData({}, {hex})", u8::from(b.subtype))
+        }
+        Bson::MinKey => "MinKey".to_owned(),
+        Bson::MaxKey => "MaxKey".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A document as the server's messages print it.
+pub(crate) fn display_document(document: &Document) -> String {
+    if document.is_empty() {
+        return "{}".to_owned();
+    }
+    let fields: Vec<_> = document
+        .iter()
+        .map(|(k, v)| format!("{k}: {}", display(v)))
+        .collect();
+    format!("{{ {} }}", fields.join(", "))
+}

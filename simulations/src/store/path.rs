@@ -1,0 +1,153 @@
+//! Dotted paths: what a query, a sort or a projection sees under one.
+
+use std::cmp::Ordering;
+
+use bson::{Bson, Document};
+
+use super::order::compare;
+
+/// Reads `text` as a place in an array.
+pub(crate) fn index(text: &str) -> Option<usize> {
+    let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
+    if plain { text.parse().ok() } else { None }
+}
+
+/// Shows `see` everything that lies under a path, looking into each element of an array on the way,
+/// until it answers true. What does not exist is seen as none.
+pub(crate) fn any(
+    document: &Document,
+    path: &str,
+    see: &mut dyn FnMut(Option<&Bson>) -> bool,
+) -> bool {
+    let (head, rest) = match path.split_once('.') {
+        Some((head, rest)) => (head, Some(rest)),
+        None => (path, None),
+    };
+    match (document.get(head), rest) {
+        (value, None) => see(value),
+        (Some(value), Some(rest)) => any_below(value, rest, see),
+        (None, Some(_)) => see(None),
+    }
+}
+
+fn any_below(value: &Bson, path: &str, see: &mut dyn FnMut(Option<&Bson>) -> bool) -> bool {
+    match value {
+        Bson::Document(inner) => any(inner, path, see),
+        Bson::Array(items) => {
+            for item in items {
+                if let Bson::Document(inner) = item
+                    && any(inner, path, see)
+                {
+                    return true;
+                }
+            }
+            let (head, rest) = match path.split_once('.') {
+                Some((head, rest)) => (head, Some(rest)),
+                None => (path, None),
+            };
+            let Some(item) = index(head).and_then(|i| items.get(i)) else {
+                return false;
+            };
+            match rest {
+                None => see(Some(item)),
+                Some(rest) => any_below(item, rest, see),
+            }
+        }
+        _ => see(None),
+    }
+}
+
+/// All that lies under a path, an array given as its elements.
+pub(crate) fn values<'a>(document: &'a Document, path: &str) -> Vec<&'a Bson> {
+    let mut found = Vec::new();
+    collect(document, path, &mut found);
+    found
+}
+
+fn collect<'a>(document: &'a Document, path: &str, found: &mut Vec<&'a Bson>) {
+    let (head, rest) = match path.split_once('.') {
+        Some((head, rest)) => (head, Some(rest)),
+        None => (path, None),
+    };
+    let Some(value) = document.get(head) else {
+        return;
+    };
+    match rest {
+        None => match value {
+            Bson::Array(items) => found.extend(items),
+            _ => found.push(value),
+        },
+        Some(rest) => collect_below(value, rest, found),
+    }
+}
+
+fn collect_below<'a>(value: &'a Bson, path: &str, found: &mut Vec<&'a Bson>) {
+    match value {
+        Bson::Document(inner) => collect(inner, path, found),
+        Bson::Array(items) => {
+            for item in items {
+                if let Bson::Document(inner) = item {
+                    collect(inner, path, found);
+                }
+            }
+            let (head, rest) = match path.split_once('.') {
+                Some((head, rest)) => (head, Some(rest)),
+                None => (path, None),
+            };
+            match (index(head).and_then(|i| items.get(i)), rest) {
+                (Some(Bson::Array(inner)), None) => found.extend(inner),
+                (Some(item), None) => found.push(item),
+                (Some(item), Some(rest)) => collect_below(item, rest, found),
+                (None, _) => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a document is sorted by: the least of an array's elements ascending, the greatest
+/// descending; null for what is missing, and an empty array before null.
+pub(crate) fn sort_key(document: &Document, path: &str, descending: bool) -> Bson {
+    let mut best: Option<Bson> = None;
+    let mut consider = |value: Bson| {
+        let better = match &best {
+            None => true,
+            Some(best) => {
+                let order = compare(&value, best);
+                order
+                    == if descending {
+                        Ordering::Greater
+                    } else {
+                        Ordering::Less
+                    }
+            }
+        };
+        if better {
+            best = Some(value);
+        }
+    };
+    any(document, path, &mut |value| {
+        match value {
+            None => consider(Bson::Null),
+            Some(Bson::Array(items)) if items.is_empty() => consider(Bson::Undefined),
+            Some(Bson::Array(items)) => items.iter().cloned().for_each(&mut consider),
+            Some(value) => consider(value.clone()),
+        }
+        false
+    });
+    best.unwrap_or(Bson::Null)
+}
+
+/// The value exactly at a path, through documents and places in arrays only.
+pub(crate) fn exact<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
+    let mut parts = path.split('.');
+    let mut value = document.get(parts.next()?)?;
+    for part in parts {
+        value = match value {
+            Bson::Document(inner) => inner.get(part)?,
+            Bson::Array(items) => items.get(index(part)?)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}

@@ -1,0 +1,459 @@
+//! Aggregation pipelines.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::error::StoreError;
+use super::expression::{self, Scope, Surroundings};
+use super::group::{group, unwind};
+use super::matcher::Matcher;
+use super::order::type_name;
+use super::projection::{Projection, assign, exclude};
+use super::sort::Sort;
+use super::types::{Namespace, Shared};
+use super::{Store, number, path};
+
+type Answer<T> = Result<T, StoreError>;
+
+/// How deep pipelines may be within pipelines.
+const MAX_DEPTH: usize = 20;
+
+const STAGES: &[&str] = &[
+    "$match",
+    "$project",
+    "$addFields",
+    "$set",
+    "$unset",
+    "$sort",
+    "$limit",
+    "$skip",
+    "$group",
+    "$count",
+    "$unwind",
+    "$sample",
+    "$replaceRoot",
+    "$replaceWith",
+    "$facet",
+    "$lookup",
+    "$sortByCount",
+    "$out",
+    "$merge",
+    "$collStats",
+    "$indexStats",
+    "$documents",
+    "$unionWith",
+];
+
+const OF_UPDATES: &[&str] = &[
+    "$addFields",
+    "$set",
+    "$project",
+    "$unset",
+    "$replaceRoot",
+    "$replaceWith",
+];
+
+/// Complains of a stage that is none, or not alone in its document.
+pub(crate) fn check(stages: &[Document]) -> Answer<()> {
+    for (i, stage) in stages.iter().enumerate() {
+        let name = stage_name(stage)?;
+        if !STAGES.contains(&name) {
+            let text = format!("Unrecognized pipeline stage name: '{name}'");
+            return Err(StoreError::new(40324, text));
+        }
+        if matches!(name, "$out" | "$merge") && i + 1 < stages.len() {
+            let text = format!("{name} can only be the final stage in the pipeline");
+            return Err(StoreError::new(40601, text));
+        }
+        if matches!(name, "$collStats" | "$indexStats" | "$documents") && i > 0 {
+            let text = format!("{name} is only valid as the first stage in a pipeline");
+            return Err(StoreError::new(40602, text));
+        }
+    }
+    Ok(())
+}
+
+/// Complains of a stage that an update may not have.
+pub(crate) fn check_update(stages: &[Document]) -> Answer<()> {
+    check(stages)?;
+    for stage in stages {
+        let name = stage_name(stage)?;
+        if !OF_UPDATES.contains(&name) {
+            let text = format!("{name} is not allowed to be used within an update");
+            return Err(StoreError::new(72, text));
+        }
+    }
+    Ok(())
+}
+
+fn stage_name(stage: &Document) -> Answer<&str> {
+    match stage.keys().next() {
+        Some(name) if stage.len() == 1 => Ok(name),
+        _ => Err(StoreError::new(
+            40323,
+            "A pipeline stage specification object must contain exactly one field.",
+        )),
+    }
+}
+
+/// What an update's pipeline makes of a document.
+pub(crate) fn transform(
+    document: &Document,
+    stages: &[Document],
+    surroundings: &Surroundings,
+) -> Answer<Document> {
+    let store = Store::default();
+    let run = Run {
+        store: &store,
+        database: "",
+        surroundings,
+        depth: 0,
+    };
+    let result = run.stages(vec![Arc::new(document.clone())], "", stages)?;
+    Ok(result
+        .first()
+        .map(|d| Document::clone(d))
+        .unwrap_or_default())
+}
+
+/// One pipeline at work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) database: &'a str,
+    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) depth: usize,
+}
+
+impl Run<'_> {
+    /// Passes documents through stages; `$out` and `$merge` are left to the caller.
+    pub(crate) fn stages(
+        &self,
+        mut documents: Vec<Shared>,
+        collection: &str,
+        stages: &[Document],
+    ) -> Answer<Vec<Shared>> {
+        if self.depth > MAX_DEPTH {
+            let text = format!("Sub-pipeline exceeds the maximum depth of {MAX_DEPTH}");
+            return Err(StoreError::new(57, text));
+        }
+        for stage in stages {
+            let Some((name, operand)) = stage.iter().next() else {
+                continue;
+            };
+            documents = self.stage(documents, collection, name, operand)?;
+        }
+        Ok(documents)
+    }
+
+    fn stage(
+        &self,
+        mut documents: Vec<Shared>,
+        collection: &str,
+        name: &str,
+        operand: &Bson,
+    ) -> Answer<Vec<Shared>> {
+        match name {
+            "$match" => {
+                let matcher = Matcher::new(object(15959, name, operand)?)?;
+                let mut kept = Vec::new();
+                for document in documents {
+                    if matcher.matches(&document, self.surroundings)? {
+                        kept.push(document);
+                    }
+                }
+                Ok(kept)
+            }
+            "$project" => {
+                let specification = object(15969, name, operand)?;
+                if specification.is_empty() {
+                    let text = "projection specification must have at least one field";
+                    return Err(StoreError::new(51272, text));
+                }
+                let projection = Projection::new(specification, false)?;
+                self.each(documents, |d| projection.apply(d, None, self.surroundings))
+            }
+            "$addFields" | "$set" => self.add_fields(documents, object(40272, name, operand)?),
+            "$unset" => {
+                let names: Vec<&str> = match operand {
+                    Bson::String(name) => vec![name],
+                    Bson::Array(names) => names.iter().filter_map(Bson::as_str).collect(),
+                    _ => vec![],
+                };
+                if names.is_empty() {
+                    let text = "$unset specification must be a string or an array";
+                    return Err(StoreError::new(31002, text));
+                }
+                self.each(documents, |d| Ok(exclude(d, &names)))
+            }
+            "$sort" => {
+                let sort = Sort::new(object(15973, name, operand)?)?;
+                documents.sort_by_cached_key(|d| sort.key(d));
+                Ok(documents)
+            }
+            "$limit" | "$skip" => {
+                let count = number::as_integer(operand).and_then(|n| usize::try_from(n).ok());
+                let count = count.filter(|n| *n > 0 || name == "$skip").ok_or_else(|| {
+                    let text = format!(
+                        "invalid argument to {name} stage: Expected a positive \
+                                        number in: {name}: {}",
+                        super::order::display(operand)
+                    );
+                    StoreError::new(if name == "$limit" { 15958 } else { 5_107_200 }, text)
+                })?;
+                if name == "$limit" {
+                    documents.truncate(count);
+                } else {
+                    documents.drain(..count.min(documents.len()));
+                }
+                Ok(documents)
+            }
+            "$group" => group(&documents, object(15947, name, operand)?, self.surroundings),
+            "$sortByCount" => {
+                let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
+                let mut groups = group(&documents, &spec, self.surroundings)?;
+                let sort = Sort::new(&doc! { "count": -1 })?;
+                groups.sort_by_cached_key(|d| sort.key(d));
+                Ok(groups)
+            }
+            "$count" => {
+                let field = operand
+                    .as_str()
+                    .filter(|s| !s.is_empty() && !s.starts_with('$'));
+                let field = field.ok_or_else(|| {
+                    StoreError::new(40156, "the count field must be a non-empty string")
+                })?;
+                if documents.is_empty() {
+                    return Ok(documents);
+                }
+                let count = count_value(documents.len());
+                let mut result = Document::new();
+                result.insert(field, count);
+                Ok(vec![Arc::new(result)])
+            }
+            "$unwind" => unwind(&documents, operand),
+            "$sample" => {
+                let size = operand.as_document().and_then(|d| d.get("size"));
+                let size = size
+                    .and_then(number::as_integer)
+                    .and_then(|n| usize::try_from(n).ok());
+                let size = size.ok_or_else(|| {
+                    StoreError::new(28746, "size argument to $sample must be a number")
+                })?;
+                let mut taken = Vec::new();
+                while taken.len() < size && !documents.is_empty() {
+                    let draw = self.surroundings.draw() % documents.len() as u64;
+                    taken.push(documents.swap_remove(usize::try_from(draw).unwrap_or(0)));
+                }
+                Ok(taken)
+            }
+            "$replaceRoot" | "$replaceWith" => {
+                let root = match operand {
+                    Bson::Document(d) if name == "$replaceRoot" => {
+                        d.get("newRoot").cloned().unwrap_or(Bson::Null)
+                    }
+                    other => other.clone(),
+                };
+                expression::check(&root, 0)?;
+                self.each(documents, |d| {
+                    match expression::evaluate(&root, &Scope::new(d, self.surroundings))? {
+                        Some(Bson::Document(new)) => Ok(new),
+                        other => Err(StoreError::new(
+                            40228,
+                            format!(
+                                "'newRoot' expression must evaluate to an object, but resulting \
+                             value was of type: {}",
+                                other.as_ref().map_or("missing", type_name)
+                            ),
+                        )),
+                    }
+                })
+            }
+            "$facet" => {
+                let mut result = Document::new();
+                for (facet, stages) in object(40169, name, operand)? {
+                    let stages = pipeline(stages)?;
+                    let inner = self
+                        .deeper()
+                        .stages(documents.clone(), collection, &stages)?;
+                    result.insert(facet, array(inner));
+                }
+                Ok(vec![Arc::new(result)])
+            }
+            "$lookup" => self.lookup(documents, object(40319, name, operand)?),
+            "$unionWith" => {
+                let (from, stages) = match operand {
+                    Bson::String(from) => (from.clone(), vec![]),
+                    Bson::Document(d) => (
+                        d.get_str("coll").unwrap_or_default().to_owned(),
+                        d.get("pipeline").map_or(Ok(vec![]), pipeline)?,
+                    ),
+                    _ => return Err(StoreError::failed_to_parse("$unionWith needs an object")),
+                };
+                documents.extend(self.collection(&from, &stages)?);
+                Ok(documents)
+            }
+            "$documents" => match operand {
+                Bson::Array(items) => Ok(items
+                    .iter()
+                    .filter_map(Bson::as_document)
+                    .map(|d| Arc::new(d.clone()))
+                    .collect()),
+                _ => Err(StoreError::new(5_858_203, "an array is expected")),
+            },
+            "$collStats" => {
+                let namespace = Namespace::new(self.database, collection);
+                let statistics = self.store.statistics(&namespace);
+                let count = i64::try_from(statistics.count).unwrap_or(i64::MAX);
+                Ok(vec![Arc::new(
+                    doc! { "ns": namespace.to_string(), "count": count },
+                )])
+            }
+            "$indexStats" => {
+                let namespace = Namespace::new(self.database, collection);
+                let indexes = self.store.list_indexes(&namespace).unwrap_or_default();
+                let row = |i: Document| {
+                    doc! {
+                        "name": i.get_str("name").unwrap_or_default(),
+                        "key": i.get_document("key").cloned().unwrap_or_default(),
+                        "accesses": { "ops": 0_i64, "since": self.surroundings.now },
+                    }
+                };
+                Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
+            }
+            _ => Ok(documents),
+        }
+    }
+
+    fn deeper(&self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            ..*self
+        }
+    }
+
+    fn each(
+        &self,
+        documents: Vec<Shared>,
+        mut change: impl FnMut(&Document) -> Answer<Document>,
+    ) -> Answer<Vec<Shared>> {
+        documents.iter().map(|d| change(d).map(Arc::new)).collect()
+    }
+
+    fn add_fields(&self, documents: Vec<Shared>, fields: &Document) -> Answer<Vec<Shared>> {
+        fields.values().try_for_each(|e| expression::check(e, 0))?;
+        self.each(documents, |document| {
+            let mut result = document.clone();
+            let scope = Scope::new(document, self.surroundings);
+            for (name, expression) in fields {
+                match expression::evaluate(expression, &scope)? {
+                    Some(value) => assign(&mut result, name, value),
+                    None => result = exclude(&result, &[name]),
+                }
+            }
+            Ok(result)
+        })
+    }
+
+    /// The documents of a collection or view after some stages.
+    pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
+        let namespace = Namespace::new(self.database, name);
+        let Some(collection) = self.store.collection(&namespace) else {
+            return self.deeper().stages(Vec::new(), name, stages);
+        };
+        if let Some((on, mut view)) = collection.view() {
+            view.extend(stages.iter().cloned());
+            return self.deeper().collection(on, &view);
+        }
+        // The first `$match` can use an index.
+        let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
+            Some(filter) => {
+                let matcher = Matcher::new(filter)?;
+                let found = collection.matching(&matcher, self.surroundings, usize::MAX)?;
+                let found = found
+                    .iter()
+                    .filter_map(|r| collection.records.get(r).cloned());
+                (found.collect(), &stages[1..])
+            }
+            None => (collection.documents().cloned().collect(), stages),
+        };
+        self.deeper().stages(documents, name, rest)
+    }
+
+    fn lookup(&self, documents: Vec<Shared>, spec: &Document) -> Answer<Vec<Shared>> {
+        let text = |name: &str| spec.get_str(name).ok();
+        let Some(into) = text("as") else {
+            return Err(StoreError::failed_to_parse(
+                "must specify 'as' field for a $lookup",
+            ));
+        };
+        let stages = spec.get("pipeline").map_or(Ok(vec![]), pipeline)?;
+        let foreign = self.collection(text("from").unwrap_or_default(), &[])?;
+        self.each(documents, |document| {
+            let mut surroundings = self.surroundings.clone();
+            let scope = Scope::new(document, self.surroundings);
+            for (name, value) in spec.get_document("let").ok().into_iter().flatten() {
+                let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
+                surroundings.variables.insert(name, value);
+            }
+            let mut joined = foreign.clone();
+            if let (Some(local), Some(field)) = (text("localField"), text("foreignField")) {
+                let mut wanted: Vec<Bson> =
+                    path::values(document, local).into_iter().cloned().collect();
+                if wanted.is_empty() {
+                    wanted.push(Bson::Null);
+                }
+                let matcher = Matcher::new(&doc! { field: { "$in": wanted } })?;
+                let mut kept = Vec::new();
+                for other in joined {
+                    if matcher.matches(&other, &surroundings)? {
+                        kept.push(other);
+                    }
+                }
+                joined = kept;
+            }
+            let inner = Run {
+                surroundings: &surroundings,
+                depth: self.depth + 1,
+                ..*self
+            };
+            let joined = inner.stages(joined, "", &stages)?;
+            let mut result = document.clone();
+            assign(&mut result, into, array(joined));
+            Ok(result)
+        })
+    }
+}
+
+pub(super) fn count_value(count: usize) -> Bson {
+    i32::try_from(count).map_or(Bson::Int64(i64::MAX), Bson::Int32)
+}
+
+fn array(documents: Vec<Shared>) -> Bson {
+    Bson::Array(
+        documents
+            .iter()
+            .map(|d| Bson::Document(Document::clone(d)))
+            .collect(),
+    )
+}
+
+fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a Document> {
+    operand
+        .as_document()
+        .ok_or_else(|| StoreError::new(code, format!("the {name} specification must be an object")))
+}
+
+fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
+    let items = value
+        .as_array()
+        .ok_or_else(|| StoreError::type_mismatch("pipeline must be an array"))?;
+    let stages: Vec<Document> = items
+        .iter()
+        .filter_map(Bson::as_document)
+        .cloned()
+        .collect();
+    check(&stages)?;
+    Ok(stages)
+}

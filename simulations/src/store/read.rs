@@ -1,0 +1,226 @@
+//! Queries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+use super::matcher::Matcher;
+use super::order::Key;
+use super::path;
+use super::pipeline::{self, Run};
+use super::projection::Projection;
+use super::sort::Sort;
+use super::types::{CollectionStatistics, Environment, Find, Namespace, Outcome, Shared};
+use super::{Answer, Store};
+
+impl Store {
+    /// Runs a query; the documents come in natural order unless it says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If the filter, the sort pattern or the projection is malformed.
+    pub fn find(
+        &self,
+        namespace: &Namespace,
+        find: &Find,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Vec<Shared>> {
+        let surroundings = environment.surroundings();
+        let matcher = Matcher::new(&find.filter)?;
+        let sort = find
+            .sort
+            .as_ref()
+            .filter(|s| !s.is_empty())
+            .map(Sort::new)
+            .transpose()?;
+        let projection = find.projection.as_ref().filter(|p| !p.is_empty());
+        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
+        let bound = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let skip = bound(find.skip);
+        let limit = if find.limit == 0 {
+            usize::MAX
+        } else {
+            bound(find.limit)
+        };
+        let needed = if sort.is_some() {
+            usize::MAX
+        } else {
+            skip.saturating_add(limit)
+        };
+        let mut found: Vec<Shared> = match self.collection(namespace) {
+            None => Vec::new(),
+            Some(collection) if collection.view().is_some() => {
+                let run = Run {
+                    store: self,
+                    database: &namespace.database,
+                    surroundings: &surroundings,
+                    depth: 0,
+                };
+                let mut kept = Vec::new();
+                for document in run.collection(&namespace.collection, &[])? {
+                    if matcher.matches(&document, &surroundings)? {
+                        kept.push(document);
+                    }
+                }
+                kept
+            }
+            Some(collection) => collection
+                .matching(&matcher, &surroundings, needed)?
+                .iter()
+                .filter_map(|record| collection.records.get(record).cloned())
+                .collect(),
+        };
+        if let Some(sort) = sort {
+            if sort.is_reversed_natural() {
+                found.reverse();
+            } else {
+                found.sort_by_cached_key(|document| sort.key(document));
+            }
+        }
+        let page = found.into_iter().skip(skip).take(limit);
+        match projection {
+            None => Ok(page.collect()),
+            Some(projection) => page
+                .map(|d| {
+                    projection
+                        .apply(&d, Some(&matcher), &surroundings)
+                        .map(Arc::new)
+                })
+                .collect(),
+        }
+    }
+
+    /// Counts documents; a limit of 0 is none.
+    ///
+    /// # Errors
+    ///
+    /// If the filter is malformed.
+    pub fn count(
+        &self,
+        namespace: &Namespace,
+        filter: &Document,
+        skip: u64,
+        limit: u64,
+        environment: &mut Environment<'_>,
+    ) -> Answer<u64> {
+        let find = Find {
+            filter: filter.clone(),
+            skip,
+            limit,
+            ..Find::default()
+        };
+        self.find(namespace, &find, environment)
+            .map(|found| found.len() as u64)
+    }
+
+    /// The distinct values of a field, in order; each element of an array counts.
+    ///
+    /// # Errors
+    ///
+    /// If the filter is malformed.
+    pub fn distinct(
+        &self,
+        namespace: &Namespace,
+        key: &str,
+        filter: &Document,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Vec<Bson>> {
+        let find = Find {
+            filter: filter.clone(),
+            ..Find::default()
+        };
+        let found = self.find(namespace, &find, environment)?;
+        let mut values = BTreeSet::new();
+        for document in &found {
+            values.extend(path::values(document, key).into_iter().cloned().map(Key));
+        }
+        Ok(values.into_iter().map(|key| key.0).collect())
+    }
+
+    /// True if a pipeline ends in `$out` or `$merge`.
+    #[must_use]
+    pub fn pipeline_writes(pipeline: &[Document]) -> bool {
+        pipeline
+            .last()
+            .is_some_and(|s| s.contains_key("$out") || s.contains_key("$merge"))
+    }
+
+    /// Runs a pipeline on a collection, or on a database (`aggregate: 1`) if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If a stage is unknown or malformed, or a document does not suit it.
+    pub fn aggregate(
+        &mut self,
+        database: &str,
+        collection: Option<&str>,
+        pipeline: &[Document],
+        environment: &mut Environment<'_>,
+    ) -> Answer<Outcome<Vec<Shared>>> {
+        pipeline::check(pipeline)?;
+        let surroundings = environment.surroundings();
+        let writes = Self::pipeline_writes(pipeline);
+        let (stages, last) = match pipeline.split_last() {
+            Some((last, stages)) if writes => (stages, Some(last)),
+            _ => (pipeline, None),
+        };
+        let run = Run {
+            store: self,
+            database,
+            surroundings: &surroundings,
+            depth: 0,
+        };
+        let own = matches!(
+            stages
+                .first()
+                .and_then(|s| s.keys().next())
+                .map(String::as_str),
+            Some("$collStats" | "$indexStats" | "$documents")
+        );
+        let result = match collection {
+            Some(name) if !own => run.collection(name, stages)?,
+            name => run.stages(Vec::new(), name.unwrap_or_default(), stages)?,
+        };
+        let Some(last) = last else {
+            return Ok(Outcome {
+                result,
+                changes: Vec::new(),
+            });
+        };
+        let changes = self.write_out(database, last, result, environment)?;
+        Ok(Outcome {
+            result: Vec::new(),
+            changes,
+        })
+    }
+
+    /// What `collStats` reports; zeros if there is no such collection.
+    #[must_use]
+    pub fn statistics(&self, namespace: &Namespace) -> CollectionStatistics {
+        let Some(collection) = self.collection(namespace) else {
+            return CollectionStatistics::default();
+        };
+        CollectionStatistics {
+            count: collection.records.len() as u64,
+            size_bytes: collection.size_bytes(),
+            indexes: u32::try_from(collection.indexes.len() + 1).unwrap_or(u32::MAX),
+            capped: collection.is_capped(),
+        }
+    }
+
+    /// True if there is such a collection or view.
+    #[must_use]
+    pub fn contains(&self, namespace: &Namespace) -> bool {
+        self.collection(namespace).is_some()
+    }
+}
+
+/// The complaint about a command that a view cannot have.
+pub(super) fn not_on_view(namespace: &Namespace) -> StoreError {
+    StoreError::new(
+        166,
+        format!("Namespace {namespace} is a view, not a collection"),
+    )
+}

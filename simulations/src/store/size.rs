@@ -1,0 +1,85 @@
+//! How large and how deep a document is.
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+
+/// The largest stored document, in bytes: 16 MiB.
+pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The deepest stored document, the outermost counted.
+pub const MAX_DEPTH: usize = 100;
+
+/// The bytes of a document's encoding.
+pub(crate) fn of(document: &Document) -> usize {
+    5 + document
+        .iter()
+        .map(|(name, value)| 2 + name.len() + of_value(value))
+        .sum::<usize>()
+}
+
+fn of_value(value: &Bson) -> usize {
+    match value {
+        Bson::Double(_) | Bson::Int64(_) | Bson::DateTime(_) | Bson::Timestamp(_) => 8,
+        Bson::String(s) | Bson::Symbol(s) | Bson::JavaScriptCode(s) => s.len() + 5,
+        Bson::Document(d) => of(d),
+        Bson::Array(items) => {
+            let name = |i: usize| i.checked_ilog10().unwrap_or(0) as usize + 1;
+            5 + items
+                .iter()
+                .enumerate()
+                .map(|(i, v)| 2 + name(i) + of_value(v))
+                .sum::<usize>()
+        }
+        Bson::Binary(b) => b.bytes.len() + 5 + if u8::from(b.subtype) == 2 { 4 } else { 0 },
+        Bson::ObjectId(_) => 12,
+        Bson::Boolean(_) => 1,
+        Bson::Int32(_) => 4,
+        Bson::Decimal128(_) => 16,
+        Bson::RegularExpression(r) => r.pattern.as_str().len() + r.options.as_str().len() + 2,
+        Bson::JavaScriptCodeWithScope(c) => c.code.len() + 9 + of(&c.scope),
+        Bson::DbPointer(_) => 30,
+        Bson::Null | Bson::Undefined | Bson::MinKey | Bson::MaxKey => 0,
+    }
+}
+
+fn too_deep(document: &Document, left: usize) -> bool {
+    left == 0
+        || document
+            .values()
+            .any(|value| value_too_deep(value, left - 1))
+}
+
+fn value_too_deep(value: &Bson, left: usize) -> bool {
+    match value {
+        Bson::Document(inner) => too_deep(inner, left),
+        Bson::Array(items) => left == 0 || items.iter().any(|item| value_too_deep(item, left - 1)),
+        _ => false,
+    }
+}
+
+/// Complains of a document that may not be stored.
+pub(crate) fn check(document: &Document) -> Result<(), StoreError> {
+    let size = of(document);
+    if size > MAX_DOCUMENT_BYTES {
+        return Err(StoreError::new(
+            10334,
+            format!(
+                "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and \
+                 {MAX_DOCUMENT_BYTES}(16MB) First element: {}",
+                document
+                    .keys()
+                    .next()
+                    .map(String::as_str)
+                    .unwrap_or_default()
+            ),
+        ));
+    }
+    if too_deep(document, MAX_DEPTH) {
+        return Err(StoreError::new(
+            15,
+            format!("cannot insert document because it exceeds {MAX_DEPTH} levels of nesting"),
+        ));
+    }
+    Ok(())
+}

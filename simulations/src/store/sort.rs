@@ -1,0 +1,100 @@
+//! Sort patterns.
+
+use std::cmp::{Ordering, Reverse};
+
+use bson::Document;
+
+use super::error::StoreError;
+use super::number;
+use super::order::Key;
+use super::path;
+
+/// How many fields a pattern may have.
+const MAX_FIELDS: usize = 32;
+
+/// A sort pattern, ready to be used.
+#[derive(Clone, Debug)]
+pub(crate) struct Sort {
+    fields: Vec<(String, bool)>,
+}
+
+/// A part of a sort key, turned round where the order is descending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Ascending(Key),
+    Descending(Reverse<Key>),
+}
+
+impl PartialOrd for Part {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Part {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Ascending(a), Self::Ascending(b)) => a.cmp(b),
+            (Self::Descending(a), Self::Descending(b)) => a.cmp(b),
+            (Self::Ascending(_), Self::Descending(_)) => Ordering::Less,
+            (Self::Descending(_), Self::Ascending(_)) => Ordering::Greater,
+        }
+    }
+}
+
+impl Sort {
+    pub(crate) fn new(pattern: &Document) -> Result<Self, StoreError> {
+        if pattern.len() > MAX_FIELDS {
+            return Err(StoreError::bad_value("too many compound keys"));
+        }
+        let mut fields = Vec::new();
+        for (name, direction) in pattern {
+            let descending = match number::as_integer(direction) {
+                Some(1) => false,
+                Some(-1) => true,
+                _ if number::is_number(direction) => {
+                    return Err(StoreError::new(
+                        15975,
+                        "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
+                    ));
+                }
+                _ => {
+                    return Err(StoreError::new(
+                        15974,
+                        format!(
+                            "Illegal key in $sort specification: {name}: {}",
+                            super::order::display(direction)
+                        ),
+                    ));
+                }
+            };
+            fields.push((name.clone(), descending));
+        }
+        Ok(Self { fields })
+    }
+
+    /// What a document is sorted by.
+    pub(crate) fn key(&self, document: &Document) -> Vec<Part> {
+        let parts = self.fields.iter().map(|(name, descending)| {
+            // `$natural` is the order that documents are in already.
+            let key = if name == "$natural" {
+                Key(bson::Bson::Null)
+            } else {
+                Key(path::sort_key(document, name, *descending))
+            };
+            if *descending {
+                Part::Descending(Reverse(key))
+            } else {
+                Part::Ascending(key)
+            }
+        });
+        parts.collect()
+    }
+
+    /// True if the order is the natural one turned round.
+    pub(crate) fn is_reversed_natural(&self) -> bool {
+        self.fields
+            .first()
+            .is_some_and(|(name, descending)| name == "$natural" && *descending)
+    }
+}

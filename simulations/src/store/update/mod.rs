@@ -1,0 +1,292 @@
+//! Updates: parsed once, then done to each document that matched.
+
+mod arrays;
+mod operators;
+mod paths;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+use super::expression::Surroundings;
+use super::matcher::{ItemMatcher, Matcher};
+use super::order::{display, equal};
+use super::types::Update;
+use super::{path, pipeline};
+
+type Answer<T> = Result<T, StoreError>;
+
+/// An update, ready to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum Updater {
+    Replacement(Document),
+    Operators(Vec<Operation>, BTreeMap<String, Matcher>),
+    Pipeline(Vec<Document>),
+}
+
+/// One operator on one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    operator: &'static str,
+    path: String,
+    operand: Bson,
+    pull: Option<ItemMatcher>,
+}
+
+/// What an operator makes of the value at its path.
+#[derive(Clone, Debug, PartialEq)]
+enum Effect {
+    Keep,
+    Set(Bson),
+    Unset,
+}
+
+const OPERATORS: &[&str] = &[
+    "$set",
+    "$unset",
+    "$inc",
+    "$mul",
+    "$min",
+    "$max",
+    "$rename",
+    "$setOnInsert",
+    "$currentDate",
+    "$push",
+    "$addToSet",
+    "$pull",
+    "$pullAll",
+    "$pop",
+    "$bit",
+];
+
+impl Updater {
+    /// Reads an update and what its paths' `$[name]` stand for.
+    pub(crate) fn new(update: &Update, array_filters: &[Document]) -> Answer<Self> {
+        match update {
+            Update::Pipeline(stages) => {
+                pipeline::check_update(stages)?;
+                Ok(Self::Pipeline(stages.clone()))
+            }
+            Update::Document(document) => {
+                if document
+                    .keys()
+                    .next()
+                    .is_some_and(|first| first.starts_with('$'))
+                {
+                    let operations = operations(document)?;
+                    Ok(Self::Operators(operations, filters(array_filters)?))
+                } else {
+                    replacement(document)
+                }
+            }
+        }
+    }
+
+    /// True if the update replaces the whole document.
+    pub(crate) fn is_replacement(&self) -> bool {
+        matches!(self, Self::Replacement(_))
+    }
+
+    /// What a document becomes; `_id` cannot change.
+    pub(crate) fn apply(
+        &self,
+        document: &Document,
+        position: Option<usize>,
+        inserting: bool,
+        surroundings: &Surroundings,
+    ) -> Answer<Document> {
+        let result = match self {
+            Self::Replacement(replacement) => replace(document, replacement),
+            Self::Operators(operations, filters) => {
+                let mut result = document.clone();
+                for operation in operations {
+                    if operation.operator == "$setOnInsert" && !inserting {
+                        continue;
+                    }
+                    let targets =
+                        paths::expand(&result, &operation.path, position, filters, surroundings)?;
+                    for target in targets {
+                        operation.apply(&mut result, &target, surroundings)?;
+                    }
+                }
+                result
+            }
+            Self::Pipeline(stages) => pipeline::transform(document, stages, surroundings)?,
+        };
+        match (document.get("_id"), result.get("_id")) {
+            (Some(before), Some(after)) if equal(before, after) => Ok(result),
+            (None, _) => Ok(result),
+            (Some(_), after) => Err(immutable_id(after, self.is_replacement())),
+        }
+    }
+}
+
+fn immutable_id(after: Option<&Bson>, replacing: bool) -> StoreError {
+    let shown = display(after.unwrap_or(&Bson::Null));
+    let message = if replacing || after.is_none() {
+        format!(
+            "After applying the update, the (immutable) field '_id' was found to have been \
+             altered to _id: {shown}"
+        )
+    } else {
+        "Performing an update on the path '_id' would modify the immutable field '_id'".to_owned()
+    };
+    StoreError::new(66, message)
+}
+
+fn replacement(document: &Document) -> Answer<Updater> {
+    match document.keys().find(|name| name.starts_with('$')) {
+        Some(name) => Err(StoreError::new(
+            52,
+            format!(
+                "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context \
+                 of an update's replacement document. Consider using an aggregation pipeline with \
+                 $replaceWith."
+            ),
+        )),
+        None => Ok(Updater::Replacement(document.clone())),
+    }
+}
+
+fn replace(document: &Document, replacement: &Document) -> Document {
+    let mut result = Document::new();
+    if let Some(id) = replacement.get("_id").or_else(|| document.get("_id")) {
+        result.insert("_id", id.clone());
+    }
+    let rest = replacement.iter().filter(|(name, _)| *name != "_id");
+    result.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
+    result
+}
+
+fn operations(document: &Document) -> Answer<Vec<Operation>> {
+    let mut found: Vec<Operation> = Vec::new();
+    for (name, fields) in document {
+        let Some(operator) = OPERATORS.iter().find(|o| *o == name) else {
+            return Err(StoreError::failed_to_parse(format!(
+                "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style \
+                 update specified as an array"
+            )));
+        };
+        let Bson::Document(fields) = fields else {
+            return Err(StoreError::failed_to_parse(format!(
+                "Modifiers operate on fields but we found type {} instead. For example: \
+                 {{$mod: {{<field>: ...}}}} not {{{name}: {}}}",
+                super::order::type_name(fields),
+                display(fields)
+            )));
+        };
+        for (path, operand) in fields {
+            paths::check(path)?;
+            operators::check(operator, path, operand)?;
+            found.push(Operation {
+                operator,
+                path: path.clone(),
+                operand: operand.clone(),
+                pull: (*operator == "$pull")
+                    .then(|| ItemMatcher::new(operand))
+                    .transpose()?,
+            });
+        }
+    }
+    let mut taken: Vec<&str> = Vec::new();
+    for operation in &found {
+        let mut touched = vec![operation.path.as_str()];
+        if operation.operator == "$rename" {
+            touched.push(operation.operand.as_str().unwrap_or_default());
+        }
+        for path in touched {
+            if let Some(other) = taken.iter().find(|other| paths::conflict(other, path)) {
+                let at = if other.len() < path.len() {
+                    other
+                } else {
+                    path
+                };
+                return Err(StoreError::new(
+                    40,
+                    format!("Updating the path '{path}' would create a conflict at '{at}'"),
+                ));
+            }
+            taken.push(path);
+        }
+    }
+    // The server goes through the fields in their names' order, whatever the operators' order.
+    found.sort_by(|a, b| paths::compare(&a.path, &b.path));
+    Ok(found)
+}
+
+fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
+    let mut named = BTreeMap::new();
+    for filter in array_filters {
+        let name = top_name(filter).ok_or_else(|| {
+            StoreError::failed_to_parse(
+                "Cannot use an expression without a top-level field name in arrayFilters",
+            )
+        })?;
+        if named.insert(name.clone(), Matcher::new(filter)?).is_some() {
+            return Err(StoreError::failed_to_parse(format!(
+                "Found multiple array filters with the same top-level field name {name}"
+            )));
+        }
+    }
+    Ok(named)
+}
+
+/// The name before the first dot that a filter is about.
+fn top_name(filter: &Document) -> Option<String> {
+    let (name, value) = filter.iter().next()?;
+    if name.starts_with('$') {
+        return value.as_array()?.first()?.as_document().and_then(top_name);
+    }
+    Some(name.split('.').next()?.to_owned())
+}
+
+impl Operation {
+    fn apply(
+        &self,
+        document: &mut Document,
+        target: &str,
+        surroundings: &Surroundings,
+    ) -> Answer<()> {
+        if self.operator == "$rename" {
+            return self.rename(document, target);
+        }
+        let effect = operators::effect(self, document, target, surroundings)?;
+        match effect {
+            Effect::Keep => Ok(()),
+            Effect::Set(value) => paths::set(document, target, value),
+            Effect::Unset => {
+                paths::unset(document, target);
+                Ok(())
+            }
+        }
+    }
+
+    fn rename(&self, document: &mut Document, target: &str) -> Answer<()> {
+        let Some(value) = path::exact(document, target).cloned() else {
+            return Ok(());
+        };
+        paths::unset(document, target);
+        paths::set(document, self.operand.as_str().unwrap_or_default(), value)
+    }
+}
+
+/// The document that an upsert starts from: what the filter asks for by equality.
+pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool) -> Answer<Document> {
+    let mut base = Document::new();
+    for (path, value) in matcher.upsert_fields() {
+        if replacing && path != "_id" {
+            continue;
+        }
+        if path::exact(&base, path).is_some_and(|before| !equal(before, value)) {
+            return Err(StoreError::new(
+                54,
+                format!("cannot infer query fields to set, path '{path}' is matched twice"),
+            ));
+        }
+        paths::set(&mut base, path, value.clone())?;
+    }
+    Ok(base)
+}

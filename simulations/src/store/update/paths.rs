@@ -1,0 +1,241 @@
+//! The paths of an update: expansion of positional parts, and writing at them.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document};
+
+use super::Answer;
+use crate::store::error::StoreError;
+use crate::store::expression::Surroundings;
+use crate::store::matcher::Matcher;
+use crate::store::order::display;
+use crate::store::path::{exact, index};
+
+/// How far behind its end an array may be written to, in elements.
+const MAX_PADDING: usize = 1_500_000;
+
+/// Complains of a path that no document can have.
+pub(super) fn check(path: &str) -> Answer<()> {
+    if path.is_empty() {
+        return Err(StoreError::new(56, "An empty update path is not valid."));
+    }
+    for part in path.split('.') {
+        if part.is_empty() {
+            let text = format!(
+                "The update path '{path}' contains an empty field name, which is not allowed."
+            );
+            return Err(StoreError::new(56, text));
+        }
+        let positional = part == "$" || part.starts_with("$[");
+        if part.starts_with('$') && !positional && !matches!(part, "$ref" | "$id" | "$db") {
+            return Err(StoreError::new(
+                52,
+                format!(
+                    "The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."
+                ),
+            ));
+        }
+    }
+    if path.starts_with('$') && !matches!(path, "$ref" | "$id" | "$db") {
+        let text = format!(
+            "Cannot have positional (i.e. '$') element in the first position in \
+                            path '{path}'"
+        );
+        return Err(StoreError::bad_value(text));
+    }
+    Ok(())
+}
+
+/// True if one path is the other or lies above it.
+pub(super) fn conflict(a: &str, b: &str) -> bool {
+    let below = |long: &str, short: &str| {
+        long.strip_prefix(short)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    below(a, b) || below(b, a)
+}
+
+/// Orders paths part by part, places in arrays as numbers.
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    let mut parts = a.split('.').zip(b.split('.'));
+    parts
+        .find_map(|(a, b)| {
+            let order = match (index(a), index(b)) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => a.cmp(b),
+            };
+            order.is_ne().then_some(order)
+        })
+        .unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+/// The paths without positional parts that a path stands for in a document.
+pub(super) fn expand(
+    document: &Document,
+    path: &str,
+    position: Option<usize>,
+    filters: &BTreeMap<String, Matcher>,
+    surroundings: &Surroundings,
+) -> Answer<Vec<String>> {
+    if !path.contains('$') {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found: Vec<String> = vec![String::new()];
+    for part in path.split('.') {
+        let mut next = Vec::new();
+        for prefix in &found {
+            let join = |part: &str| match prefix.as_str() {
+                "" => part.to_owned(),
+                prefix => format!("{prefix}.{part}"),
+            };
+            if part == "$" {
+                let position = position.ok_or_else(|| {
+                    StoreError::bad_value(
+                        "The positional operator did not find the match needed from the query.",
+                    )
+                })?;
+                next.push(join(&position.to_string()));
+            } else if let Some(name) = part.strip_prefix("$[").and_then(|p| p.strip_suffix(']')) {
+                let places = places(document, prefix, path, name, filters, surroundings)?;
+                next.extend(places.into_iter().map(|i| join(&i.to_string())));
+            } else {
+                next.push(join(part));
+            }
+        }
+        found = next;
+    }
+    Ok(found)
+}
+
+/// The places in the array at a path that `$[name]` stands for.
+fn places(
+    document: &Document,
+    prefix: &str,
+    path: &str,
+    name: &str,
+    filters: &BTreeMap<String, Matcher>,
+    surroundings: &Surroundings,
+) -> Answer<Vec<usize>> {
+    let items = match exact(document, prefix) {
+        Some(Bson::Array(items)) => items,
+        None => {
+            return Err(StoreError::bad_value(format!(
+                "The path '{prefix}' must exist in the document in order to apply array updates."
+            )));
+        }
+        Some(other) => {
+            return Err(StoreError::bad_value(format!(
+                "Cannot apply array updates to non-array element {prefix}: {}",
+                display(other)
+            )));
+        }
+    };
+    if name.is_empty() {
+        return Ok((0..items.len()).collect());
+    }
+    let filter = filters.get(name).ok_or_else(|| {
+        StoreError::bad_value(format!(
+            "No array filter found for identifier '{name}' in path '{path}'"
+        ))
+    })?;
+    let mut found = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let mut wrapped = Document::new();
+        wrapped.insert(name, item.clone());
+        if filter.matches(&wrapped, surroundings)? {
+            found.push(i);
+        }
+    }
+    Ok(found)
+}
+
+/// Writes a value at a path, making documents on the way.
+pub(super) fn set(document: &mut Document, path: &str, value: Bson) -> Answer<()> {
+    match path.split_once('.') {
+        None => {
+            document.insert(path, value);
+            Ok(())
+        }
+        Some((head, rest)) => {
+            let slot = document
+                .entry(head.to_owned())
+                .or_insert_with(|| Document::new().into());
+            set_below(head, slot, rest, value)
+        }
+    }
+}
+
+fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson) -> Answer<()> {
+    let (head, rest) = match path.split_once('.') {
+        Some((head, rest)) => (head, Some(rest)),
+        None => (path, None),
+    };
+    let blocked = |slot: &Bson| {
+        let shown = display(slot);
+        StoreError::new(
+            28,
+            format!("Cannot create field '{head}' in element {{{name}: {shown}}}"),
+        )
+    };
+    match slot {
+        Bson::Document(inner) => set(inner, path, value),
+        Bson::Array(items) => {
+            let Some(place) = index(head) else {
+                return Err(blocked(&Bson::Array(std::mem::take(items))));
+            };
+            if place > items.len() + MAX_PADDING {
+                return Err(StoreError::bad_value(format!(
+                    "can't backfill more than {MAX_PADDING} elements"
+                )));
+            }
+            if place >= items.len() {
+                items.resize(place, Bson::Null);
+                items.push(if rest.is_some() {
+                    Document::new().into()
+                } else {
+                    Bson::Null
+                });
+            }
+            match rest {
+                None => {
+                    items[place] = value;
+                    Ok(())
+                }
+                Some(rest) => set_below(head, &mut items[place], rest, value),
+            }
+        }
+        other => Err(blocked(other)),
+    }
+}
+
+/// Takes away what is at a path; an element of an array becomes null.
+pub(super) fn unset(document: &mut Document, path: &str) {
+    match path.split_once('.') {
+        None => {
+            document.remove(path);
+        }
+        Some((head, rest)) => {
+            if let Some(slot) = document.get_mut(head) {
+                unset_below(slot, rest);
+            }
+        }
+    }
+}
+
+fn unset_below(slot: &mut Bson, path: &str) {
+    match slot {
+        Bson::Document(inner) => unset(inner, path),
+        Bson::Array(items) => {
+            let (head, rest) = path
+                .split_once('.')
+                .map_or((path, None), |(h, r)| (h, Some(r)));
+            match (index(head).and_then(|i| items.get_mut(i)), rest) {
+                (Some(item), None) => *item = Bson::Null,
+                (Some(item), Some(rest)) => unset_below(item, rest),
+                (None, _) => {}
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,386 @@
+//! Inserts, updates, deletes, and the stages that write.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::change::Change;
+use super::error::{StoreError, WriteError};
+use super::expression::Surroundings;
+use super::matcher::Matcher;
+use super::order::{equal, identical_documents};
+use super::projection::Projection;
+use super::read::not_on_view;
+use super::sort::Sort;
+use super::types::{
+    DeleteResult, DeleteStatement, Environment, FindAndModify, FindAndModifyResult, InsertResult,
+    Modification, Namespace, Outcome, Shared, StatementResult, UpdateResult, UpdateStatement,
+};
+use super::update::{Updater, upsert_base};
+use super::{Answer, Store, size};
+
+/// What an update statement did, with the first document before and after.
+#[derive(Debug, Default)]
+pub(super) struct Updated {
+    counts: StatementResult,
+    before: Option<Shared>,
+    after: Option<Shared>,
+}
+
+impl Store {
+    /// Inserts documents; those without `_id` get one, as their first field.
+    ///
+    /// # Errors
+    ///
+    /// If the namespace cannot be written to; what is wrong with one document is in the result.
+    pub fn insert(
+        &mut self,
+        namespace: &Namespace,
+        documents: Vec<Document>,
+        ordered: bool,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Outcome<InsertResult>> {
+        let mut changes = Vec::new();
+        self.ensure(namespace, &mut changes)?;
+        let mut result = InsertResult::default();
+        for (index, document) in documents.into_iter().enumerate() {
+            match self.insert_one(namespace, document, environment, &mut changes) {
+                Ok(_) => result.inserted += 1,
+                Err(error) => {
+                    result.errors.push(WriteError { index, error });
+                    if ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Outcome { result, changes })
+    }
+
+    /// Runs an update command's statements.
+    ///
+    /// # Errors
+    ///
+    /// If the namespace cannot be written to; what is wrong with one statement is in the result.
+    pub fn update(
+        &mut self,
+        namespace: &Namespace,
+        statements: &[UpdateStatement],
+        ordered: bool,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Outcome<UpdateResult>> {
+        self.check_writable(namespace)?;
+        let (mut changes, mut result) = (Vec::new(), UpdateResult::default());
+        for (index, statement) in statements.iter().enumerate() {
+            match self.update_one(namespace, statement, environment, &mut changes) {
+                Ok(Updated { counts, .. }) => {
+                    result.matched += counts.matched;
+                    result.modified += counts.modified;
+                    result
+                        .upserted
+                        .extend(counts.upserted.clone().map(|id| (index, id)));
+                    result.statements.push(counts);
+                }
+                Err(error) => {
+                    result.errors.push(WriteError { index, error });
+                    result.statements.push(StatementResult::default());
+                    if ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Outcome { result, changes })
+    }
+
+    /// Runs a delete command's statements.
+    ///
+    /// # Errors
+    ///
+    /// If the namespace cannot be written to; what is wrong with one statement is in the result.
+    pub fn delete(
+        &mut self,
+        namespace: &Namespace,
+        statements: &[DeleteStatement],
+        ordered: bool,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Outcome<DeleteResult>> {
+        self.check_writable(namespace)?;
+        let (mut changes, mut result) = (Vec::new(), DeleteResult::default());
+        let surroundings = environment.surroundings();
+        for (index, statement) in statements.iter().enumerate() {
+            let limit = if statement.limit == 0 { usize::MAX } else { 1 };
+            match self.select(namespace, &statement.filter, None, limit, &surroundings) {
+                Ok((_, found)) => {
+                    result.deleted += found.len() as u64;
+                    for (record, document) in found {
+                        self.remove(namespace, record, document, &mut changes);
+                    }
+                }
+                Err(error) => {
+                    result.errors.push(WriteError { index, error });
+                    if ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Outcome { result, changes })
+    }
+
+    /// Finds one document, changes it, and answers with it as it was or as it is.
+    ///
+    /// # Errors
+    ///
+    /// If a part of the command is malformed, or the document cannot be so changed.
+    pub fn find_and_modify(
+        &mut self,
+        namespace: &Namespace,
+        command: &FindAndModify,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Outcome<FindAndModifyResult>> {
+        self.check_writable(namespace)?;
+        let surroundings = environment.surroundings();
+        let projection = command.projection.as_ref().filter(|p| !p.is_empty());
+        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
+        let matcher = Matcher::new(&command.filter)?;
+        let mut changes = Vec::new();
+        let mut result = FindAndModifyResult::default();
+        let value = match &command.modification {
+            Modification::Remove => {
+                let sort = command.sort.as_ref();
+                let (_, found) = self.select(namespace, &command.filter, sort, 1, &surroundings)?;
+                let first = found.into_iter().next();
+                if let Some((record, document)) = first.clone() {
+                    self.remove(namespace, record, document, &mut changes);
+                    result.n = 1;
+                }
+                first.map(|(_, document)| document)
+            }
+            Modification::Update {
+                update,
+                upsert,
+                array_filters,
+                return_new,
+            } => {
+                let statement = UpdateStatement {
+                    filter: command.filter.clone(),
+                    update: update.clone(),
+                    multi: false,
+                    upsert: *upsert,
+                    array_filters: array_filters.clone(),
+                    sort: command.sort.clone(),
+                };
+                let done = self.update_one(namespace, &statement, environment, &mut changes)?;
+                result.updated_existing = done.counts.matched > 0;
+                result.n = u64::from(done.counts.matched > 0 || done.counts.upserted.is_some());
+                result.upserted = done.counts.upserted;
+                if *return_new { done.after } else { done.before }
+            }
+        };
+        result.value = match (value, projection) {
+            (Some(document), Some(projection)) => {
+                Some(projection.apply(&document, Some(&matcher), &surroundings)?)
+            }
+            (value, _) => value.map(|d| Document::clone(&d)),
+        };
+        Ok(Outcome { result, changes })
+    }
+
+    fn check_writable(&self, namespace: &Namespace) -> Answer<()> {
+        match self.collection(namespace) {
+            Some(collection) if collection.view().is_some() => Err(not_on_view(namespace)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the collection if there is none.
+    pub(super) fn ensure(
+        &mut self,
+        namespace: &Namespace,
+        changes: &mut Vec<Change>,
+    ) -> Answer<bool> {
+        self.check_writable(namespace)?;
+        if self.contains(namespace) {
+            return Ok(false);
+        }
+        changes.extend(self.create_collection(namespace, Document::new())?.changes);
+        Ok(true)
+    }
+
+    pub(super) fn insert_one(
+        &mut self,
+        namespace: &Namespace,
+        document: Document,
+        environment: &mut Environment<'_>,
+        changes: &mut Vec<Change>,
+    ) -> Answer<Shared> {
+        let document = with_id_first(document, environment);
+        check_id(document.get("_id"))?;
+        size::check(&document)?;
+        self.ensure(namespace, changes)?;
+        let Some(collection) = self.collection(namespace) else {
+            return Err(StoreError::new(
+                26,
+                format!("ns does not exist: {namespace}"),
+            ));
+        };
+        collection.check_unique(namespace, &document, None)?;
+        let (record, document) = (collection.next_record(), Arc::new(document));
+        let change = Change::Insert {
+            namespace: namespace.clone(),
+            record,
+            document: document.clone(),
+        };
+        self.commit(change, changes);
+        let overflow = self
+            .collection(namespace)
+            .map(|c| c.overflow())
+            .unwrap_or_default();
+        for record in overflow {
+            let old = self
+                .collection(namespace)
+                .and_then(|c| c.records.get(&record).cloned());
+            if let Some(old) = old {
+                self.remove(namespace, record, old, changes);
+            }
+        }
+        Ok(document)
+    }
+
+    pub(super) fn remove(
+        &mut self,
+        namespace: &Namespace,
+        record: u64,
+        document: Shared,
+        changes: &mut Vec<Change>,
+    ) {
+        let change = Change::Delete {
+            namespace: namespace.clone(),
+            record,
+            document,
+        };
+        self.commit(change, changes);
+    }
+
+    /// The records that match a filter, in order, up to a limit.
+    pub(super) fn select(
+        &self,
+        namespace: &Namespace,
+        filter: &Document,
+        sort: Option<&Document>,
+        limit: usize,
+        surroundings: &Surroundings,
+    ) -> Answer<(Matcher, Vec<(u64, Shared)>)> {
+        let matcher = Matcher::new(filter)?;
+        let sort = sort.filter(|s| !s.is_empty()).map(Sort::new).transpose()?;
+        let Some(collection) = self.collection(namespace) else {
+            return Ok((matcher, vec![]));
+        };
+        let needed = if sort.is_some() { usize::MAX } else { limit };
+        let records = collection.matching(&matcher, surroundings, needed)?;
+        let found = records
+            .iter()
+            .filter_map(|r| Some((*r, collection.records.get(r)?.clone())));
+        let mut found: Vec<_> = found.collect();
+        if let Some(sort) = sort {
+            found.sort_by_cached_key(|(_, document)| sort.key(document));
+            found.truncate(limit);
+        }
+        Ok((matcher, found))
+    }
+
+    pub(super) fn update_one(
+        &mut self,
+        namespace: &Namespace,
+        statement: &UpdateStatement,
+        environment: &mut Environment<'_>,
+        changes: &mut Vec<Change>,
+    ) -> Answer<Updated> {
+        let surroundings = environment.surroundings();
+        let updater = Updater::new(&statement.update, &statement.array_filters)?;
+        if statement.multi && updater.is_replacement() {
+            let text = "multi update is not supported for replacement-style update";
+            return Err(StoreError::failed_to_parse(text));
+        }
+        let limit = if statement.multi { usize::MAX } else { 1 };
+        let sort = statement.sort.as_ref();
+        let (matcher, found) =
+            self.select(namespace, &statement.filter, sort, limit, &surroundings)?;
+        let mut done = Updated::default();
+        if found.is_empty() && statement.upsert {
+            let base = upsert_base(&matcher, updater.is_replacement())?;
+            let document = updater.apply(&base, None, true, &surroundings)?;
+            let document = self.insert_one(namespace, document, environment, changes)?;
+            done.counts.upserted = document.get("_id").cloned();
+            done.after = Some(document);
+            return Ok(done);
+        }
+        for (record, before) in found {
+            let position = matcher.position(&before);
+            let after = updater.apply(&before, position, false, &surroundings)?;
+            done.counts.matched += 1;
+            let changed = !identical_documents(&before, &after);
+            let after = if changed {
+                Arc::new(after)
+            } else {
+                before.clone()
+            };
+            if changed {
+                size::check(&after)?;
+                if let Some(collection) = self.collection(namespace) {
+                    collection.check_unique(namespace, &after, Some(record))?;
+                }
+                done.counts.modified += 1;
+                let change = Change::Replace {
+                    namespace: namespace.clone(),
+                    record,
+                    before: before.clone(),
+                    after: after.clone(),
+                };
+                self.commit(change, changes);
+            }
+            done.before.get_or_insert(before);
+            done.after.get_or_insert(after);
+        }
+        Ok(done)
+    }
+}
+
+/// The document with `_id` first; a new one if it has none.
+pub(super) fn with_id_first(mut document: Document, environment: &mut Environment<'_>) -> Document {
+    if document.keys().next().is_some_and(|first| first == "_id") {
+        return document;
+    }
+    let id = document
+        .remove("_id")
+        .unwrap_or_else(|| Bson::ObjectId((environment.ids)()));
+    let mut result = doc! { "_id": id };
+    result.extend(document);
+    result
+}
+
+fn check_id(id: Option<&Bson>) -> Answer<()> {
+    let kind = match id {
+        Some(Bson::Array(_)) => "array",
+        Some(Bson::RegularExpression(_)) => "regex",
+        Some(value) if equal(value, &Bson::Undefined) => "undefined",
+        Some(Bson::Document(inner)) => {
+            return match inner.keys().find(|name| name.starts_with('$')) {
+                Some(name) if !matches!(name.as_str(), "$ref" | "$id" | "$db") => {
+                    let text = format!(
+                        "_id fields may not contain '$'-prefixed fields: {name} is \
+                                        not valid for storage."
+                    );
+                    Err(StoreError::new(52, text))
+                }
+                _ => Ok(()),
+            };
+        }
+        _ => return Ok(()),
+    };
+    Err(StoreError::new(
+        53,
+        format!("The '_id' value cannot be of type {kind}"),
+    ))
+}
