@@ -7,8 +7,8 @@ pub const DEFAULT_PORT: u16 = 27017;
 
 /// A server's address as clients name it: host and port, or the path of a Unix domain socket.
 ///
-/// Host names are kept in lower case, so that equal servers have equal addresses (SDAM-20, SDAM-53).
-/// Cloning is cheap.
+/// Host names are kept in lower case, so that equal servers have equal addresses (SDAM-20,
+/// SDAM-53). Cloning is cheap.
 ///
 /// ```
 /// use onionskin_core::address::Address;

@@ -1,7 +1,13 @@
-//! Suites that cross crates. Each official suite has a file in [`suites`]; all of them report in
-//! the same way ([`report`]) and read the same tree of JSON files ([`specifications`]).
+//! Suites that cross crates: official specification files, real sockets, real servers and other
+//! drivers.
+//!
+//! Each official suite has a file in [`suites`]; all of them report in the same way ([`report`])
+//! and read the same tree of JSON files ([`specifications`]). Real counterparts are started and
+//! stopped by [`peers`].
 
 #![forbid(unsafe_code)]
+
+pub mod peers;
 
 pub mod report;
 

@@ -146,10 +146,10 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
                     match this.finish(outcome) {
                         Some(result) => return Poll::Ready(result),
                         None => {
-                            if let Err(outcome) = this.frame() {
-                                if let Some(result) = this.finish(outcome) {
-                                    return Poll::Ready(result);
-                                }
+                            if let Err(outcome) = this.frame()
+                                && let Some(result) = this.finish(outcome)
+                            {
+                                return Poll::Ready(result);
                             }
                             continue;
                         }
@@ -164,10 +164,10 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
             if let Some(error) = this.on_begun(begun) {
                 return Poll::Ready(Err(error));
             }
-            if let Err(outcome) = this.frame() {
-                if let Some(result) = this.finish(outcome) {
-                    return Poll::Ready(result);
-                }
+            if let Err(outcome) = this.frame()
+                && let Some(result) = this.finish(outcome)
+            {
+                return Poll::Ready(result);
             }
         }
     }

@@ -100,7 +100,11 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
         match ready!(self.poll_batch(context)) {
             Err(error) => Poll::Ready(Some(Err(error))),
             Ok(false) => Poll::Ready(None),
-            Ok(true) => Poll::Ready(self.cursor.next().map(|document| decode(document?))),
+            Ok(true) => Poll::Ready(
+                self.cursor
+                    .next_document()
+                    .map(|document| decode(document?)),
+            ),
         }
     }
 

@@ -1,12 +1,12 @@
 //! A MongoDB driver that runs on any async runtime.
 //!
 //! This crate is the client that applications see, generic over a [`Runtime`]. Applications depend
-//! on the crate of their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`), whose
-//! `Client` is this one.
+//! on the crate of their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`),
+//! whose `Client` is this one.
 //!
-//! Every decision is made by [`onionskin_core`]; here, futures move bytes and wait. So each call can
-//! be bounded with `.timeout(..)` and each future can be dropped at any await point: the core hears
-//! of it and keeps its house in order.
+//! Every decision is made by [`onionskin_core`]; here, futures move bytes and wait. So each call
+//! can be bounded with `.timeout(..)` and each future can be dropped at any await point: the core
+//! hears of it and keeps its house in order.
 
 #![forbid(unsafe_code)]
 

@@ -7,8 +7,8 @@ use bson::{Document, RawBsonRef, RawDocument};
 /// Bytes that a level of nesting takes at least: a type, an empty key, a length, a terminator.
 const MIN_LEVEL_BYTES: usize = 7;
 
-/// Refuses a document that is nested deeper than [`MAX_DEPTH`], which decoding into a tree could not
-/// survive. Documents too small to be that deep are not walked.
+/// Refuses a document that is nested deeper than [`MAX_DEPTH`], which decoding into a tree could
+/// not survive. Documents too small to be that deep are not walked.
 pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     if document.as_bytes().len() <= MAX_DEPTH * MIN_LEVEL_BYTES {
         return Ok(());

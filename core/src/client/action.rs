@@ -33,8 +33,8 @@ pub enum Action {
         /// Which.
         socket: SocketId,
     },
-    /// Break what runs on a leased socket: the lease's holder stops moving bytes and gives the lease
-    /// back with this error.
+    /// Break what runs on a leased socket: the lease's holder stops moving bytes and gives the
+    /// lease back with this error.
     Interrupt {
         /// Which.
         socket: SocketId,

@@ -172,11 +172,12 @@ impl Client {
         self.settle(now);
         let due: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in due {
-            if let Some(slot) = self.pools.get_mut(&server) {
-                if slot.pool.deadline().is_some_and(|at| at <= now) {
-                    slot.pool.handle_timeout(now);
-                    self.drain_pool(now, server);
-                }
+            // A pool's work may make more work due at once.
+            while let Some(slot) = self.pools.get_mut(&server)
+                && slot.pool.deadline().is_some_and(|at| at <= now)
+            {
+                slot.pool.handle_timeout(now);
+                self.drain_pool(now, server);
             }
         }
         while let Some(&(at, socket)) = self.socket_limits.first() {

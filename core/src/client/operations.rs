@@ -212,10 +212,6 @@ impl Client {
     }
 
     /// Decides what follows a failed attempt: the operation again, or the error that it raises.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the error is small, the operation is moved on"
-    )]
     pub(super) fn on_attempt_failed(
         &mut self,
         now: Instant,
@@ -248,10 +244,10 @@ impl Client {
     }
 
     fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
-        if let Some(time) = time {
-            if time.is_after(self.cluster_time.as_deref()) {
-                self.cluster_time = Some(Arc::new(time));
-            }
+        if let Some(time) = time
+            && time.is_after(self.cluster_time.as_deref())
+        {
+            self.cluster_time = Some(Arc::new(time));
         }
     }
 

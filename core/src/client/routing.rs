@@ -51,10 +51,10 @@ impl Client {
                     self.transmit(id);
                 }
                 sdam::Action::Close { check } => {
-                    if let Some(socket) = self.checks.remove(&check) {
-                        if self.forget_socket(socket) {
-                            self.actions.push_back(Action::Close { socket });
-                        }
+                    if let Some(socket) = self.checks.remove(&check)
+                        && self.forget_socket(socket)
+                    {
+                        self.actions.push_back(Action::Close { socket });
                     }
                 }
                 sdam::Action::CreatePool { server, address } => {

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 /// An operation that waits, and for what.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "failures are short-lived")]
 pub(super) enum Waiting {
     /// For a server that suits, no longer than the limit.
     ForServer {
@@ -37,10 +36,6 @@ pub(super) enum Waiting {
 }
 
 /// What came of going for a connection.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would cost more"
-)]
 pub(super) enum Acquired {
     /// This one.
     Granted {

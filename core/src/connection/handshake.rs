@@ -1,16 +1,15 @@
 //! Dial, TLS, hello, authentication, ready; then, for monitors, one check at a time.
 
-use super::Transport;
+use super::{HandshakeOptions, Output, Purpose, Transport};
 use crate::{
     address::Address,
     auth::{Conversation, KeyCache, Step},
-    error::{CommandFault, Error, ErrorKind, NetworkFault, TopologyVersion, Wait},
+    error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
     hello::{HelloCommand, HelloReply},
-    options::Credential,
     random::Random,
     sdam::Phase,
     time::Instant,
-    tls::{TlsContext, TlsSession},
+    tls::TlsSession,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
 use bson::{RawDocument, RawDocumentBuf};
@@ -18,62 +17,6 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Rounds of one authentication at most; the longest conversation of SCRAM has three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
-
-/// What a connection is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// To check a server or to measure its round trip time: never authenticates (AUTH-13).
-    Monitor,
-    /// To run operations.
-    Operations,
-}
-
-/// What all connections of a client have in common.
-#[derive(Debug)]
-pub struct HandshakeOptions {
-    /// TLS, if wanted.
-    pub tls: Option<TlsContext>,
-    /// Client metadata.
-    pub metadata: RawDocumentBuf,
-    /// Who to authenticate as.
-    pub credential: Option<Arc<Credential>>,
-    /// Say the legacy hello first (HELLO-4); false with a server API version or a load balancer.
-    pub legacy_hello: bool,
-    /// Behind a load balancer (HELLO-11).
-    pub load_balanced: bool,
-    /// Limit of connecting and TLS together, of the hello, and of each step of authentication.
-    pub connect_timeout: Option<Duration>,
-}
-
-/// What a connection reports, in order.
-#[derive(Debug)]
-pub enum Output {
-    /// The hello of the handshake was answered with `ok: 1`.
-    Greeted {
-        /// The whole reply.
-        reply: RawDocumentBuf,
-        /// From sending to receiving.
-        round_trip: Duration,
-    },
-    /// The connection may run operations.
-    Established,
-    /// A check was answered.
-    Checked {
-        /// The whole reply.
-        reply: RawDocumentBuf,
-        /// From sending to receiving; zero for a reply that was not asked for anew.
-        round_trip: Duration,
-        /// Another reply will follow by itself.
-        more_to_come: bool,
-    },
-    /// The connection cannot be used; nothing more will come.
-    Failed {
-        /// Why.
-        error: Error,
-        /// How far it had come.
-        phase: Phase,
-    },
-}
 
 #[derive(Debug)]
 enum State {
@@ -509,10 +452,4 @@ impl Connection {
             phase,
         });
     }
-}
-
-/// The error of a peer that closed the connection while something was expected of it.
-#[must_use]
-pub fn closed_by_peer() -> Error {
-    Error::network(NetworkFault::Closed, "the server closed the connection")
 }

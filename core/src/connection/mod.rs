@@ -3,10 +3,12 @@
 mod facts;
 mod handshake;
 mod transport;
+mod types;
 
 pub use facts::{ConnectionFacts, Established};
-pub use handshake::{Connection, HandshakeOptions, Output, Purpose, closed_by_peer};
+pub use handshake::Connection;
 pub use transport::Transport;
+pub use types::{HandshakeOptions, Output, Purpose, closed_by_peer};
 
 /// The core's number of a socket. An adapter dials, moves bytes and closes under this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -37,10 +37,10 @@ impl Assessment {
                 ("errorLabels", RawBsonRef::Array(names)) => {
                     labels = Labels::from_array(names);
                 }
-                ("$clusterTime", RawBsonRef::Document(time)) => {
-                    if ClusterTime::is_newer(time, known) {
-                        cluster_time = ClusterTime::from_document(time);
-                    }
+                ("$clusterTime", RawBsonRef::Document(time))
+                    if ClusterTime::is_newer(time, known) =>
+                {
+                    cluster_time = ClusterTime::from_document(time);
                 }
                 _ => {}
             }

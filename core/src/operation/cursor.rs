@@ -20,7 +20,7 @@ impl Batch {
     };
 
     /// The next document, read in place; `None` at the end of the batch.
-    pub fn next(&mut self) -> Option<Result<&RawDocument, Error>> {
+    pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
         let bytes = self.bytes.get(self.rest.clone())?;
         // An element of the array: a type byte, the index as text, then the document. The end of
         // the array is a zero byte where the next type would stand.
@@ -73,7 +73,7 @@ fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
 
 /// A server's cursor, seen from the client.
 ///
-/// Read documents with [`next`](Self::next). When it gives none and the cursor
+/// Read documents with [`next_document`](Self::next_document). When it gives none and the cursor
 /// [is open](Self::is_open), perform [`more`](Self::more) and hand its reply to
 /// [`handle_reply`](Self::handle_reply). A cursor that is given up while open is to be ended with
 /// [`kill`](Self::kill).
@@ -146,8 +146,8 @@ impl Cursor {
     }
 
     /// The next document of the current batch.
-    pub fn next(&mut self) -> Option<Result<&RawDocument, Error>> {
-        self.batch.next()
+    pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
+        self.batch.next_document()
     }
 
     /// True while the server may have more.
@@ -306,10 +306,10 @@ mod tests {
         };
         let mut cursor = open(&first).expect("a cursor");
         let mut seen = Vec::new();
-        while let Some(document) = cursor.next() {
+        while let Some(document) = cursor.next_document() {
             seen.push(
                 document
-                    .and_then(|d| Ok(d.get_i32("a").unwrap_or(-1)))
+                    .map(|d| d.get_i32("a").unwrap_or(-1))
                     .expect("a document"),
             );
         }
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(command.name(), "getMore");
         let next = rawdoc! { "cursor": { "nextBatch": [], "id": 0_i64, "ns": "db.c.d" }, "ok": 1 };
         cursor.handle_reply(reply(&next), None).expect("a batch");
-        assert!(cursor.next().is_none());
+        assert!(cursor.next_document().is_none());
         assert!(!cursor.is_open());
         assert!(cursor.more(None).is_none() && cursor.kill().is_none());
     }
@@ -335,7 +335,7 @@ mod tests {
     fn a_batch_of_something_else_is_an_error_and_then_the_end() {
         let odd = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [1, { "a": 1 }] }, "ok": 1 };
         let mut cursor = open(&odd).expect("a cursor");
-        assert!(cursor.next().is_some_and(|d| d.is_err()));
-        assert!(cursor.next().is_none());
+        assert!(cursor.next_document().is_some_and(|d| d.is_err()));
+        assert!(cursor.next_document().is_none());
     }
 }

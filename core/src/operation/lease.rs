@@ -38,8 +38,8 @@ pub(crate) struct Context {
 ///
 /// Call [`begin`](Self::begin); write [`output`](Self::output) until it is empty; if a reply is
 /// [expected](Self::expects_reply), read into [`input`](Self::input) until
-/// [`received`](Self::received) says that the reply is whole; look at it; give the lease back to the
-/// client, whatever happened. Nothing else may use the connection in between.
+/// [`received`](Self::received) says that the reply is whole; look at it; give the lease back to
+/// the client, whatever happened. Nothing else may use the connection in between.
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,

@@ -1,9 +1,9 @@
 //! An operation: one command from selection to reply, with its retries.
 //!
-//! A [`Command`] says what is wanted. The client chooses a server and a connection for it and leases
-//! both out as a [`Lease`]; whoever performs the operation moves bytes for the lease until the reply
-//! is there, and gives it back. What a failed attempt means is decided in `retry.rs`, and nowhere
-//! else.
+//! A [`Command`] says what is wanted. The client chooses a server and a connection for it and
+//! leases both out as a [`Lease`]; whoever performs the operation moves bytes for the lease until
+//! the reply is there, and gives it back. What a failed attempt means is decided in `retry.rs`, and
+//! nowhere else.
 
 mod assess;
 mod cluster_time;

@@ -144,7 +144,8 @@ fn run(
         let sent = client.poll_transmit(&mut out);
         let mut rest = &out[..];
         while !rest.is_empty() {
-            server.read_tls(&mut rest).expect("room for a record");
+            let count = server.read_tls(&mut rest).expect("room for a record");
+            assert!(count > 0, "nothing follows a farewell");
             if server.process_new_packets().is_err() {
                 // The alert still goes to the client.
                 break;
@@ -348,6 +349,11 @@ fn a_farewell_comes_after_what_was_written() {
     client.write(b"too late");
     let mut received = Vec::new();
     run(&mut client, &mut server, usize::MAX, &mut received).expect("good");
+    client.write(b"later still");
+    assert!(
+        !client.poll_transmit(&mut Vec::new()),
+        "nothing follows a farewell"
+    );
     assert_eq!(received.len(), data.len());
     assert!(received == data);
     assert!(!client.peer_closed());

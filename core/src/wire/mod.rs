@@ -1,4 +1,5 @@
-//! The wire protocol: headers, OP_MSG, the legacy hello's OP_QUERY, and frames out of a byte stream.
+//! The wire protocol: headers, OP_MSG, the legacy hello's OP_QUERY, and frames out of a byte
+//! stream.
 
 mod decoder;
 mod header;

@@ -315,3 +315,6 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         max_records: options.limits.max_sessions,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,3 +164,6 @@ impl Drop for Embedded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Who leads, and when that changes.
+
+use super::world::{World, set_of};
+use crate::deployment::{MemberOptions, MemberState, Shape, Story};
+use bson::{Document, doc};
+use std::time::Duration;
+
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn hello(world: &mut World, member: usize) -> Document {
+    let conn = world.connect(member);
+    let hello = doc! { "hello": 1, "$db": "admin" };
+    world.ask(conn, &hello).expect("a running member answers")
+}
+
+#[test]
+fn a_killed_primary_is_replaced_within_two_election_timeouts() {
+    for members in [3, 5] {
+        for seed in 0..20 {
+            let mut world = World::new(set_of(members), seed);
+            world.run_for(Duration::from_secs(5));
+            assert_eq!(world.deployment.primary(), Some(0));
+            world.deployment.kill(world.now, 0);
+            world.drain();
+            assert_eq!(world.deployment.primary(), None);
+            let (primary, took) = world
+                .until_primary(2 * ELECTION_TIMEOUT)
+                .expect("there is a new primary");
+            assert_ne!(primary, 0);
+            assert!(
+                took > ELECTION_TIMEOUT / 2,
+                "nobody stands while the primary may be alive"
+            );
+            assert!(world.deployment.term(primary) > 1);
+        }
+    }
+}
+
+#[test]
+fn without_a_configured_primary_one_is_elected() {
+    let mut options = set_of(3);
+    if let Shape::ReplicaSet(set) = &mut options.shape {
+        set.initial_primary = None;
+    }
+    let mut world = World::new(options, 7);
+    assert_eq!(world.deployment.primary(), None);
+    assert!(world.until_primary(2 * ELECTION_TIMEOUT).is_some());
+}
+
+#[test]
+fn a_primary_without_a_majority_steps_down_and_follows_after_healing() {
+    let mut world = World::new(set_of(3), 1);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.partition(world.now, &[0]);
+    world.run_for(3 * ELECTION_TIMEOUT);
+    assert_eq!(world.deployment.state(0), Some(MemberState::Secondary));
+    let primary = world.deployment.primary().expect("the majority elects");
+    assert_ne!(primary, 0);
+    world.deployment.heal(world.now);
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.deployment.primary(), Some(primary));
+    let seen = hello(&mut world, 0);
+    assert_eq!(
+        seen.get_str("primary").ok(),
+        Some(&*format!("m{primary}:27017"))
+    );
+}
+
+#[test]
+fn a_primary_that_is_heard_but_hears_nothing_steps_down() {
+    // Cut both ways in to the primary only: its heartbeats still arrive.
+    let mut world = World::new(set_of(3), 2);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.cut(world.now, 1, 0);
+    world.deployment.cut(world.now, 2, 0);
+    world.run_for(3 * ELECTION_TIMEOUT);
+    assert_ne!(world.deployment.primary(), Some(0));
+    assert!(world.deployment.primary().is_some());
+}
+
+#[test]
+fn two_of_five_do_not_elect() {
+    let mut world = World::new(set_of(5), 3);
+    world.run_for(Duration::from_secs(5));
+    for member in 0..3 {
+        world.deployment.kill(world.now, member);
+    }
+    world.drain();
+    world.run_for(5 * ELECTION_TIMEOUT);
+    assert_eq!(world.deployment.primary(), None);
+    world.deployment.restart(world.now, 1);
+    assert!(world.until_primary(3 * ELECTION_TIMEOUT).is_some());
+}
+
+#[test]
+fn members_that_may_not_lead_never_do_but_their_votes_count() {
+    let mut options = set_of(3);
+    if let Shape::ReplicaSet(set) = &mut options.shape {
+        set.members[1] = MemberOptions::arbiter();
+    }
+    for seed in 0..10 {
+        let mut world = World::new(options.clone(), seed);
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(world.deployment.state(1), Some(MemberState::Arbiter));
+        world.deployment.kill(world.now, 0);
+        let (primary, _) = world.until_primary(3 * ELECTION_TIMEOUT).expect("elected");
+        assert_eq!(primary, 2);
+        let arbiter = hello(&mut world, 1);
+        assert_eq!(arbiter.get_bool("arbiterOnly").ok(), Some(true));
+        assert_eq!(arbiter.get_array("arbiters").map(Vec::len).ok(), Some(1));
+    }
+}
+
+#[test]
+fn a_step_down_hands_over_at_once_and_election_ids_grow() {
+    let mut world = World::new(set_of(3), 4);
+    world.run_for(Duration::from_secs(5));
+    let first = hello(&mut world, 0)
+        .get_object_id("electionId")
+        .expect("a primary's");
+    let conn = world.connect(0);
+    let start = world.now;
+    let reply = world.ask(conn, &doc! { "replSetStepDown": 60, "$db": "admin" });
+    assert_eq!(reply.and_then(|r| r.get_f64("ok").ok()), Some(1.0));
+    let (primary, _) = world
+        .until_primary(Duration::from_secs(1))
+        .expect("handed over");
+    assert!(world.now - start < Duration::from_secs(1));
+    assert_ne!(primary, 0);
+    let second = hello(&mut world, primary)
+        .get_object_id("electionId")
+        .expect("a primary's");
+    assert!(second > first);
+    assert!(
+        !world.closed.contains(&conn),
+        "4.2 and later keep connections"
+    );
+    let steps = world.stories.iter();
+    let told = steps.filter(|(_, s)| matches!(s, Story::SteppedDown { member: 0, .. }));
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
+fn nobody_caught_up_means_no_step_down() {
+    let mut world = World::new(set_of(3), 5);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.partition(world.now, &[0]);
+    let conn = world.connect(0);
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 1 }, "$db": "d",
+    };
+    assert!(world.ask(conn, &insert).is_some());
+    let command = doc! {
+        "replSetStepDown": 60, "secondaryCatchUpPeriodSecs": 2, "$db": "admin",
+    };
+    let reply = world.ask(conn, &command).expect("an answer");
+    assert_eq!(reply.get_i32("code").ok(), Some(262));
+    assert_eq!(world.deployment.primary(), Some(0), "it goes on leading");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = |seed| {
+        let mut options = set_of(3);
+        options.network.loss_per_mille = 50;
+        let mut world = World::new(options, seed);
+        for round in 0..30 {
+            let member = world.deployment.primary().unwrap_or(0);
+            let conn = world.connect(member);
+            world.ask(
+                conn,
+                &doc! { "insert": "c", "documents": [{ "n": round }], "$db": "d" },
+            );
+            match round % 10 {
+                3 => world.deployment.kill(world.now, member),
+                7 => (0..3).for_each(|m| world.deployment.restart(world.now, m)),
+                _ => {}
+            }
+            world.run_for(Duration::from_millis(700));
+        }
+        (world.sent, world.stories)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).0, run(2).0);
+}

@@ -1,0 +1,6 @@
+//! The machine in virtual time.
+
+mod elections;
+mod protocol;
+mod survival;
+mod world;

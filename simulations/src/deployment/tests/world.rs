@@ -1,0 +1,170 @@
+//! A clock, clients, and nothing else.
+
+use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberState, Story};
+use bson::{Document, RawDocumentBuf};
+use onionskin_core::{
+    address::Address,
+    random::Seed,
+    time::Instant,
+    wire::{FrameDecoder, Message, MessageWriter},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// More steps than any test needs: a machine that never rests is found out.
+const MAX_STEPS: usize = 1_000_000;
+
+pub(super) struct World {
+    pub(super) deployment: Deployment,
+    pub(super) now: Instant,
+    pub(super) stories: Vec<(Instant, Story)>,
+    pub(super) closed: Vec<ConnId>,
+    /// Everything that was sent, for comparing runs.
+    pub(super) sent: Vec<(ConnId, Vec<u8>)>,
+    replies: BTreeMap<ConnId, FrameDecoder>,
+    connections: u64,
+    requests: i32,
+}
+
+pub(super) fn set_of(members: usize) -> DeploymentOptions {
+    let addresses = (0..members).map(|i| Address::tcp(&format!("m{i}"), 27017));
+    let mut options = DeploymentOptions::replica_set("rs0", addresses.collect());
+    options.network.min_latency = Duration::from_millis(1);
+    options.network.max_latency = Duration::from_millis(20);
+    options
+}
+
+impl World {
+    pub(super) fn new(options: DeploymentOptions, seed: u8) -> Self {
+        let deployment = Deployment::new(options, &Seed::new([seed; 32])).expect("valid options");
+        let mut world = Self {
+            deployment,
+            now: Instant::ZERO,
+            stories: Vec::new(),
+            closed: Vec::new(),
+            sent: Vec::new(),
+            replies: BTreeMap::new(),
+            connections: 0,
+            requests: 0,
+        };
+        world.drain();
+        world
+    }
+
+    pub(super) fn connect(&mut self, member: usize) -> ConnId {
+        self.connections += 1;
+        let conn = ConnId(self.connections);
+        self.deployment.handle_connected(self.now, conn, member);
+        self.replies.insert(conn, FrameDecoder::new());
+        self.drain();
+        conn
+    }
+
+    pub(super) fn send(&mut self, conn: ConnId, command: &Document) -> i32 {
+        self.requests += 1;
+        let raw = RawDocumentBuf::try_from(command).expect("a command");
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, self.requests, 0)
+            .body(&raw)
+            .end();
+        self.send_bytes(conn, &bytes);
+        self.requests
+    }
+
+    pub(super) fn send_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.deployment.handle_received(self.now, conn, bytes);
+        self.drain();
+    }
+
+    /// The next reply that has arrived: `responseTo`, whether more follow, and the document.
+    pub(super) fn reply(&mut self, conn: ConnId) -> Option<(i32, bool, Document)> {
+        let decoder = self.replies.get_mut(&conn)?;
+        let (header, frame) = decoder.frame().expect("a valid frame")?;
+        let message = Message::decode(frame).expect("a valid message");
+        let more = message
+            .flags
+            .contains(onionskin_core::wire::Flags::MORE_TO_COME);
+        let document = Document::try_from(message.body).expect("valid BSON");
+        let reply = (header.response_to, more, document);
+        decoder.consume(header.length);
+        Some(reply)
+    }
+
+    /// Sends a command and waits for its reply; `None` if the connection ends or a minute passes.
+    pub(super) fn ask(&mut self, conn: ConnId, command: &Document) -> Option<Document> {
+        self.send(conn, command);
+        let limit = self.now + Duration::from_secs(60);
+        loop {
+            if let Some((_, _, reply)) = self.reply(conn) {
+                return Some(reply);
+            }
+            if self.closed.contains(&conn) || !self.step(limit) {
+                return None;
+            }
+        }
+    }
+
+    pub(super) fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut steps = 0;
+        while self.step(end) {
+            steps += 1;
+            assert!(steps < MAX_STEPS, "the machine never rests");
+        }
+        self.now = end;
+    }
+
+    /// Runs until there is a primary that a majority follows; says how long that took.
+    pub(super) fn until_primary(&mut self, limit: Duration) -> Option<(usize, Duration)> {
+        let (start, end) = (self.now, self.now + limit);
+        loop {
+            if let Some(primary) = self.deployment.primary()
+                && !self.is_stale(primary)
+            {
+                return Some((primary, self.now - start));
+            }
+            if !self.step(end) {
+                return None;
+            }
+        }
+    }
+
+    pub(super) fn drain(&mut self) {
+        while let Some((conn, bytes)) = self.deployment.poll_transmit() {
+            if let Some(decoder) = self.replies.get_mut(&conn) {
+                decoder.extend(&bytes);
+            }
+            self.sent.push((conn, bytes));
+        }
+        while let Some(action) = self.deployment.poll_action() {
+            match action {
+                Action::Close(conn) => self.closed.push(conn),
+                Action::Tell(story) => self.stories.push((self.now, story)),
+                Action::Listen(_) | Action::StopListening(_) => {}
+            }
+        }
+    }
+
+    /// A primary whose term is over elsewhere.
+    fn is_stale(&self, primary: usize) -> bool {
+        let term = self.deployment.term(primary);
+        (0..self.deployment.members()).any(|m| {
+            self.deployment.state(m) != Some(MemberState::Down) && self.deployment.term(m) > term
+        })
+    }
+
+    fn step(&mut self, end: Instant) -> bool {
+        let Some(at) = self.deployment.deadline().filter(|&at| at <= end) else {
+            self.now = self.now.max(end);
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.deployment.handle_timeout(self.now);
+        self.drain();
+        let next = self.deployment.deadline();
+        assert!(
+            next.is_none_or(|next| next > self.now),
+            "a timer that fired is cleared or moved on"
+        );
+        true
+    }
+}

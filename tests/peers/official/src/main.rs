@@ -1,0 +1,149 @@
+//! Follows a step-down with the official MongoDB driver.
+//!
+//! Usage: `official-driver-peer URI [--without-step-down]`
+//!
+//! Inserts documents, reads them back in small batches, asks the primary to step down while
+//! inserts go on (as retryable writes), and reads every acknowledged document back. Prints one JSON
+//! object; the exit code is 0 when all held, 1 when something was lost or failed, 2 when the
+//! arguments are wrong.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, ReadConcern, WriteConcern};
+use mongodb::{Client, Collection};
+use serde_json::{Value, json};
+
+/// Documents inserted before the step-down, and again after it was asked for.
+const DOCUMENTS_PER_PHASE: i32 = 100;
+/// Batch size of the cursor; does not divide the number of documents.
+const BATCH_SIZE: u32 = 7;
+/// Bound on the whole run.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
+/// Seconds for which the old primary may not be elected again.
+const STEP_DOWN_SECONDS: i32 = 10;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What the inserts of one phase came to.
+#[derive(Default)]
+struct Written {
+    acknowledged: BTreeSet<i32>,
+    errors: Vec<String>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (uri, step_down) = match arguments.as_slice() {
+        [uri] => (uri, true),
+        [uri, flag] if flag == "--without-step-down" => (uri, false),
+        _ => {
+            eprintln!("usage: official-driver-peer URI [--without-step-down]");
+            return ExitCode::from(2);
+        }
+    };
+    let summary = match tokio::time::timeout(RUN_TIMEOUT, run(uri, step_down)).await {
+        Ok(Ok(summary)) => summary,
+        Ok(Err(error)) => json!({ "ok": false, "error": error.to_string() }),
+        Err(_) => json!({ "ok": false, "error": "the run did not end in time" }),
+    };
+    println!("{summary}");
+    if summary["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn run(uri: &str, step_down: bool) -> Result<Value> {
+    let client = Client::with_options(ClientOptions::parse(uri).await?)?;
+    let database = client.database("onionskin_peers");
+    let plain = database.collection::<Document>("official");
+    plain.drop().await?;
+    let mut majority = mongodb::options::CollectionOptions::default();
+    if step_down {
+        majority.write_concern = Some(WriteConcern::majority());
+        majority.read_concern = Some(ReadConcern::majority());
+    }
+    let collection = database.collection_with_options::<Document>("official", majority);
+
+    let before = hello(&client).await?;
+    let mut written = insert(&collection, 0).await;
+    let batched = read_back(&collection).await?;
+    let batches_hold = batched == written.acknowledged;
+
+    if step_down {
+        let (asked, more) =
+            tokio::join!(ask_to_step_down(&client), insert(&collection, DOCUMENTS_PER_PHASE));
+        asked?;
+        written.acknowledged.extend(more.acknowledged);
+        written.errors.extend(more.errors);
+    }
+    let more = insert(&collection, 2 * DOCUMENTS_PER_PHASE).await;
+    written.acknowledged.extend(more.acknowledged);
+    written.errors.extend(more.errors);
+
+    let read = read_back(&collection).await?;
+    let after = hello(&client).await?;
+    let missing: Vec<_> = written.acknowledged.difference(&read).collect();
+    let unexpected: Vec<_> = read.difference(&written.acknowledged).collect();
+    let has_other_members = before.get_array("hosts").is_ok_and(|hosts| hosts.len() > 1);
+    let moved = before.get_str("me").ok() != after.get_str("me").ok();
+    let followed = !step_down || !has_other_members || moved;
+    let ok = batches_hold
+        && followed
+        && written.errors.is_empty()
+        && missing.is_empty()
+        && unexpected.is_empty();
+    Ok(json!({
+        "ok": ok,
+        "driver": "mongodb (Rust)",
+        "stepped_down": step_down,
+        "primary_before": before.get_str("me").ok(),
+        "primary_after": after.get_str("me").ok(),
+        "acknowledged": written.acknowledged.len(),
+        "read": read.len(),
+        "missing": missing,
+        "unexpected": unexpected,
+        "batches_hold": batches_hold,
+        "errors": written.errors,
+    }))
+}
+
+async fn hello(client: &Client) -> Result<Document> {
+    Ok(client.database("admin").run_command(doc! { "hello": 1 }).await?)
+}
+
+/// Inserts one phase of documents, one by one, and goes on after an error.
+async fn insert(collection: &Collection<Document>, first: i32) -> Written {
+    let mut written = Written::default();
+    for id in first..first + DOCUMENTS_PER_PHASE {
+        match collection.insert_one(doc! { "_id": id, "text": "x".repeat(64) }).await {
+            Ok(_) => drop(written.acknowledged.insert(id)),
+            Err(error) => written.errors.push(format!("{id}: {error}")),
+        }
+    }
+    written
+}
+
+async fn read_back(collection: &Collection<Document>) -> Result<BTreeSet<i32>> {
+    let mut cursor = collection.find(doc! {}).batch_size(BATCH_SIZE).await?;
+    let mut ids = BTreeSet::new();
+    while let Some(document) = cursor.try_next().await? {
+        let id = document.get_i32("_id")?;
+        if !ids.insert(id) {
+            return Err(format!("_id {id} was returned twice").into());
+        }
+    }
+    Ok(ids)
+}
+
+/// Servers before 4.2 close every connection in place of an answer; that is success too.
+async fn ask_to_step_down(client: &Client) -> Result<()> {
+    let command = doc! { "replSetStepDown": STEP_DOWN_SECONDS, "force": true };
+    match client.database("admin").run_command(command).await {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(*error.kind, mongodb::error::ErrorKind::Io(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,210 @@
+//! Real counterparts: servers and drivers that nobody here wrote, run as child processes.
+//!
+//! A test that needs one asks for it and gets `None` where the machine lacks what it takes, after
+//! a line that begins with `SKIPPED:`. Where the environment says `CI=true` nothing may be
+//! skipped, and the same lack is a panic. Both kinds of line, and one that begins with `PEER:` for
+//! each counterpart that takes part, bypass the capturing of test output.
+
+mod certificates;
+mod ferretdb;
+mod process;
+mod scratch;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+pub use certificates::Certificates;
+pub use ferretdb::{FerretDb, ferretdb};
+pub use process::{Output, Peer, run};
+pub use scratch::Scratch;
+
+/// Bound on building or installing one counterpart, downloads included.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+/// Bound on the time between the start of a server and its readiness.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The interpreter of a virtual environment that has PyMongo.
+pub fn python_with_pymongo() -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    driver("PyMongo", BUILT.get_or_init(|| built("pymongo")).clone())
+}
+
+/// The program in `tests/peers/official` that uses the official Rust driver.
+pub fn official_driver_binary() -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    driver(
+        "the official Rust driver",
+        BUILT.get_or_init(|| built("official")).clone(),
+    )
+}
+
+/// The script in `tests/peers/node` that uses the Node.js driver; `node` runs it.
+pub fn node_driver_script() -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    driver(
+        "the Node.js driver",
+        BUILT.get_or_init(|| built("node")).clone(),
+    )
+}
+
+/// The `onionskin` command: the file that `ONIONSKIN_BINARY` names, else built by cargo.
+pub fn onionskin_binary() -> io::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BUILT
+        .get_or_init(find_onionskin)
+        .clone()
+        .map_err(io::Error::other)
+}
+
+/// Starts `onionskin serve` with further arguments; its first line of output is the URI.
+pub fn serve<'a>(arguments: impl IntoIterator<Item = &'a str>) -> io::Result<Peer> {
+    let mut command = Command::new(onionskin_binary()?);
+    command.arg("serve").args(arguments);
+    let peer = Peer::start_by_first_line("onionskin serve", command, START_TIMEOUT)?;
+    say(&format!("PEER: onionskin serve at {}", peer.uri()));
+    Ok(peer)
+}
+
+fn find_onionskin() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os("ONIONSKIN_BINARY") {
+        return Ok(PathBuf::from(path));
+    }
+    // The whole workspace is selected so that features unify as in `cargo test --workspace` and
+    // nothing is compiled a second time.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--locked", "--workspace", "--bin", "onionskin"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    command.current_dir(workspace_root());
+    let output = run(command, BUILD_TIMEOUT).map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo build of `onionskin` failed:\n{}",
+            output.stderr
+        ));
+    }
+    executable_in(&output.stdout).ok_or_else(|| "cargo named no executable".into())
+}
+
+/// The file behind `"executable":"..."` in cargo's messages.
+fn executable_in(messages: &str) -> Option<PathBuf> {
+    let marker = "\"executable\":\"";
+    let start = messages.rfind(marker)? + marker.len();
+    let length = messages[start..].find('"')?;
+    Some(PathBuf::from(&messages[start..start + length]))
+}
+
+/// Runs the `build.sh` of one folder of `tests/peers`; its last line names what was built.
+fn built(folder: &str) -> Result<PathBuf, String> {
+    let script = workspace_root()
+        .join("tests/peers")
+        .join(folder)
+        .join("build.sh");
+    let output = run(Command::new(&script), BUILD_TIMEOUT)
+        .map_err(|error| format!("{}: {error}", script.display()))?;
+    if !output.status.success() {
+        return Err(format!("{} failed:\n{}", script.display(), output.stderr));
+    }
+    let path = output
+        .stdout
+        .lines()
+        .last()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("{} named no file", script.display()))
+    }
+}
+
+fn workspace_root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate lies in the workspace")
+}
+
+/// Turns a lack into a loud line, or into a panic where nothing may be skipped.
+fn needed<T>(what: &str, found: Result<T, String>) -> Option<T> {
+    let strict = std::env::var("CI").is_ok_and(|value| value == "true");
+    settle(what, found, strict, say)
+}
+
+fn settle<T>(
+    what: &str,
+    found: Result<T, String>,
+    strict: bool,
+    say: impl FnOnce(&str),
+) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(lack) if strict => panic!("CI=true and {what} cannot take part: {lack}"),
+        Err(lack) => {
+            say(&format!("SKIPPED: {what} cannot take part: {lack}"));
+            None
+        }
+    }
+}
+
+/// A driver that runs as a program of its own, announced when it is there.
+fn driver(what: &str, found: Result<PathBuf, String>) -> Option<PathBuf> {
+    let path = needed(what, found)?;
+    say(&format!("PEER: {what}"));
+    Some(path)
+}
+
+/// Writes one line past the capturing of test output, which only takes the print macros' text.
+fn say(line: &str) {
+    // A closed standard error must not fail a test that is otherwise fine.
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_is_skipped_loudly_where_that_is_allowed() {
+        let mut said = String::new();
+        let lack = Err::<(), _>("not installed".to_owned());
+        assert_eq!(
+            settle("a server", lack, false, |line| said = line.to_owned()),
+            None
+        );
+        assert_eq!(said, "SKIPPED: a server cannot take part: not installed");
+    }
+
+    #[test]
+    fn what_is_there_takes_part_everywhere() {
+        for strict in [false, true] {
+            let silent = |line: &str| panic!("{line}");
+            assert_eq!(settle("a server", Ok(7), strict, silent), Some(7));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a server cannot take part: not installed")]
+    fn a_lack_is_a_panic_where_nothing_may_be_skipped() {
+        settle::<()>("a server", Err("not installed".into()), true, |_| {});
+    }
+
+    #[test]
+    fn the_executable_is_found_among_cargos_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","executable":"/target/debug/onionskin","fresh":true}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(
+            executable_in(messages),
+            Some(PathBuf::from("/target/debug/onionskin"))
+        );
+        assert_eq!(executable_in("{\"reason\":\"build-finished\"}"), None);
+    }
+}

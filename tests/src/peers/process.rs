@@ -1,0 +1,346 @@
+//! Child processes with bounds: servers that say when they are ready, programs that end.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Lines of a server's output that are kept for messages about failures.
+const LOG_LINES: usize = 200;
+
+/// Which output of a child says that it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// The last lines that a child has written, both outputs together.
+type Log = Arc<Mutex<VecDeque<String>>>;
+
+/// A server that runs as a child process until the value is dropped.
+pub struct Peer {
+    name: String,
+    uri: String,
+    child: Child,
+    log: Log,
+    /// Directories and the like that the server needs while it runs.
+    kept: Vec<Box<dyn Any + Send>>,
+}
+
+impl Peer {
+    /// Starts a server whose first line of standard output is its URI.
+    ///
+    /// The child is killed, and an error returned, when the line does not come within `timeout` or
+    /// is no URI.
+    pub fn start_by_first_line(
+        name: &str,
+        command: Command,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let mut peer = Self::start(name, command, Stream::Output, timeout, |line| {
+            Some(line.trim().to_owned())
+        })?;
+        if !peer.uri.starts_with("mongodb://") {
+            let line = std::mem::take(&mut peer.uri);
+            return Err(io::Error::other(format!(
+                "{name} began with {line:?}, not with a URI"
+            )));
+        }
+        Ok(peer)
+    }
+
+    /// Starts a server that is ready once `ready` finds the URI in a line of `stream`.
+    pub(super) fn start(
+        name: &str,
+        mut command: Command,
+        stream: Stream,
+        timeout: Duration,
+        mut ready: impl FnMut(&str) -> Option<String>,
+    ) -> io::Result<Self> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let log = Log::default();
+        let (lines, heard) = mpsc::channel();
+        let (output, error) = (child.stdout.take(), child.stderr.take());
+        // From here on the child is killed when this value is dropped, on every path.
+        let mut peer = Self {
+            name: name.to_owned(),
+            uri: String::new(),
+            child,
+            log,
+            kept: Vec::new(),
+        };
+        for (from, pipe) in [
+            (Stream::Output, output.map(boxed)),
+            (Stream::Error, error.map(boxed)),
+        ] {
+            let wanted = (from == stream).then(|| lines.clone());
+            listen(pipe, Arc::clone(&peer.log), wanted);
+        }
+        drop(lines);
+        peer.uri = wait_until_ready(&heard, timeout, &mut ready)
+            .map_err(|lack| io::Error::other(format!("{name} {lack}:\n{}", peer.log())))?;
+        Ok(peer)
+    }
+
+    /// The connection string under which the server can be reached.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The first address of the URI.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let (_, rest) = self.uri.split_once("://").unwrap_or(("", &self.uri));
+        let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
+        let (_, hosts) = hosts.rsplit_once('@').unwrap_or(("", hosts));
+        let first = hosts.split(',').next().unwrap_or(hosts);
+        first
+            .parse()
+            .map_err(|_| io::Error::other(format!("{first:?} is no socket address")))
+    }
+
+    /// The last lines that the server has written, for messages about failures.
+    pub fn log(&self) -> String {
+        let lines = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        lines
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Keeps something alive for as long as the server runs.
+    pub(super) fn keep(&mut self, thing: impl Any + Send) {
+        self.kept.push(Box::new(thing));
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Peer")
+            .field("name", &self.name)
+            .field("uri", &self.uri)
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended on its own; then there is nothing to kill, only to collect.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// How a program ended and what it wrote.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// All of standard output; bytes that are not UTF-8 are replaced.
+    pub stdout: String,
+    /// All of standard error; bytes that are not UTF-8 are replaced.
+    pub stderr: String,
+}
+
+/// Runs a program to its end; one that takes longer than `timeout` is killed, which is an error.
+pub fn run(mut command: Command, timeout: Duration) -> io::Result<Output> {
+    let deadline = Instant::now() + timeout;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let stdout = collect(child.stdout.take().map(boxed));
+    let stderr = collect(child.stderr.take().map(boxed));
+    let texts = receive_by(&stdout, deadline)
+        .and_then(|stdout| Some((stdout, receive_by(&stderr, deadline)?)));
+    let Some((stdout, stderr)) = texts else {
+        child.kill()?;
+        child.wait()?;
+        let program = command.get_program().display();
+        let message = format!("{program} did not end within {timeout:?}");
+        return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+    };
+    // Both outputs are closed, so the program has ended or is about to.
+    Ok(Output {
+        status: child.wait()?,
+        stdout,
+        stderr,
+    })
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// Reads lines on a thread of their own, so that the child never blocks on a full pipe.
+fn listen(pipe: Option<Box<dyn Read + Send>>, log: Log, wanted: Option<mpsc::Sender<String>>) {
+    let Some(pipe) = pipe else { return };
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if let Some(wanted) = &wanted {
+                // Nobody listens any more once the server is ready.
+                drop(wanted.send(line.clone()));
+            }
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            if log.len() == LOG_LINES {
+                log.pop_front();
+            }
+            log.push_back(line);
+        }
+    });
+}
+
+fn wait_until_ready(
+    heard: &Receiver<String>,
+    timeout: Duration,
+    ready: &mut impl FnMut(&str) -> Option<String>,
+) -> Result<String, String> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match heard.recv_timeout(left) {
+            Ok(line) => {
+                if let Some(uri) = ready(&line) {
+                    return Ok(uri);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(format!("was not ready within {timeout:?}"));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err("ended before it was ready".into()),
+        }
+    }
+}
+
+/// Reads a pipe to its end on a thread of its own.
+fn collect(pipe: Option<Box<dyn Read + Send>>) -> Receiver<String> {
+    let (whole, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is still worth showing.
+            drop(pipe.read_to_end(&mut bytes));
+        }
+        drop(whole.send(String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    receiver
+}
+
+fn receive_by(receiver: &Receiver<String>, deadline: Instant) -> Option<String> {
+    receiver
+        .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Longer than any of these children needs.
+    const AMPLE: Duration = Duration::from_secs(30);
+    /// Shorter than the children that never end.
+    const SHORT: Duration = Duration::from_millis(100);
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn is_alive(id: u32) -> bool {
+        run(shell(&format!("kill -0 {id}")), AMPLE)
+            .unwrap()
+            .status
+            .success()
+    }
+
+    #[test]
+    fn a_peer_is_ready_after_its_first_line_and_dies_with_its_owner() {
+        let script = "echo 'mongodb://u:p@127.0.0.1:7,127.0.0.1:8/?a=b'; exec tail -f /dev/null";
+        let peer = Peer::start_by_first_line("a shell", shell(script), AMPLE).unwrap();
+        assert_eq!(peer.uri(), "mongodb://u:p@127.0.0.1:7,127.0.0.1:8/?a=b");
+        assert_eq!(peer.address().unwrap(), "127.0.0.1:7".parse().unwrap());
+        let id = peer.id();
+        assert!(is_alive(id));
+        drop(peer);
+        assert!(!is_alive(id));
+    }
+
+    #[test]
+    fn a_first_line_that_is_no_uri_is_an_error() {
+        let error = Peer::start_by_first_line("a shell", shell("echo hello"), AMPLE).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a shell began with \"hello\", not with a URI"
+        );
+    }
+
+    #[test]
+    fn a_peer_that_ends_early_shows_what_it_wrote() {
+        let script = "echo 'cannot listen' >&2; exec >&-; exec tail -f /dev/null 2>/dev/null";
+        let error = Peer::start_by_first_line("a shell", shell(script), AMPLE).unwrap_err();
+        assert!(
+            error.to_string().contains("ended before it was ready"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn waiting_for_a_silent_peer_is_bounded() {
+        let script = "exec tail -f /dev/null";
+        let error = Peer::start_by_first_line("a shell", shell(script), SHORT).unwrap_err();
+        assert!(
+            error.to_string().contains("was not ready within 100ms"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_log_keeps_only_the_last_lines() {
+        let script = format!(
+            "i=0; while [ $i -lt {} ]; do i=$((i+1)); echo line $i; done; \
+             echo mongodb://127.0.0.1:7; exec tail -f /dev/null",
+            3 * LOG_LINES
+        );
+        let find = |line: &str| line.starts_with("mongodb://").then(|| line.to_owned());
+        let peer = Peer::start("a shell", shell(&script), Stream::Output, AMPLE, find).unwrap();
+        assert!(peer.log().lines().count() <= LOG_LINES);
+        assert!(!peer.log().contains("line 1\n"), "{}", peer.log());
+    }
+
+    #[test]
+    fn a_program_that_ends_gives_its_status_and_both_outputs() {
+        let output = run(shell("echo out; echo err >&2; exit 3"), AMPLE).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let error = run(shell("exec tail -f /dev/null"), SHORT).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,66 @@
+//! Directories that live as long as the value that owns them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io};
+
+/// A fresh directory, removed with all it holds on drop.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Creates a directory that no other process and no other test uses.
+    pub fn new() -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let process = std::process::id();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("onionskin-{process}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                // Left by an earlier process that had the same id and was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Where the directory is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file into the directory and returns its path.
+    pub fn write(&self, name: &str, contents: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        fs::write(&path, contents)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system's cleaning of temporary files.
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scratch_directory_goes_with_its_owner() {
+        let scratch = Scratch::new().unwrap();
+        let other = Scratch::new().unwrap();
+        assert_ne!(scratch.path(), other.path());
+        let path = scratch.path().to_owned();
+        let file = scratch.write("note", "text").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+        drop(scratch);
+        assert!(!path.exists());
+        assert!(other.path().exists());
+    }
+}

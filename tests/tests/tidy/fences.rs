@@ -1,0 +1,296 @@
+//! What each part may touch: the core nothing outside, the adapters no decision.
+
+use std::collections::BTreeSet;
+
+use crate::source::{above_tests, code_only, without_comments};
+use crate::words::contains_word;
+
+/// Lines of logic that an adapter may have.
+const ADAPTER_LINES_MAX: usize = 150;
+
+/// What would let the core act, with what takes its place.
+const OUTSIDE: [(&str, &str); 14] = [
+    ("std::net::Tcp", "emit an action"),
+    ("std::net::Udp", "emit an action"),
+    ("ToSocketAddrs", "emit an action"),
+    ("std::thread", "the core has no threads"),
+    ("std::fs", "files enter as bytes in the options"),
+    ("std::env", "the environment enters as an argument"),
+    ("std::process", "facts about the process enter as arguments"),
+    ("std::time::Instant", "use crate::time::Instant"),
+    ("SystemTime", "wall-clock time enters as an argument"),
+    ("HashMap", "its order is undefined; use BTreeMap"),
+    ("HashSet", "its order is undefined; use BTreeSet"),
+    ("async", "the core has no tasks"),
+    ("getrandom", "chance is crate::random::Random"),
+    ("OsRng", "chance is crate::random::Random"),
+];
+
+/// The same, as names that stand in `use std::{...};`.
+const OUTSIDE_IMPORTS: [&str; 10] = [
+    "fs",
+    "thread",
+    "env",
+    "process",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "Mutex",
+    "RwLock",
+    "OnceLock",
+];
+
+/// Words of the protocol; an adapter that needs one decides something that the core should.
+const PROTOCOL: [&str; 19] = [
+    "hello",
+    "retry",
+    "retryable",
+    "primary",
+    "secondary",
+    "mongos",
+    "mongod",
+    "topology",
+    "session",
+    "bson",
+    "opcode",
+    "wire",
+    "replica",
+    "writable",
+    "handshake",
+    "sasl",
+    "scram",
+    "generation",
+    "heartbeat",
+];
+
+/// What only the core may know of the protocol; the async client may not act on it.
+const DECISIONS: [&str; 14] = [
+    "NotWritablePrimary",
+    "NotPrimary",
+    "PrimarySteppedDown",
+    "InterruptedAtShutdown",
+    "RetryableWriteError",
+    "SystemOverloadedError",
+    "isWritablePrimary",
+    "maxWireVersion",
+    "topologyVersion",
+    "lsid",
+    "txnNumber",
+    "saslStart",
+    "10107",
+    "11600",
+];
+
+pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
+    let code = code_only(text);
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(code.lines()) {
+        for (word, instead) in OUTSIDE {
+            // A longer path or name, such as `std::net::TcpStream`, is meant as well.
+            let starts = line
+                .match_indices(word)
+                .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+            if starts {
+                found.push(format!("{path}:{number}: `{word}`: {instead}"));
+            }
+        }
+    }
+    for import in code.split("use std::").skip(1) {
+        let import = import.split(';').next().unwrap_or(import);
+        let grouped = import.starts_with("time::{") || import.starts_with('{');
+        let instant = (grouped && contains_word(import, "Instant")).then_some(&"Instant");
+        let outside = OUTSIDE_IMPORTS
+            .iter()
+            .find(|name| contains_word(import, name));
+        if let Some(name) = outside.or(instant) {
+            found.push(format!("{path}: `use std::` of `{name}`"));
+        }
+    }
+    found
+}
+
+/// Words of the protocol in an adapter's code, as whole words or as parts of a longer name.
+pub(crate) fn protocol_words(path: &str, text: &str) -> Vec<String> {
+    let code = without_comments(above_tests(text));
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(code.lines()) {
+        for part in words(line) {
+            if PROTOCOL.contains(&part.as_str()) {
+                found.push(format!(
+                    "{path}:{number}: `{part}`: the core decides about it"
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The words of a line in lower case, where names are split as snake and camel case do.
+fn words(line: &str) -> BTreeSet<String> {
+    let mut spread = String::new();
+    for character in line.chars() {
+        if character.is_uppercase() {
+            spread.push(' ');
+        }
+        spread.extend(character.to_lowercase());
+    }
+    spread
+        .split(|c: char| !c.is_alphanumeric())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Names and codes in the async client by which only a decision could be made.
+pub(crate) fn decisions(path: &str, text: &str) -> Vec<String> {
+    let code = without_comments(above_tests(text));
+    let known = DECISIONS.iter().filter(|word| contains_word(&code, word));
+    known
+        .map(|word| format!("{path}: `{word}`: the core decides about it"))
+        .collect()
+}
+
+/// Lines of logic in one source file: neither blank, nor comment, nor unit test.
+pub(crate) fn logic_lines(text: &str) -> usize {
+    let code = code_only(above_tests(text));
+    code.lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+pub(crate) fn fat_adapter(adapter: &str, lines: usize) -> Vec<String> {
+    if lines <= ADAPTER_LINES_MAX {
+        return Vec::new();
+    }
+    vec![format!(
+        "{adapter}: {lines} lines of logic; {ADAPTER_LINES_MAX} are allowed"
+    )]
+}
+
+/// Source files that one adapter has and another lacks.
+pub(crate) fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
+    let all: BTreeSet<&String> = adapters.iter().flat_map(|(_, names)| names).collect();
+    let mut found = Vec::new();
+    for (adapter, names) in adapters {
+        let lacking = all.iter().filter(|name| !names.contains(**name));
+        found.extend(lacking.map(|name| format!("{adapter} has no {name}, but another has")));
+    }
+    found
+}
+
+/// Members whose manifest does not take over the workspace's lints.
+pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
+    if manifest.contains("[workspace]") || manifest.contains("[lints]\nworkspace = true") {
+        return Vec::new();
+    }
+    vec![format!("{path}: the workspace's lints are missing")]
+}
+
+/// Differences between the crates that are there and those that the list gives a reason for.
+pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
+    let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    let mut present: BTreeSet<String> = tree.lines().filter_map(name).collect();
+    present.remove("onionskin-core");
+    let mut listed = BTreeSet::new();
+    let mut found = Vec::new();
+    for line in allowed
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        let (name, reason) = line.split_once(':').unwrap_or((line, ""));
+        if reason.trim().is_empty() {
+            found.push(format!("{name}: no reason is given"));
+        }
+        if !listed.insert(name.trim().to_owned()) {
+            found.push(format!("{name}: listed twice"));
+        }
+    }
+    let new = present.difference(&listed);
+    found.extend(new.map(|name| format!("{name}: a new dependency; list it with its reason")));
+    let stale = listed.difference(&present);
+    found.extend(stale.map(|name| format!("{name}: no longer a dependency; take it off the list")));
+    found
+}
+
+#[test]
+fn a_core_that_reaches_outside_is_found() {
+    for bad in [
+        "use std::net::TcpStream;",
+        "let now = std::time::Instant::now();",
+        "use std::time::{Duration, Instant};",
+        "use std::{fmt, time::Instant};",
+        "use std::{\n    fmt,\n    fs,\n};",
+        "pub async fn run() {}",
+        "let map: HashMap<u8, u8>;",
+    ] {
+        assert!(!reaches_outside("core/src/a.rs", bad).is_empty(), "{bad}");
+    }
+    for good in [
+        "use std::net::{IpAddr, Ipv6Addr};",
+        "use std::time::Duration;\nuse crate::time::Instant;",
+        "// std::fs is not for us\nconst S: &str = \"std::fs\";",
+    ] {
+        assert_eq!(reaches_outside("core/src/a.rs", good), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_adapter_that_knows_the_protocol_is_found() {
+    for bad in [
+        "let a = \"hello\";",
+        "fn is_retryable() {}",
+        "if kind == Kind::ReplicaSet {}",
+    ] {
+        assert_eq!(protocol_words("a.rs", bad).len(), 1, "{bad}");
+    }
+    let fine = "// hello\nfn f(e: &WriteError) {}\n\n#[cfg(test)]\nmod tests { fn hello() {} }\n";
+    assert!(protocol_words("a.rs", fine).is_empty());
+}
+
+#[test]
+fn a_client_that_decides_is_found() {
+    assert_eq!(
+        decisions("a.rs", "if error.code() == Some(10107) {}").len(),
+        1
+    );
+    assert!(decisions("a.rs", "// 10107\nlet a = 101_070;").is_empty());
+}
+
+#[test]
+fn only_logic_counts_towards_an_adapters_budget() {
+    let text = "//! Doc.\n\nuse a::b;\n// why\nfn f() {\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
+    assert_eq!(logic_lines(text), 3);
+    assert!(fat_adapter("tokio", ADAPTER_LINES_MAX).is_empty());
+    assert_eq!(fat_adapter("tokio", ADAPTER_LINES_MAX + 1).len(), 1);
+}
+
+#[test]
+fn adapters_with_unlike_files_are_found() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let alike = [("a", names(&["lib.rs"])), ("b", names(&["lib.rs"]))];
+    assert!(unlike_names(&alike).is_empty());
+    let unlike = [
+        ("a", names(&["lib.rs", "time.rs"])),
+        ("b", names(&["lib.rs"])),
+    ];
+    assert_eq!(unlike_names(&unlike), ["b has no time.rs, but another has"]);
+}
+
+#[test]
+fn a_member_without_the_lints_is_found() {
+    assert_eq!(without_lints("a/Cargo.toml", "[package]\n").len(), 1);
+    assert!(without_lints("a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n").is_empty());
+    assert!(without_lints("Cargo.toml", "[workspace]\n").is_empty());
+}
+
+#[test]
+fn new_stale_and_unexplained_dependencies_are_found() {
+    let tree = "onionskin-core v0.1.0 (/x)\nbson v3.1.0\nsha2 v0.10.9\nsha2 v0.10.9 (*)\n";
+    assert!(dependencies(tree, "# a list\nbson: documents\nsha2: SCRAM\n").is_empty());
+    assert_eq!(
+        dependencies(tree, "bson: documents\nbson: again\nmd-5:\n"),
+        [
+            "bson: listed twice",
+            "md-5: no reason is given",
+            "sha2: a new dependency; list it with its reason",
+            "md-5: no longer a dependency; take it off the list",
+        ]
+    );
+}

@@ -1,0 +1,185 @@
+//! The rules that keep the repository in shape, each a test, and each with a test of its own that
+//! it finds what it should. `cargo tidy` runs them.
+
+mod fences;
+mod lengths;
+mod modules;
+mod source;
+mod words;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use source::{files, read, root};
+
+/// Endings of the files that hold our sentences and our code.
+const OURS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".py", ".js", ".txt", ".yml"];
+
+/// The adapters, which must be alike.
+const ADAPTERS: [&str; 3] = ["async-std", "smol", "tokio"];
+
+/// The crates that the core may depend on, each with its reason.
+const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
+
+/// Paths of text that we wrote. Official test data is not ours to change.
+fn ours() -> Vec<String> {
+    let ours = |path: &String| {
+        let ending = OURS.iter().any(|ending| path.ends_with(ending)) || path == ".ci/run";
+        ending && !path.contains("specifications/")
+    };
+    files().into_iter().filter(ours).collect()
+}
+
+fn rust_under(folder: &str) -> Vec<String> {
+    let inside = |path: &String| path.starts_with(folder) && path.ends_with(".rs");
+    ours().into_iter().filter(inside).collect()
+}
+
+fn check(paths: Vec<String>, rule: impl Fn(&str, &str) -> Vec<String>) {
+    report(
+        paths
+            .iter()
+            .flat_map(|path| rule(path, &read(path)))
+            .collect(),
+    );
+}
+
+fn report(violations: Vec<String>) {
+    assert!(
+        violations.is_empty(),
+        "{} violations:\n{}",
+        violations.len(),
+        violations.join("\n")
+    );
+}
+
+#[test]
+fn files_are_short() {
+    check(rust_under(""), lengths::long_file);
+}
+
+#[test]
+fn functions_are_short() {
+    check(rust_under(""), lengths::long_functions);
+}
+
+#[test]
+fn lines_fit_in_100_columns() {
+    check(ours(), lengths::long_lines);
+}
+
+#[test]
+fn no_banned_word_stands_anywhere() {
+    // clippy.toml names what it forbids.
+    let others = ours()
+        .into_iter()
+        .filter(|path| !path.ends_with("clippy.toml"));
+    check(others.collect(), words::banned_words);
+}
+
+#[test]
+fn white_space_is_visible() {
+    check(ours(), words::white_space);
+}
+
+#[test]
+fn every_file_is_part_of_a_target() {
+    let wanted = |path: &String| path.ends_with(".rs") || path.ends_with("Cargo.toml");
+    let files = files().into_iter().filter(wanted);
+    report(modules::dead_files(
+        &files.map(|path| (path.clone(), read(&path))).collect(),
+    ));
+}
+
+#[test]
+fn modules_of_the_core_name_only_those_above_them() {
+    let order = modules::declared_modules(&read("core/src/lib.rs"));
+    assert!(!order.is_empty());
+    check(rust_under("core/src/"), |path, text| {
+        modules::looks_down(&order, path, text)
+    });
+}
+
+#[test]
+fn the_core_reaches_nothing_outside() {
+    check(rust_under("core/src/"), fences::reaches_outside);
+}
+
+#[test]
+fn the_core_depends_only_on_listed_crates() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "tree",
+            "--package",
+            "onionskin-core",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+        ])
+        .args(["--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let violations = fences::dependencies(&tree, &read(CORE_DEPENDENCIES));
+    assert!(
+        violations.is_empty(),
+        "{CORE_DEPENDENCIES}:\n{}",
+        violations.join("\n")
+    );
+}
+
+#[test]
+fn adapters_decide_nothing() {
+    for adapter in ADAPTERS {
+        check(
+            rust_under(&format!("adapters/{adapter}/src/")),
+            fences::protocol_words,
+        );
+    }
+}
+
+#[test]
+fn the_async_client_decides_nothing() {
+    check(rust_under("adapters/client/src/"), fences::decisions);
+}
+
+#[test]
+fn adapters_are_thin() {
+    for adapter in ADAPTERS {
+        let files = rust_under(&format!("adapters/{adapter}/src/"));
+        let lines = files
+            .iter()
+            .map(|path| fences::logic_lines(&read(path)))
+            .sum();
+        report(fences::fat_adapter(adapter, lines));
+    }
+}
+
+#[test]
+fn adapters_have_the_same_files() {
+    let names = ADAPTERS.map(|adapter| {
+        let folder = format!("adapters/{adapter}/");
+        let inside = |path: String| path.strip_prefix(&folder).map(str::to_owned);
+        let names: BTreeSet<String> = rust_under(&folder).into_iter().filter_map(inside).collect();
+        (adapter, names)
+    });
+    report(fences::unlike_names(&names));
+}
+
+#[test]
+fn every_member_takes_over_the_lints() {
+    let manifest =
+        |path: &String| path.ends_with("Cargo.toml") && !path.starts_with("tests/peers/");
+    check(
+        files().into_iter().filter(manifest).collect(),
+        fences::without_lints,
+    );
+}

@@ -1,0 +1,75 @@
+//! Words that may not stand in the repository, and white space that nobody sees.
+
+/// Each with what to do instead. They are split here so that this file passes its own rule.
+const BANNED: [(&str, &str); 9] = [
+    (concat!("todo", "!"), "finish it, or leave it out"),
+    (concat!("unimplemented", "!"), "finish it, or leave it out"),
+    (concat!("dbg", "!"), "remove it"),
+    (concat!("FIX", "ME"), "fix it"),
+    (concat!("TO", "DO"), "do it"),
+    (concat!("XX", "X"), "say what is wrong, or put it right"),
+    (concat!("HA", "CK"), "say why it must be so"),
+    (
+        concat!("#[ign", "ore]"),
+        "a test that cannot run says so at run time; else give a reason",
+    ),
+    (
+        concat!("thread::", "sleep"),
+        "wait for what is waited for, with a bound",
+    ),
+];
+
+pub(crate) fn banned_words(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for (word, instead) in BANNED {
+            if contains_word(line, word) {
+                found.push(format!("{path}:{number}: `{word}`: {instead}"));
+            }
+        }
+    }
+    found
+}
+
+pub(crate) fn white_space(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.ends_with([' ', '\t', '\r']) {
+            found.push(format!("{path}:{number}: white space at the end"));
+        }
+        if path.ends_with(".rs") && line.contains('\t') {
+            found.push(format!("{path}:{number}: a tab; in a string write \\t"));
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        found.push(format!("{path}: the last line does not end"));
+    }
+    found
+}
+
+/// Whether the word occurs where neither neighbour would make it part of a longer one.
+pub(crate) fn contains_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let open = word.starts_with(part) && text[..at].ends_with(part);
+        let close = word.ends_with(part) && text[at + word.len()..].starts_with(part);
+        !open && !close
+    })
+}
+
+#[test]
+fn every_banned_word_is_found() {
+    for (word, _) in BANNED {
+        let text = format!("fn f() {{\n    {word} \n}}\n");
+        assert_eq!(banned_words("a.rs", &text).len(), 1, "{word}");
+    }
+    assert!(banned_words("a.rs", "#[ignore = \"needs a server\"]\nlet AXXXB = 1;\n").is_empty());
+}
+
+#[test]
+fn invisible_white_space_is_found() {
+    assert_eq!(white_space("a.md", "a \nb\t\n\tc\n").len(), 2);
+    assert_eq!(white_space("a.rs", "\ta\n").len(), 1);
+    assert_eq!(white_space("a.rs", "a").len(), 1);
+    assert!(white_space("a.rs", "a\n\n    b\n").is_empty());
+}
