@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Some("runtime") => Way::Runtime,
         _ => Way::Core,
     };
-    let mut number = |default| {
+    let mut number = |default: u64| {
         let next = arguments.next();
         next.and_then(|text| text.parse().ok()).unwrap_or(default)
     };

@@ -4,7 +4,7 @@ use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent
 
 /// One line for an event.
 #[must_use]
-pub fn describe(event: &Event) -> String {
+pub(super) fn describe(event: &Event) -> String {
     match &event.kind {
         EventKind::Sdam(event) => sdam(event),
         EventKind::Pool(event) => pool(event),
