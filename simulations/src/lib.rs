@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod demo;
 pub mod deployment;
 mod replica;
 pub mod serve;

@@ -1,14 +1,16 @@
 //! The `onionskin` command.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use onionskin_simulations::{
-    deployment::User,
+    demo::{self, DemoOptions},
+    deployment::{MAX_VOTING_MEMBERS, User},
     serve::{Embedded, ServeOptions},
 };
 use std::{
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 /// A MongoDB deployment of one's own, simulated.
@@ -23,6 +25,31 @@ struct Command {
 enum What {
     /// Run a deployment on loopback sockets until interrupted; its URI is the first line printed.
     Serve(Serve),
+    /// Write and read from many tasks while an embedded replica set fails over, and tell the story.
+    Demo(Demo),
+}
+
+#[derive(Debug, Args)]
+struct Demo {
+    /// What runs the client.
+    #[arg(long, value_enum, default_value_t = RuntimeName::Tokio)]
+    runtime: RuntimeName,
+    /// Run the same load, without the faults, against this deployment.
+    #[arg(long)]
+    uri: Option<String>,
+    /// How many tasks write and read at once.
+    #[arg(long, default_value_t = 32)]
+    tasks: usize,
+    /// How long the load runs.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RuntimeName {
+    Tokio,
+    AsyncStd,
+    Smol,
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +84,7 @@ fn main() -> ExitCode {
     let command = Command::parse();
     let done = match command.what {
         What::Serve(serve) => run_serve(serve),
+        What::Demo(demo) => run_demo(demo),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,12 +95,47 @@ fn main() -> ExitCode {
     }
 }
 
+fn run_demo(demo: Demo) -> io::Result<()> {
+    let options = DemoOptions {
+        uri: demo.uri,
+        tasks: demo.tasks,
+        duration: Duration::from_secs(demo.seconds),
+    };
+    let report = match demo.runtime {
+        RuntimeName::Tokio => tokio::runtime::Runtime::new()?.block_on(demo::run(
+            onionskin_tokio::TokioRuntime::default,
+            "tokio",
+            &options,
+        )),
+        RuntimeName::AsyncStd => async_std::task::block_on(demo::run(
+            onionskin_async_std::AsyncStdRuntime::default,
+            "async-std",
+            &options,
+        )),
+        RuntimeName::Smol => smol::block_on(demo::run(
+            onionskin_smol::SmolRuntime::default,
+            "smol",
+            &options,
+        )),
+    };
+    match report {
+        Ok(report) if report.is_sound() => Ok(()),
+        Ok(_) => Err(io::Error::other("the report shows a loss")),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
 fn run_serve(serve: Serve) -> io::Result<()> {
     let mut options = if serve.standalone {
         ServeOptions::standalone()
     } else {
         ServeOptions::replica_set(&serve.replica_set, serve.members)
     };
+    // No more than seven members may vote; the others follow.
+    for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
+        member.votes = false;
+        member.priority = 0;
+    }
     options.port = serve.port;
     options.tls = serve.tls;
     options.tls_directory = serve.tls_dir;

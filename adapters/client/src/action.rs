@@ -28,10 +28,6 @@ pub struct Execution<R: Runtime, D: Decode> {
     decode: D,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one per operation, and a box would cost more"
-)]
 enum State<R: Runtime> {
     Ready(Command),
     Refused(Error),

@@ -75,10 +75,6 @@ pub(crate) struct Held<S> {
 }
 
 /// How an operation goes on.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would cost more"
-)]
 pub(crate) enum Begun<S> {
     Held(Held<S>),
     Waiting(OperationId),

@@ -93,7 +93,7 @@ pub struct Client {
     /// When establishing connections must have taken their next step.
     socket_limits: BTreeSet<(Instant, SocketId)>,
     /// Operations whose attempt failed and that are tried again.
-    again: VecDeque<Operation>,
+    again: VecDeque<Box<Operation>>,
     /// The topology changed: operations without server look again.
     reselect: bool,
     actions: VecDeque<Action>,

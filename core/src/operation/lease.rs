@@ -43,7 +43,7 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,
-    pub(crate) operation: Operation,
+    pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
@@ -98,7 +98,7 @@ impl Reply {
 impl Lease {
     pub(crate) fn new(
         connection: Box<Established>,
-        operation: Operation,
+        operation: Box<Operation>,
         context: Context,
     ) -> Self {
         Self {
@@ -345,7 +345,7 @@ impl Lease {
         let connection = &self.connection.facts;
         let command = &self.operation.command;
         let facts = Arc::new(CommandFacts {
-            name: command.name.as_ref().into(),
+            name: command.name().into(),
             database: command.database.clone(),
             request_id: self.context.request_id,
             operation_id: self.operation.id.0,

@@ -48,7 +48,8 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Self {
+    /// Boxed, because it moves from hand to hand while it lives.
+    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
         let session_is_implicit = matches!(session, SessionUse::Implicit);
         let session = match session {
@@ -56,7 +57,7 @@ impl Operation {
             SessionUse::Implicit | SessionUse::None => None,
         };
         let deadline = command.timeout.map(|timeout| now + timeout);
-        Self {
+        Box::new(Self {
             id,
             command,
             deadline,
@@ -65,6 +66,6 @@ impl Operation {
             session_is_implicit,
             txn_number: None,
             kept_error: None,
-        }
+        })
     }
 }

@@ -354,3 +354,6 @@ impl Replica {
         &self.config.members[self.me]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,9 @@ static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Reads from one connection before others get their turn.
+const READS_PER_TURN: usize = 16;
+
 /// How long to wait after a failed accept, for example when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -285,7 +288,10 @@ async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
 async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
     let mut buffer = vec![0; READ_BYTES];
     while peer.ready().await {
-        loop {
+        for turn in 1_usize.. {
+            if turn.is_multiple_of(READS_PER_TURN) {
+                task::yield_now().await;
+            }
             match peer.receive(&mut buffer) {
                 Ok(Some(bytes)) => {
                     if !bytes.is_empty() {

@@ -8,6 +8,8 @@ use onionskin_core::{time::Instant, wire::FrameDecoder};
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: i32,
+    /// Size of the whole message.
+    pub(super) bytes: usize,
     /// It came as OP_QUERY and is answered by OP_REPLY.
     pub(super) legacy: bool,
     /// False: the client wants no answer (MSG-18).

@@ -70,7 +70,7 @@ impl Member {
         &mut self,
         now: Instant,
         conn: ConnId,
-        request: Request,
+        mut request: Request,
         effect: Option<FailEffect>,
     ) {
         let add = |reply: &mut Reply| {
@@ -79,7 +79,7 @@ impl Member {
                 reply.labels = effect.labels.unwrap_or_default();
             }
         };
-        let outcome = self.execute(now, conn, &request);
+        let outcome = self.execute(now, conn, &mut request);
         match outcome {
             Ok(Outcome::Reply(mut reply)) => {
                 add(&mut reply);
@@ -124,7 +124,7 @@ impl Member {
         }
     }
 
-    fn execute(&mut self, now: Instant, conn: ConnId, request: &Request) -> Answer {
+    fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(conn, request)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
@@ -165,7 +165,7 @@ impl Member {
         self.execute_data(now, request)
     }
 
-    fn execute_data(&mut self, now: Instant, request: &Request) -> Answer {
+    fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {
         match request.name.as_str() {
             "insert" => self.insert(now, request),
             "update" => self.update(now, request),

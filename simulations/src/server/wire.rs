@@ -194,6 +194,7 @@ fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
 fn read_message(header: Header, message: &Message<'_>) -> Frame {
     let empty = |name: &str| Request {
         id: header.request_id,
+        bytes: header.length,
         legacy: false,
         reply_wanted: !message.flags.contains(Flags::MORE_TO_COME),
         exhaust: false,
@@ -256,6 +257,7 @@ fn request(
     let name = command.keys().next()?.clone();
     Some(Request {
         id: header.request_id,
+        bytes: header.length,
         legacy: header.op_code == OpCode::Query,
         reply_wanted: !flags.contains(Flags::MORE_TO_COME),
         exhaust: flags.contains(Flags::EXHAUST_ALLOWED),

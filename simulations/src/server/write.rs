@@ -97,7 +97,7 @@ impl Member {
         run(self.replica.store_mut(), &mut environment)
     }
 
-    pub(super) fn insert(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn insert(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let documents = self.statements(request, "documents")?;
         let limit = self.options.limits.max_document_bytes;
@@ -106,13 +106,13 @@ impl Member {
         let mut tally = Tally::default();
         let mut indexes = Vec::with_capacity(documents.len());
         let mut fresh = Vec::with_capacity(documents.len());
-        for (index, document) in documents.iter().enumerate() {
+        for (index, document) in documents.into_iter().enumerate() {
             if let Some(effect) = attempt.as_ref().and_then(|a| a.done(index)) {
                 tally.retried.push(i32::try_from(index).unwrap_or(0));
                 tally.count(index, effect);
                 continue;
             }
-            if is_too_large(document, limit) {
+            if request.bytes > limit && is_too_large(&document, limit) {
                 let text = format!("object to insert too large. max size: {limit}");
                 tally.fail(index, fault(10334, text).error);
                 if ordered {
@@ -121,7 +121,7 @@ impl Member {
                 continue;
             }
             indexes.push(index);
-            fresh.push(document.clone());
+            fresh.push(document);
         }
         let count = fresh.len();
         if count > 0 {
@@ -151,7 +151,7 @@ impl Member {
         Ok(Outcome::Written(tally.into_reply(false).into()))
     }
 
-    pub(super) fn update(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "updates")?;
         let attempt = self.attempt(request, statements.len())?;
@@ -162,7 +162,7 @@ impl Member {
         if attempt.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
-        let tally = self.each(now, request, attempt, &parsed, |store, statement, env| {
+        let tally = self.each(now, &*request, attempt, &parsed, |store, statement, env| {
             let statements = std::slice::from_ref(statement);
             let mut outcome = store.update(&namespace, statements, true, env)?;
             if !outcome.result.errors.is_empty() {
@@ -179,7 +179,7 @@ impl Member {
         Ok(Outcome::Written(tally.into_reply(true).into()))
     }
 
-    pub(super) fn delete(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn delete(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "deletes")?;
         let attempt = self.attempt(request, statements.len())?;
@@ -190,7 +190,7 @@ impl Member {
         if attempt.is_some() && parsed.iter().any(|s| s.limit != 1) {
             return Err(fault(72, "Cannot use retryable writes with limit=0"));
         }
-        let tally = self.each(now, request, attempt, &parsed, |store, statement, env| {
+        let tally = self.each(now, &*request, attempt, &parsed, |store, statement, env| {
             let statements = std::slice::from_ref(statement);
             let mut outcome = store.delete(&namespace, statements, true, env)?;
             if !outcome.result.errors.is_empty() {
@@ -289,8 +289,9 @@ impl Member {
         }
     }
 
-    fn statements(&self, request: &Request, field: &str) -> Result<Vec<Document>, Fault> {
-        let Ok(items) = request.command.get_array(field) else {
+    /// Takes the statements out of a command.
+    fn statements(&self, request: &mut Request, field: &str) -> Result<Vec<Document>, Fault> {
+        let Some(Bson::Array(items)) = request.command.remove(field) else {
             let text = format!("BSON field '{}.{field}' is missing", request.name);
             return Err(fault(40414, text));
         };
@@ -302,8 +303,8 @@ impl Member {
             );
             return Err(fault(17, text));
         }
-        let documents = items.iter().map(|item| match item {
-            Bson::Document(document) => Ok(document.clone()),
+        let documents = items.into_iter().map(|item| match item {
+            Bson::Document(document) => Ok(document),
             _ => Err(type_mismatch(field)),
         });
         documents.collect()
@@ -314,7 +315,7 @@ fn is_ordered(request: &Request) -> bool {
     request.command.get_bool("ordered").unwrap_or(true)
 }
 
-/// Whether a document is over the limit. Small trees are not measured byte by byte.
+/// Whether a document is over the limit.
 fn is_too_large(document: &Document, limit: usize) -> bool {
     document.to_vec().map_or(true, |bytes| bytes.len() > limit)
 }

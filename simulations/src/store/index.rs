@@ -94,7 +94,7 @@ impl Index {
                 .flat_map(|key| {
                     values
                         .iter()
-                        .map(|v| [key.as_slice(), &[v.clone()]].concat())
+                        .map(|v| [key.as_slice(), std::slice::from_ref(v)].concat())
                 })
                 .take(MAX_KEYS)
                 .collect();

@@ -192,6 +192,32 @@ impl Run<'_> {
                 documents.sort_by_cached_key(|d| sort.key(d));
                 Ok(documents)
             }
+            "$group" => group(&documents, object(15947, name, operand)?, self.surroundings),
+            "$sortByCount" => {
+                let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
+                let mut groups = group(&documents, &spec, self.surroundings)?;
+                let sort = Sort::new(&doc! { "count": -1 })?;
+                groups.sort_by_cached_key(|d| sort.key(d));
+                Ok(groups)
+            }
+            "$unwind" => unwind(&documents, operand),
+            "$limit" | "$skip" | "$count" | "$sample" => self.amount(documents, name, operand),
+            "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
+            "$facet" | "$unionWith" => self.combine(documents, collection, name, operand),
+            "$lookup" => self.lookup(documents, object(40319, name, operand)?),
+            "$documents" | "$collStats" | "$indexStats" => self.source(collection, name, operand),
+            _ => Ok(documents),
+        }
+    }
+
+    /// The stages about how many documents there are.
+    fn amount(
+        &self,
+        mut documents: Vec<Shared>,
+        name: &str,
+        operand: &Bson,
+    ) -> Answer<Vec<Shared>> {
+        match name {
             "$limit" | "$skip" => {
                 let count = number::as_integer(operand).and_then(|n| usize::try_from(n).ok());
                 let count = count.filter(|n| *n > 0 || name == "$skip").ok_or_else(|| {
@@ -209,14 +235,6 @@ impl Run<'_> {
                 }
                 Ok(documents)
             }
-            "$group" => group(&documents, object(15947, name, operand)?, self.surroundings),
-            "$sortByCount" => {
-                let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
-                let mut groups = group(&documents, &spec, self.surroundings)?;
-                let sort = Sort::new(&doc! { "count": -1 })?;
-                groups.sort_by_cached_key(|d| sort.key(d));
-                Ok(groups)
-            }
             "$count" => {
                 let field = operand
                     .as_str()
@@ -232,8 +250,7 @@ impl Run<'_> {
                 result.insert(field, count);
                 Ok(vec![Arc::new(result)])
             }
-            "$unwind" => unwind(&documents, operand),
-            "$sample" => {
+            _ => {
                 let size = operand.as_document().and_then(|d| d.get("size"));
                 let size = size
                     .and_then(number::as_integer)
@@ -248,28 +265,46 @@ impl Run<'_> {
                 }
                 Ok(taken)
             }
-            "$replaceRoot" | "$replaceWith" => {
-                let root = match operand {
-                    Bson::Document(d) if name == "$replaceRoot" => {
-                        d.get("newRoot").cloned().unwrap_or(Bson::Null)
-                    }
-                    other => other.clone(),
-                };
-                expression::check(&root, 0)?;
-                self.each(documents, |d| {
-                    match expression::evaluate(&root, &Scope::new(d, self.surroundings))? {
-                        Some(Bson::Document(new)) => Ok(new),
-                        other => Err(StoreError::new(
-                            40228,
-                            format!(
-                                "'newRoot' expression must evaluate to an object, but resulting \
-                             value was of type: {}",
-                                other.as_ref().map_or("missing", type_name)
-                            ),
-                        )),
-                    }
-                })
+        }
+    }
+
+    fn replace_root(
+        &self,
+        documents: Vec<Shared>,
+        name: &str,
+        operand: &Bson,
+    ) -> Answer<Vec<Shared>> {
+        let root = match operand {
+            Bson::Document(d) if name == "$replaceRoot" => {
+                d.get("newRoot").cloned().unwrap_or(Bson::Null)
             }
+            other => other.clone(),
+        };
+        expression::check(&root, 0)?;
+        self.each(documents, |d| {
+            match expression::evaluate(&root, &Scope::new(d, self.surroundings))? {
+                Some(Bson::Document(new)) => Ok(new),
+                other => Err(StoreError::new(
+                    40228,
+                    format!(
+                        "'newRoot' expression must evaluate to an object, but resulting \
+                             value was of type: {}",
+                        other.as_ref().map_or("missing", type_name)
+                    ),
+                )),
+            }
+        })
+    }
+
+    /// The stages that bring several pipelines together.
+    fn combine(
+        &self,
+        mut documents: Vec<Shared>,
+        collection: &str,
+        name: &str,
+        operand: &Bson,
+    ) -> Answer<Vec<Shared>> {
+        match name {
             "$facet" => {
                 let mut result = Document::new();
                 for (facet, stages) in object(40169, name, operand)? {
@@ -281,8 +316,7 @@ impl Run<'_> {
                 }
                 Ok(vec![Arc::new(result)])
             }
-            "$lookup" => self.lookup(documents, object(40319, name, operand)?),
-            "$unionWith" => {
+            _ => {
                 let (from, stages) = match operand {
                     Bson::String(from) => (from.clone(), vec![]),
                     Bson::Document(d) => (
@@ -294,6 +328,12 @@ impl Run<'_> {
                 documents.extend(self.collection(&from, &stages)?);
                 Ok(documents)
             }
+        }
+    }
+
+    /// The stages that documents come from.
+    fn source(&self, collection: &str, name: &str, operand: &Bson) -> Answer<Vec<Shared>> {
+        match name {
             "$documents" => match operand {
                 Bson::Array(items) => Ok(items
                     .iter()
@@ -310,7 +350,7 @@ impl Run<'_> {
                     doc! { "ns": namespace.to_string(), "count": count },
                 )])
             }
-            "$indexStats" => {
+            _ => {
                 let namespace = Namespace::new(self.database, collection);
                 let indexes = self.store.list_indexes(&namespace).unwrap_or_default();
                 let row = |i: Document| {
@@ -322,7 +362,6 @@ impl Run<'_> {
                 };
                 Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
             }
-            _ => Ok(documents),
         }
     }
 

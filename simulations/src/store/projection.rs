@@ -71,7 +71,7 @@ impl Projection {
         let matches = fields
             .iter()
             .any(|(_, f)| matches!(f, Field::ElementMatch(_)));
-        let including = including.unwrap_or(matches || (id == Some(true)));
+        let including = including.unwrap_or_else(|| matches || id == Some(true));
         Ok(Self {
             including,
             id: id.unwrap_or(true),

@@ -14,48 +14,12 @@ const MAX_RANGE: i64 = 1_000_000;
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let string = |s: String| Ok(Some(Bson::String(s)));
-    match name {
-        "$trim" | "$regexMatch" => {
-            let input = eval(&argument(name, operand, "input")?, scope)?;
-            let Some(input) = input.as_ref().and_then(Bson::as_str) else {
-                return Ok(Some(if name == "$trim" {
-                    Bson::Null
-                } else {
-                    false.into()
-                }));
-            };
-            if name == "$trim" {
-                return string(input.trim().to_owned());
-            }
-            let pattern = match argument(name, operand, "regex")? {
-                Bson::RegularExpression(r) => {
-                    crate::store::matcher::pattern(r.pattern.as_str(), r.options.as_str())?
-                }
-                other => {
-                    let value = eval(&other, scope)?;
-                    let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
-                    crate::store::matcher::pattern(text, "")?
-                }
-            };
-            return Ok(Some(pattern.is_match(input).into()));
-        }
-        _ => {}
+    if matches!(name, "$trim" | "$regexMatch") {
+        return patterns(name, operand, scope);
     }
     let values = list(operand, scope)?;
     if name == "$concat" {
-        let mut joined = String::new();
-        for value in &values {
-            match value {
-                Some(Bson::String(s)) => joined.push_str(s),
-                value if is_null(value) => return Ok(Some(Bson::Null)),
-                other => {
-                    let kind = other.as_ref().map_or("missing", type_name);
-                    let message = format!("$concat only supports strings, not {kind}");
-                    return Err(StoreError::new(16702, message));
-                }
-            }
-        }
-        return string(joined);
+        return concat(&values);
     }
     let subject = values
         .first()
@@ -115,89 +79,76 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
     }
 }
 
+/// `$trim` and `$regexMatch`, whose operands have names.
+fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let input = eval(&argument(name, operand, "input")?, scope)?;
+    let Some(input) = input.as_ref().and_then(Bson::as_str) else {
+        return Ok(Some(if name == "$trim" {
+            Bson::Null
+        } else {
+            false.into()
+        }));
+    };
+    if name == "$trim" {
+        return Ok(Some(Bson::String(input.trim().to_owned())));
+    }
+    let pattern = match argument(name, operand, "regex")? {
+        Bson::RegularExpression(r) => {
+            crate::store::matcher::pattern(r.pattern.as_str(), r.options.as_str())?
+        }
+        other => {
+            let value = eval(&other, scope)?;
+            let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
+            crate::store::matcher::pattern(text, "")?
+        }
+    };
+    Ok(Some(pattern.is_match(input).into()))
+}
+
+fn concat(values: &[Option<Bson>]) -> Evaluated {
+    let mut joined = String::new();
+    for value in values {
+        match value {
+            Some(Bson::String(s)) => joined.push_str(s),
+            value if is_null(value) => return Ok(Some(Bson::Null)),
+            other => {
+                let kind = other.as_ref().map_or("missing", type_name);
+                let message = format!("$concat only supports strings, not {kind}");
+                return Err(StoreError::new(16702, message));
+            }
+        }
+    }
+    Ok(Some(Bson::String(joined)))
+}
+
 pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let values = list(operand, scope)?;
-    let kind = |v: &Option<Bson>| v.as_ref().map_or("missing", type_name).to_owned();
     let first = values.first().cloned().flatten();
     match name {
         "$isArray" => return Ok(Some(matches!(first, Some(Bson::Array(_))).into())),
-        "$in" => {
-            let [wanted, within] = exactly(name, operand, scope)?;
-            let Some(Bson::Array(items)) = within else {
-                let message = format!(
-                    "$in requires an array as a second argument, found: {}",
-                    kind(&within)
-                );
-                return Err(StoreError::new(40081, message));
-            };
-            let wanted = null_if_missing(wanted);
-            return Ok(Some(items.iter().any(|item| equal(item, &wanted)).into()));
-        }
-        "$range" => {
-            let read = |i: usize| {
-                values
-                    .get(i)
-                    .and_then(Option::as_ref)
-                    .and_then(number::truncated)
-            };
-            let (start, end, step) = (read(0).unwrap_or(0), read(1).unwrap_or(0), read(2));
-            let step = step.unwrap_or(1);
-            if step == 0 {
-                return Err(StoreError::new(
-                    34449,
-                    "$range requires a non-zero step value",
-                ));
-            }
-            let count = (end.saturating_sub(start) / step)
-                .saturating_add(1)
-                .clamp(0, MAX_RANGE);
-            let inside = |n: &i64| if step > 0 { *n < end } else { *n > end };
-            let numbers = (0..count).map(|i| start + i * step).take_while(inside);
-            let numbers = numbers.map(|n| i32::try_from(n).map_or(Bson::Int64(n), Bson::Int32));
-            return Ok(Some(Bson::Array(numbers.collect())));
+        "$in" => return contains(name, operand, scope),
+        "$range" => return range(&values),
+        "$concatArrays" | "$setUnion" | "$setIntersection" | "$setDifference" => {
+            return combine(name, &values);
         }
         _ => {}
     }
-    let lists: Option<Vec<&Vec<Bson>>> = values
-        .iter()
-        .map(|v| v.as_ref().and_then(Bson::as_array))
-        .collect();
     let operand_list = |position: usize| match values.get(position) {
         Some(Some(Bson::Array(items))) => Ok(Some(items)),
         Some(value) if !is_null(value) && name != "$size" => Err(StoreError::new(
             28689,
-            format!("{name}'s argument must be an array, but is {}", kind(value)),
+            format!(
+                "{name}'s argument must be an array, but is {}",
+                kind_of(value)
+            ),
         )),
         _ => Ok(None),
     };
-    match (name, lists) {
-        ("$concatArrays", Some(lists)) => {
-            return Ok(Some(Bson::Array(
-                lists.into_iter().flatten().cloned().collect(),
-            )));
-        }
-        ("$setUnion" | "$setIntersection" | "$setDifference", Some(lists)) => {
-            return Ok(Some(Bson::Array(sets(name, &lists))));
-        }
-        ("$concatArrays" | "$setUnion" | "$setIntersection" | "$setDifference", None) => {
-            return match values
-                .iter()
-                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
-            {
-                Some(other) => Err(StoreError::new(
-                    28664,
-                    format!("{name} only supports arrays, not {}", kind(other)),
-                )),
-                None => Ok(Some(Bson::Null)),
-            };
-        }
-        _ => {}
-    }
     let Some(items) = operand_list(0)? else {
         if name == "$size" {
             let message = format!(
                 "The argument to $size must be an array, but was of type: {}",
-                kind(&first)
+                kind_of(&first)
             );
             return Err(StoreError::new(17124, message));
         }
@@ -237,6 +188,73 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
             ))
         }
     })
+}
+
+fn kind_of(value: &Option<Bson>) -> &'static str {
+    value.as_ref().map_or("missing", type_name)
+}
+
+fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let [wanted, within] = exactly(name, operand, scope)?;
+    let Some(Bson::Array(items)) = within else {
+        let message = format!(
+            "$in requires an array as a second argument, found: {}",
+            kind_of(&within)
+        );
+        return Err(StoreError::new(40081, message));
+    };
+    let wanted = null_if_missing(wanted);
+    Ok(Some(items.iter().any(|item| equal(item, &wanted)).into()))
+}
+
+fn range(values: &[Option<Bson>]) -> Evaluated {
+    let read = |i: usize| {
+        values
+            .get(i)
+            .and_then(Option::as_ref)
+            .and_then(number::truncated)
+    };
+    let (start, end, step) = (read(0).unwrap_or(0), read(1).unwrap_or(0), read(2));
+    let step = step.unwrap_or(1);
+    if step == 0 {
+        return Err(StoreError::new(
+            34449,
+            "$range requires a non-zero step value",
+        ));
+    }
+    let count = (end.saturating_sub(start) / step)
+        .saturating_add(1)
+        .clamp(0, MAX_RANGE);
+    let inside = |n: &i64| if step > 0 { *n < end } else { *n > end };
+    let numbers = (0..count).map(|i| start + i * step).take_while(inside);
+    let numbers = numbers.map(|n| i32::try_from(n).map_or(Bson::Int64(n), Bson::Int32));
+    Ok(Some(Bson::Array(numbers.collect())))
+}
+
+/// The operators on several arrays; null if one of them is.
+fn combine(name: &str, values: &[Option<Bson>]) -> Evaluated {
+    let lists: Option<Vec<&Vec<Bson>>> = values
+        .iter()
+        .map(|v| v.as_ref().and_then(Bson::as_array))
+        .collect();
+    match (name, lists) {
+        ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
+            lists.into_iter().flatten().cloned().collect(),
+        ))),
+        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists)))),
+        (_, None) => {
+            match values
+                .iter()
+                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
+            {
+                Some(other) => Err(StoreError::new(
+                    28664,
+                    format!("{name} only supports arrays, not {}", kind_of(other)),
+                )),
+                None => Ok(Some(Bson::Null)),
+            }
+        }
+    }
 }
 
 /// A part of an array: the first or, if negative, the last ones, or some after a start.
@@ -285,26 +303,30 @@ fn sets(name: &str, lists: &[&Vec<Bson>]) -> Vec<Bson> {
     result
 }
 
+fn get_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let (field, input) = match operand {
+        Bson::Document(d) if d.contains_key("field") => {
+            let input = d
+                .get("input")
+                .map_or(Ok(Some(Bson::Document(scope.root.clone()))), |input| {
+                    eval(input, scope)
+                })?;
+            (argument(name, operand, "field")?, input)
+        }
+        other => (other.clone(), Some(Bson::Document(scope.root.clone()))),
+    };
+    let field = eval(&field, scope)?;
+    let field = field.as_ref().and_then(Bson::as_str).unwrap_or_default();
+    Ok(input
+        .as_ref()
+        .and_then(Bson::as_document)
+        .and_then(|d| d.get(field))
+        .cloned())
+}
+
 pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$getField" {
-        let (field, input) = match operand {
-            Bson::Document(d) if d.contains_key("field") => {
-                let input = d
-                    .get("input")
-                    .map_or(Ok(Some(Bson::Document(scope.root.clone()))), |input| {
-                        eval(input, scope)
-                    })?;
-                (argument(name, operand, "field")?, input)
-            }
-            other => (other.clone(), Some(Bson::Document(scope.root.clone()))),
-        };
-        let field = eval(&field, scope)?;
-        let field = field.as_ref().and_then(Bson::as_str).unwrap_or_default();
-        return Ok(input
-            .as_ref()
-            .and_then(Bson::as_document)
-            .and_then(|d| d.get(field))
-            .cloned());
+        return get_field(name, operand, scope);
     }
     let values = list(operand, scope)?;
     match name {
@@ -336,9 +358,8 @@ pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             _ => Bson::Null,
         })),
         _ => {
-            let items = match eval(operand, scope)? {
-                Some(Bson::Array(items)) => items,
-                _ => return Ok(Some(Bson::Null)),
+            let Some(Bson::Array(items)) = eval(operand, scope)? else {
+                return Ok(Some(Bson::Null));
             };
             let mut document = Document::new();
             for item in &items {

@@ -237,6 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn expressions_evaluate_as_the_server_does() {
         let document = doc! {
             "a": 7, "b": 2, "s": "Onion", "list": [3, 1, 2], "items": [{ "n": 1 }, { "n": 2 }],

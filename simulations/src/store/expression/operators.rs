@@ -189,18 +189,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         "$convert" | "$toString" | "$toInt" | "$toLong" | "$toDouble" | "$toDecimal"
         | "$toBool" | "$toDate" | "$toObjectId" => conversion(name, operand, scope),
         "$year" | "$month" | "$dayOfMonth" | "$dayOfWeek" | "$dayOfYear" | "$hour" | "$minute"
-        | "$second" | "$millisecond" => match list(operand, scope)?.pop().flatten() {
-            Some(Bson::DateTime(d)) => {
-                let part = date_part(name, d.timestamp_millis());
-                Ok(Some(Bson::Int32(i32::try_from(part).unwrap_or(i32::MAX))))
-            }
-            value if is_null(&value) => Ok(Some(Bson::Null)),
-            Some(other) => Err(StoreError::new(
-                16006,
-                format!("can't convert from BSON type {} to Date", type_name(&other)),
-            )),
-            None => Ok(Some(Bson::Null)),
-        },
+        | "$second" | "$millisecond" => part_of_date(name, operand, scope),
         "$rand" => {
             let draw = scope.surroundings.draw() >> 11;
             Ok(Some(Bson::Double(draw as f64 / (1u64 << 53) as f64)))
@@ -209,6 +198,21 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
             objects(name, operand, scope)
         }
         _ => arrays(name, operand, scope),
+    }
+}
+
+fn part_of_date(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    match list(operand, scope)?.pop().flatten() {
+        Some(Bson::DateTime(d)) => {
+            let part = date_part(name, d.timestamp_millis());
+            Ok(Some(Bson::Int32(i32::try_from(part).unwrap_or(i32::MAX))))
+        }
+        value if is_null(&value) => Ok(Some(Bson::Null)),
+        Some(other) => Err(StoreError::new(
+            16006,
+            format!("can't convert from BSON type {} to Date", type_name(&other)),
+        )),
+        None => Ok(Some(Bson::Null)),
     }
 }
 
@@ -262,14 +266,7 @@ fn arithmetic(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
             }))
         }
         "$mod" if double(1) == 0.0 => Err(StoreError::new(16610, "can't $mod by zero")),
-        "$mod" => Ok(Some(match (&values[0], &values[1]) {
-            (Bson::Int32(a), Bson::Int32(b)) => Bson::Int32(a.wrapping_rem(*b)),
-            (Bson::Int32(_) | Bson::Int64(_), Bson::Int32(_) | Bson::Int64(_)) => {
-                let whole = |i: usize| number::as_integer(&values[i]).unwrap_or(1);
-                Bson::Int64(whole(0).wrapping_rem(whole(1)))
-            }
-            _ => Bson::Double(double(0) % double(1)),
-        })),
+        "$mod" => Ok(Some(remainder(&values[0], &values[1]))),
         _ => {
             let power = double(0).powf(double(1));
             let whole = values
@@ -283,6 +280,18 @@ fn arithmetic(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
                 _ => Bson::Double(power),
             }))
         }
+    }
+}
+
+fn remainder(a: &Bson, b: &Bson) -> Bson {
+    let whole = |v: &Bson| number::as_integer(v).unwrap_or(1);
+    let double = |v: &Bson| number::as_double(v).unwrap_or(f64::NAN);
+    match (a, b) {
+        (Bson::Int32(a), Bson::Int32(b)) => Bson::Int32(a.wrapping_rem(*b)),
+        (Bson::Int32(_) | Bson::Int64(_), Bson::Int32(_) | Bson::Int64(_)) => {
+            Bson::Int64(whole(a).wrapping_rem(whole(b)))
+        }
+        _ => Bson::Double(double(a) % double(b)),
     }
 }
 

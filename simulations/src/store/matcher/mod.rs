@@ -22,9 +22,9 @@ pub(crate) struct Matcher {
 
 #[derive(Clone, Debug)]
 enum Node {
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Nor(Vec<Node>),
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Nor(Vec<Self>),
     Path(String, Predicate),
     Expression(Bson),
 }

@@ -19,6 +19,7 @@ fn update(
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn operators_change_documents_as_the_server_does() {
     let none = doc! {};
     let table = [

@@ -1,0 +1,122 @@
+//! The demonstration: many tasks write and read while the deployment under them fails over.
+
+mod load;
+mod narrator;
+mod report;
+
+pub use load::Pace;
+pub use report::Report;
+
+use crate::serve::{Embedded, ServeOptions};
+use load::Load;
+use narrator::Narrator;
+use onionskin::{Client, Error, Runtime};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+/// What to demonstrate, and how long.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// A deployment of the user's; `None` starts one of three members and disturbs it.
+    pub uri: Option<String>,
+    /// Tasks that write and read at once. Default: 32.
+    pub tasks: usize,
+    /// How long the load runs. Default: 10 s.
+    pub duration: Duration,
+}
+
+impl Default for DemoOptions {
+    fn default() -> Self {
+        Self {
+            uri: None,
+            tasks: 32,
+            duration: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Runs the demonstration on `runtime` and tells the story on standard output.
+///
+/// The report says how many writes were acknowledged and how many of those were found again.
+pub async fn run<R: Runtime>(
+    runtime: impl Fn() -> R,
+    name: &str,
+    options: &DemoOptions,
+) -> Result<Report, Error> {
+    let deployment = match &options.uri {
+        Some(_) => None,
+        None => Some(start_deployment()?),
+    };
+    let uri = match (&options.uri, &deployment) {
+        (Some(uri), _) => uri.clone(),
+        (None, Some(deployment)) => deployment.uri().to_owned(),
+        (None, None) => String::new(),
+    };
+    let narrator = Narrator::start();
+    narrator.say(&format!(
+        "runtime {name}; {} tasks write and read",
+        options.tasks
+    ));
+    if deployment.is_some() {
+        narrator.say(&format!(
+            "an embedded replica set of three members listens: {uri}"
+        ));
+    }
+    let client: Client<R> = Client::builder_from_uri(runtime(), &uri)?
+        .event_listener(narrator.listener())
+        .build()?;
+    client
+        .database("admin")
+        .run_command(onionskin::bson::doc! { "ping": 1 })
+        .timeout(Duration::from_secs(10))
+        .await?;
+    narrator.say("connected; the load begins");
+    let clock = runtime();
+    let load = Load::start(&client, runtime, options);
+    match &deployment {
+        Some(deployment) => {
+            disturb(&clock, deployment, &narrator, options.duration).await;
+        }
+        None => clock.sleep(options.duration).await,
+    }
+    let report = load.finish(&client, &narrator).await?;
+    narrator.say("closing the client");
+    client.shutdown().await;
+    let mut out = io::stdout().lock();
+    let _ = write!(out, "{report}");
+    let _ = out.flush();
+    Ok(report)
+}
+
+fn start_deployment() -> Result<Embedded, Error> {
+    let mut options = ServeOptions::replica_set("demo", 3);
+    options.seed = 1;
+    Embedded::start(options)
+        .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
+}
+
+/// Steps the primary down at a fifth of the time, kills a member at half of it, and brings that
+/// member back at four fifths.
+async fn disturb<R: Runtime>(
+    clock: &R,
+    deployment: &Embedded,
+    narrator: &Narrator,
+    duration: Duration,
+) {
+    clock.sleep(duration / 5).await;
+    narrator.say(">>> the primary is told to step down");
+    if !deployment.step_down() {
+        narrator.say(">>> there was no primary to step down");
+    }
+    clock.sleep(duration * 3 / 10).await;
+    let primary = deployment.status().and_then(|status| status.primary);
+    let victim = primary.unwrap_or(0);
+    narrator.say(&format!(">>> member {victim}, the primary, is killed"));
+    deployment.kill(victim);
+    clock.sleep(duration * 3 / 10).await;
+    narrator.say(&format!(">>> member {victim} is started again"));
+    deployment.restart(victim);
+    clock.sleep(duration / 5).await;
+}

@@ -1,0 +1,131 @@
+//! Tells what happens while it happens.
+
+use onionskin::{
+    EventListener,
+    core::event::{CloseReason, Event, EventKind, PoolEvent, SdamEvent},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// Writes a line per event that matters, with the time since the start.
+#[derive(Clone, Debug)]
+pub(super) struct Narrator {
+    start: Instant,
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// Closed connections by pool, gathered until something else happens there.
+    closed: BTreeMap<String, usize>,
+    /// Servers whose last check failed.
+    failing: BTreeSet<String>,
+}
+
+impl Narrator {
+    pub(super) fn start() -> Self {
+        Self {
+            start: Instant::now(),
+            memory: Arc::default(),
+        }
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        let elapsed = self.start.elapsed();
+        println!(
+            "{:>3}.{:03}s  {text}",
+            elapsed.as_secs(),
+            elapsed.subsec_millis()
+        );
+    }
+
+    pub(super) fn listener(&self) -> EventListener {
+        let narrator = self.clone();
+        Arc::new(move |event| narrator.hear(event))
+    }
+
+    fn hear(&self, event: &Event) {
+        match &event.kind {
+            EventKind::Sdam(event) => self.hear_topology(event),
+            EventKind::Pool(event) => self.hear_pool(event),
+            _ => {}
+        }
+    }
+
+    fn hear_topology(&self, event: &SdamEvent) {
+        match event {
+            SdamEvent::ServerDescriptionChanged {
+                address,
+                previous,
+                new,
+                ..
+            } if previous.server_type != new.server_type => {
+                let why = match &new.error {
+                    Some(error) => format!(" ({})", error.kind()),
+                    None => String::new(),
+                };
+                let (old, new) = (previous.server_type, new.server_type);
+                self.say(&format!("server {address}: {old} -> {new}{why}"));
+            }
+            SdamEvent::TopologyDescriptionChanged { previous, new, .. }
+                if previous.topology_type != new.topology_type =>
+            {
+                let (old, new) = (previous.topology_type, new.topology_type);
+                self.say(&format!("topology: {old} -> {new}"));
+            }
+            SdamEvent::HeartbeatSucceeded { address, .. } => {
+                self.lock().failing.remove(&address.to_string());
+            }
+            SdamEvent::HeartbeatFailed { address, failure, .. }
+                // One line per outage, not one per check.
+                if self.lock().failing.insert(address.to_string()) =>
+            {
+                self.say(&format!("check of {address} failed: {}", failure.kind()));
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_pool(&self, event: &PoolEvent) {
+        match event {
+            PoolEvent::Ready { address } => self.say(&format!("pool {address}: ready")),
+            PoolEvent::Cleared { address, .. } => self.say(&format!("pool {address}: cleared")),
+            PoolEvent::ConnectionReady {
+                address,
+                connection,
+                duration,
+            } => {
+                let closed = self.closed_of(&address.to_string());
+                let after = match closed {
+                    0 => String::new(),
+                    n => format!("; {n} had been closed"),
+                };
+                if *connection <= 2 || closed > 0 {
+                    let millis = duration.as_secs_f64() * 1e3;
+                    self.say(&format!(
+                        "pool {address}: connection {connection} in {millis:.1} ms{after}"
+                    ));
+                }
+            }
+            PoolEvent::ConnectionClosed {
+                address,
+                reason: CloseReason::Error | CloseReason::Stale,
+                ..
+            } => {
+                *self.lock().closed.entry(address.to_string()).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn closed_of(&self, address: &str) -> usize {
+        self.lock().closed.remove(address).unwrap_or(0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,151 @@
+//! The rules of consensus, one member at a time.
+
+use super::{
+    Message, Replica, SetConfig,
+    log::{Entry, NO_TIME, Position},
+    message::Kind,
+};
+use crate::deployment::MemberOptions;
+use onionskin_core::{random::Seed, time::Instant};
+use std::{sync::Arc, time::Duration};
+
+fn member() -> Replica {
+    let config = SetConfig {
+        members: vec![MemberOptions::default(); 3],
+        election_timeout: Duration::from_secs(10),
+        heartbeat_interval: Duration::from_secs(2),
+        initial_primary: None,
+        started_at_millis: 0,
+        max_oplog_entries: 100,
+        max_records: 100,
+    };
+    Replica::new(0, Arc::new(config), Seed::new([1; 32]).random())
+}
+
+fn request(candidacy: u64, last: Position) -> Message {
+    let kind = Kind::VoteRequest {
+        candidacy,
+        dry: false,
+        handoff: false,
+        last,
+    };
+    Message {
+        term: candidacy,
+        kind,
+    }
+}
+
+fn granted(replica: &mut Replica) -> Option<bool> {
+    let sent = std::mem::take(&mut replica.sent);
+    sent.into_iter()
+        .find_map(|(_, message)| match message.kind {
+            Kind::Vote { granted, .. } => Some(granted),
+            _ => None,
+        })
+}
+
+fn append(replica: &mut Replica, term: u64, index: u64) {
+    let entry = Entry {
+        position: Position { term, index },
+        time: NO_TIME,
+        wall_millis: 0,
+        changes: Vec::new(),
+        retry: None,
+    };
+    let kind = Kind::Append {
+        previous: Position {
+            term: if index == 1 { 0 } else { term },
+            index: index - 1,
+        },
+        entries: vec![Arc::new(entry)],
+        commit: 0,
+    };
+    replica.handle_message(Instant::ZERO, 1, Message { term, kind });
+    replica.sent.clear();
+}
+
+#[test]
+fn a_member_votes_once_per_term_also_after_a_restart() {
+    let mut replica = member();
+    let now = Instant::ZERO;
+    let empty = Position::default();
+    replica.handle_message(now, 1, request(1, empty));
+    assert_eq!(granted(&mut replica), Some(true));
+    replica.handle_message(now, 2, request(1, empty));
+    assert_eq!(granted(&mut replica), Some(false));
+    replica.restart(now);
+    replica.handle_message(now, 2, request(1, empty));
+    assert_eq!(granted(&mut replica), Some(false));
+    replica.handle_message(now, 1, request(1, empty));
+    assert_eq!(
+        granted(&mut replica),
+        Some(true),
+        "the same answer to the same question"
+    );
+    replica.handle_message(now, 2, request(2, empty));
+    assert_eq!(
+        granted(&mut replica),
+        Some(true),
+        "a new term is a new vote"
+    );
+}
+
+#[test]
+fn an_older_oplog_gets_no_vote() {
+    let mut replica = member();
+    let now = Instant::ZERO;
+    append(&mut replica, 2, 1);
+    let shorter = Position::default();
+    let longer_but_older = Position { term: 1, index: 9 };
+    let equal = Position { term: 2, index: 1 };
+    for (candidacy, last, vote) in [
+        (3, shorter, false),
+        (4, longer_but_older, false),
+        (5, equal, true),
+    ] {
+        replica.handle_message(now, 2, request(candidacy, last));
+        assert_eq!(granted(&mut replica), Some(vote), "{last:?}");
+    }
+}
+
+#[test]
+fn an_earlier_terms_entry_is_not_committed_by_counting_it() {
+    let mut replica = member();
+    append(&mut replica, 1, 1);
+    let now = replica.deadline().expect("an election timeout");
+    replica.handle_timeout(now);
+    for dry in [true, false] {
+        let kind = Kind::Vote {
+            candidacy: 2,
+            dry,
+            granted: true,
+        };
+        replica.handle_message(now, 1, Message { term: 1, kind });
+    }
+    assert!(replica.is_writable());
+    assert_eq!(replica.last(), Position { term: 2, index: 2 });
+    for (matched, commit) in [(1, 0), (2, 2)] {
+        let kind = Kind::Appended {
+            result: Ok(matched),
+        };
+        replica.handle_message(now, 1, Message { term: 2, kind });
+        assert_eq!(replica.commit(), commit);
+    }
+}
+
+#[test]
+fn a_dry_run_binds_nobody() {
+    let mut replica = member();
+    let now = Instant::ZERO;
+    let kind = Kind::VoteRequest {
+        candidacy: 1,
+        dry: true,
+        handoff: false,
+        last: Position::default(),
+    };
+    replica.handle_message(now, 1, Message { term: 0, kind });
+    assert_eq!(granted(&mut replica), Some(true));
+    assert_eq!(replica.term(), 0);
+    replica.handle_message(now, 2, request(1, Position::default()));
+    assert_eq!(granted(&mut replica), Some(true));
+}
