@@ -173,7 +173,12 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.shared.cancel(id),
-            State::Exchanging(held) => {
+            State::Exchanging(mut held) => {
+                let now = self.shared.now();
+                if let Some(event) = held.lease.abandoned_event(now) {
+                    let kind = EventKind::Command(event);
+                    self.shared.delivery.publish(Event { at: now, kind });
+                }
                 // There is nobody left to tell.
                 let _ = self.shared.give_back(held, Outcome::Abandoned);
             }

@@ -215,6 +215,8 @@ pub enum ErrorKind {
         /// What was asked for.
         actual: u64,
     },
+    /// The caller left before the operation was over; shown in events only.
+    Abandoned,
     /// The client is closed.
     ClientClosed,
 }
@@ -229,6 +231,7 @@ impl ErrorKind {
             | Self::InvalidArgument { .. }
             | Self::Bson { .. }
             | Self::Authentication { .. }
+            | Self::Abandoned
             | Self::ClientClosed => Fault::Caller,
             Self::Network { .. }
             | Self::Timeout { .. }
@@ -293,6 +296,7 @@ impl fmt::Display for ErrorKind {
                     "{what} is limited to {limit}, but {actual} were asked for"
                 )
             }
+            Self::Abandoned => f.write_str("the caller left before the operation was over"),
             Self::ClientClosed => f.write_str("the client is closed"),
         }
     }

@@ -156,6 +156,7 @@ fn is_own(error: &Error) -> bool {
         | ErrorKind::PoolClosed { .. }
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
+        | ErrorKind::Abandoned
         | ErrorKind::ClientClosed => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
         ErrorKind::Network { .. }
