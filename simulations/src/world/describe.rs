@@ -82,11 +82,17 @@ fn pool(event: &PoolEvent) -> String {
 fn command(event: &CommandEvent) -> String {
     match event {
         CommandEvent::Started { facts, .. } => {
-            format!("{} {} started at {}", facts.name, facts.request_id, facts.address)
+            format!(
+                "{} {} started at {}",
+                facts.name, facts.request_id, facts.address
+            )
         }
         CommandEvent::Succeeded {
             facts, duration, ..
-        } => format!("{} {} succeeded after {duration:?}", facts.name, facts.request_id),
+        } => format!(
+            "{} {} succeeded after {duration:?}",
+            facts.name, facts.request_id
+        ),
         CommandEvent::Failed { facts, failure, .. } => {
             format!("{} {} failed: {failure}", facts.name, facts.request_id)
         }

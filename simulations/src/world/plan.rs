@@ -55,7 +55,9 @@ pub enum Disaster {
 #[must_use]
 pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, Disaster)> {
     let mut plan = Vec::new();
-    let span = u64::try_from(options.safety.as_millis()).unwrap_or(1).max(1);
+    let span = u64::try_from(options.safety.as_millis())
+        .unwrap_or(1)
+        .max(1);
     for _ in 0..options.disasters {
         let at = Instant::ZERO + Duration::from_millis(random.below(span));
         let later = at + Duration::from_millis(random.below(20_000));
@@ -78,7 +80,15 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
             }
             4 => {
                 let (up, down) = [(true, true), (true, false), (false, true)][index(random, 3)];
-                plan.push((at, Disaster::CutClient { client, member, up, down }));
+                plan.push((
+                    at,
+                    Disaster::CutClient {
+                        client,
+                        member,
+                        up,
+                        down,
+                    },
+                ));
                 plan.push((later, Disaster::JoinClients));
             }
             5 => {

@@ -100,12 +100,7 @@ pub struct Report {
 
 impl Report {
     /// The report of a run that could not begin.
-    pub(super) fn of_failure(
-        seed: u64,
-        way: Way,
-        options: WorldOptions,
-        failure: Failure,
-    ) -> Self {
+    pub(super) fn of_failure(seed: u64, way: Way, options: WorldOptions, failure: Failure) -> Self {
         Self {
             seed,
             way,

@@ -5,9 +5,7 @@ use super::{
     report::{Failure, FailureKind},
 };
 use crate::deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User};
-use onionskin_core::{
-    address::Address, options::ClientOptions, random::Seed, time::Instant, uri,
-};
+use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
 use std::fmt;
 
 /// The name of the replica set.
@@ -58,7 +56,11 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         1 => String::new(),
         _ => format!("replicaSet={SET_NAME}&"),
     };
-    format!("mongodb://{login}{}/?{set}{}", hosts.join(","), options.client_options)
+    format!(
+        "mongodb://{login}{}/?{set}{}",
+        hosts.join(","),
+        options.client_options
+    )
 }
 
 pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
@@ -70,5 +72,9 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
 
 /// A world that cannot be made.
 pub(super) fn impossible(error: &dyn fmt::Display) -> Failure {
-    Failure::new(FailureKind::Crash, Instant::ZERO, format!("no such world: {error}"))
+    Failure::new(
+        FailureKind::Crash,
+        Instant::ZERO,
+        format!("no such world: {error}"),
+    )
 }

@@ -43,7 +43,10 @@ pub fn try_seeds(way: Way, count: u64) {
         );
         succeeded += report.tally.succeeded;
     }
-    assert!(chosen.is_some() || succeeded > 1_000, "only {succeeded} operations succeeded");
+    assert!(
+        chosen.is_some() || succeeded > 1_000,
+        "only {succeeded} operations succeeded"
+    );
 }
 
 /// Runs some seeds twice and compares their traces.

@@ -25,15 +25,19 @@ impl CommandChecker {
         let request = facts.request_id;
         if is_start {
             if let Some(other) = self.under_way.insert(request, name) {
-                return Err(format!("request {request} is under way already, as {other}"));
+                return Err(format!(
+                    "request {request} is under way already, as {other}"
+                ));
             }
             return Ok(());
         }
         match self.under_way.remove(&request) {
-            None => Err(format!("{name} with request {request} ended without a start")),
-            Some(started) if started != name => {
-                Err(format!("request {request} started as {started} and ended as {name}"))
-            }
+            None => Err(format!(
+                "{name} with request {request} ended without a start"
+            )),
+            Some(started) if started != name => Err(format!(
+                "request {request} started as {started} and ended as {name}"
+            )),
             Some(_) => Ok(()),
         }
     }

@@ -18,10 +18,7 @@ const DUPLICATE_KEY: i32 = 11000;
 
 /// Checks every operation on its own. `slack` says how much later than its deadline an operation of
 /// a client may end.
-pub fn check_history(
-    history: &History,
-    slack: impl Fn(usize) -> Duration,
-) -> Result<(), Failure> {
+pub fn check_history(history: &History, slack: impl Fn(usize) -> Duration) -> Result<(), Failure> {
     for entry in history.entries() {
         let Some((at, ending)) = &entry.ended else {
             let message = format!("an operation never ended: {entry:?}");
@@ -99,14 +96,13 @@ fn check_reads(history: &History) -> Result<(), Failure> {
 }
 
 /// Checks the data that the primary has at the end.
-pub fn check_data(
-    now: Instant,
-    history: &History,
-    deployment: &Deployment,
-) -> Result<(), Failure> {
+pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
     let fail = |kind, message: String| Err(Failure::new(kind, now, message));
     let Some(primary) = deployment.primary() else {
-        return fail(FailureKind::Liveness, "there is no primary at the end".to_owned());
+        return fail(
+            FailureKind::Liveness,
+            "there is no primary at the end".to_owned(),
+        );
     };
     let documents = documents(deployment, primary);
     let mut by_id: BTreeMap<i64, Vec<&Document>> = BTreeMap::new();
@@ -141,13 +137,17 @@ pub fn check_data(
             return fail(FailureKind::Correctness, what);
         }
         if n < least || n > most {
-            let message =
-                format!("document {id} was incremented {n} times, not {least}..={most}: {entries:?}");
+            let message = format!(
+                "document {id} was incremented {n} times, not {least}..={most}: {entries:?}"
+            );
             return fail(FailureKind::Correctness, message);
         }
     }
     if let Some((id, _)) = by_id.first_key_value() {
-        return fail(FailureKind::Correctness, format!("nobody inserted document {id}"));
+        return fail(
+            FailureKind::Correctness,
+            format!("nobody inserted document {id}"),
+        );
     }
     Ok(())
 }

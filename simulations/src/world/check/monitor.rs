@@ -28,13 +28,11 @@ impl MonitorChecker {
                     return Err(format!("{address} closed without having been opened"));
                 }
             }
-            SdamEvent::HeartbeatStarted { address, .. } => {
-                match self.checking.get_mut(address) {
-                    None => return Err(format!("{address} is checked without being monitored")),
-                    Some(true) => return Err(format!("two checks of {address} at once")),
-                    Some(checking) => *checking = true,
-                }
-            }
+            SdamEvent::HeartbeatStarted { address, .. } => match self.checking.get_mut(address) {
+                None => return Err(format!("{address} is checked without being monitored")),
+                Some(true) => return Err(format!("two checks of {address} at once")),
+                Some(checking) => *checking = true,
+            },
             SdamEvent::HeartbeatSucceeded { address, .. }
             | SdamEvent::HeartbeatFailed { address, .. } => match self.checking.get_mut(address) {
                 Some(checking) if *checking => *checking = false,

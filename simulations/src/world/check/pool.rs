@@ -74,7 +74,8 @@ impl PoolChecker {
 /// The pool that an event is about. A closed one hears only of connections that it still has.
 fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
     let closed = match event {
-        PoolEvent::ConnectionClosed { connection, .. } | PoolEvent::CheckedIn { connection, .. } => {
+        PoolEvent::ConnectionClosed { connection, .. }
+        | PoolEvent::CheckedIn { connection, .. } => {
             let has = |pool: &Pool| pool.connections.contains_key(connection);
             let in_use = |pool: &Pool| {
                 pool.connections
@@ -86,9 +87,9 @@ fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
                 .iter()
                 .position(|pool| pool.is_closed && has(pool) && (!checked_in || in_use(pool)))
         }
-        PoolEvent::CheckOutFailed { .. } => {
-            pools.iter().position(|pool| pool.is_closed && pool.asking > 0)
-        }
+        PoolEvent::CheckOutFailed { .. } => pools
+            .iter()
+            .position(|pool| pool.is_closed && pool.asking > 0),
         _ => None,
     };
     match closed {
@@ -118,7 +119,9 @@ impl Pool {
             }
             PoolEvent::ConnectionCreated { connection, .. } => {
                 if self.is_closed || !self.is_ready {
-                    return Err(format!("connection {connection} made while it was not ready"));
+                    return Err(format!(
+                        "connection {connection} made while it was not ready"
+                    ));
                 }
                 let life = (Life::Establishing, self.clears);
                 if self.connections.insert(*connection, life).is_some() {
@@ -136,7 +139,9 @@ impl Pool {
                     return Err(format!("stale connection {connection} was handed out"));
                 }
                 if !self.is_ready || self.is_closed {
-                    return Err(format!("connection {connection} handed out by a paused pool"));
+                    return Err(format!(
+                        "connection {connection} handed out by a paused pool"
+                    ));
                 }
             }
             PoolEvent::CheckedIn { connection, .. } => {
@@ -190,7 +195,9 @@ impl Pool {
             return Err(format!("more than {max_size} connections"));
         }
         if current(Some(Life::Establishing)) > max_connecting as usize {
-            return Err(format!("more than {max_connecting} connections being established"));
+            return Err(format!(
+                "more than {max_connecting} connections being established"
+            ));
         }
         Ok(())
     }

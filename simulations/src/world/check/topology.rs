@@ -65,7 +65,9 @@ impl TopologyChecker {
                 if let Some(known) = known
                     && known.server_type != previous.server_type
                 {
-                    return Err(format!("a change of {address} does not continue the last one"));
+                    return Err(format!(
+                        "a change of {address} does not continue the last one"
+                    ));
                 }
                 *known = Some(new.clone());
             }

@@ -42,8 +42,10 @@ impl CoreWorld {
 
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
         let now = self.now;
-        self.trace
-            .note(now, format_args!("client {client} event {}", describe(event)));
+        self.trace.note(
+            now,
+            format_args!("client {client} event {}", describe(event)),
+        );
         if let Err(what) = self.sides[client].checkers.observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
@@ -55,8 +57,10 @@ impl CoreWorld {
             Action::Dial { socket, address } => self.dial(client, socket, &address),
             Action::Transmit { socket, bytes } => {
                 let (id, summary) = (socket.0, Summary(&bytes));
-                self.trace
-                    .note(now, format_args!("client {client} socket {id} transmit {summary}"));
+                self.trace.note(
+                    now,
+                    format_args!("client {client} socket {id} transmit {summary}"),
+                );
                 let known = self.sides[client].sockets.get(&socket);
                 match known.map(|socket| (socket.holder, socket.link)) {
                     Some((Holder::Core, Some(link))) => {
@@ -72,8 +76,10 @@ impl CoreWorld {
             Action::Interrupt { socket, error } => {
                 let holder = self.sides[client].sockets.get(&socket).map(|s| s.holder);
                 let id = socket.0;
-                self.trace
-                    .note(now, format_args!("client {client} socket {id} interrupt: {error}"));
+                self.trace.note(
+                    now,
+                    format_args!("client {client} socket {id} interrupt: {error}"),
+                );
                 if let Some(Holder::Task(task)) = holder {
                     let turn = self.sides[client].tasks[task].turn;
                     let at = now + self.draw_delay();
@@ -109,7 +115,10 @@ impl CoreWorld {
         };
         self.trace.note(
             now,
-            format_args!("client {client} socket {} dials {address}: {link:?}", socket.0),
+            format_args!(
+                "client {client} socket {} dials {address}: {link:?}",
+                socket.0
+            ),
         );
         let side = &mut self.sides[client];
         if let Some(link) = link {

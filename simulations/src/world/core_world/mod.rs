@@ -106,7 +106,11 @@ enum Wakeup {
     /// A caller writes the rest of its request.
     Write { task: usize, turn: u64 },
     /// A caller hears that its exchange is to be broken.
-    Interrupt { task: usize, turn: u64, error: Error },
+    Interrupt {
+        task: usize,
+        turn: u64,
+        error: Error,
+    },
     /// A dial fails before it reaches the network.
     Unresolved { socket: SocketId },
     /// A socket that was closed says something more.
@@ -174,14 +178,20 @@ impl CoreWorld {
         }
         let limit = self.late_from + Duration::from_secs(600);
         self.step_until(limit, "its callers to come to an end", |world| {
-            world.sides.iter().all(|side| side.tasks.iter().all(Task::is_done))
+            world
+                .sides
+                .iter()
+                .all(|side| side.tasks.iter().all(Task::is_done))
         });
         for client in 0..self.sides.len() {
             self.say_goodbye(client);
         }
         let limit = self.now + CLOSING_LIMIT;
         self.step_until(limit, "sessions to end", |world| {
-            world.sides.iter().all(|side| side.tasks.iter().all(Task::is_done))
+            world
+                .sides
+                .iter()
+                .all(|side| side.tasks.iter().all(Task::is_done))
         });
         for client in 0..self.sides.len() {
             self.close(client);
@@ -225,8 +235,14 @@ impl CoreWorld {
 
     /// When the next thing happens.
     fn next(&self) -> Option<Instant> {
-        let mut next = earliest(self.network.deadline(), self.plan.front().map(|(at, _)| *at));
-        next = earliest(next, self.schedule.first_key_value().map(|(&(at, _), _)| at));
+        let mut next = earliest(
+            self.network.deadline(),
+            self.plan.front().map(|(at, _)| *at),
+        );
+        next = earliest(
+            next,
+            self.schedule.first_key_value().map(|(&(at, _), _)| at),
+        );
         for side in &self.sides {
             let mut own = side.core.deadline();
             if !side.inbox.is_empty() {
@@ -293,7 +309,8 @@ impl CoreWorld {
         if !is_due {
             return false;
         }
-        self.trace.note(now, format_args!("client {client} timeout"));
+        self.trace
+            .note(now, format_args!("client {client} timeout"));
         side.core.handle_timeout(now);
         let deadline = side.core.deadline();
         self.drain(client);
@@ -336,7 +353,9 @@ impl CoreWorld {
                 return fail(format!("client {client} keeps {:?}", side.core.counts()));
             }
             if let Some(deadline) = side.core.deadline() {
-                return fail(format!("client {client} is closed and armed for {deadline}"));
+                return fail(format!(
+                    "client {client} is closed and armed for {deadline}"
+                ));
             }
             if let Err(what) = side.checkers.finish() {
                 return fail(format!("client {client}: {what}"));
@@ -354,7 +373,8 @@ impl CoreWorld {
 
     fn fail(&mut self, kind: FailureKind, message: String) {
         let failure = Failure::new(kind, self.now, message);
-        self.trace.note(self.now, format_args!("failure: {failure}"));
+        self.trace
+            .note(self.now, format_args!("failure: {failure}"));
         self.failure.get_or_insert(failure);
     }
 

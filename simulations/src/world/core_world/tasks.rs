@@ -9,6 +9,7 @@ use crate::world::{
 use onionskin_core::{
     client::{Outcome, Start},
     error::{Error, ErrorKind},
+    event::{Event, EventKind},
     operation::{Lease, OperationId},
     random::Seed,
     time::Instant,
@@ -99,7 +100,11 @@ impl CoreWorld {
         let at = self.now + self.sides[client].tasks[task].script.pause();
         // Callers sit still between healing and the time when everything must work.
         let heals = Instant::ZERO + self.options.safety;
-        let at = if at >= heals { at.max(self.late_from) } else { at };
+        let at = if at >= heals || self.sides[client].is_closed {
+            at.max(self.late_from)
+        } else {
+            at
+        };
         self.schedule(at, client, Wakeup::Next { task });
     }
 
@@ -111,7 +116,7 @@ impl CoreWorld {
         if caller.is_done() {
             return;
         }
-        if is_closed || (is_late && caller.late_steps == LATE_STEPS) {
+        if (is_late && is_closed) || (is_late && caller.late_steps == LATE_STEPS) {
             caller.turn_to(State::Done);
             return;
         }
@@ -125,7 +130,10 @@ impl CoreWorld {
         }
         self.trace.note(
             now,
-            format_args!("client {client} task {task} begins {:?} of {}", step.deed, step.id),
+            format_args!(
+                "client {client} task {task} begins {:?} of {}",
+                step.deed, step.id
+            ),
         );
         match step.command() {
             Ok(command) => {
@@ -169,7 +177,9 @@ impl CoreWorld {
 
     fn give_up_lease(&mut self, client: usize, lease: Lease) {
         let now = self.now;
-        let _ = self.sides[client].core.check_in(now, lease, Outcome::Abandoned);
+        let _ = self.sides[client]
+            .core
+            .check_in(now, lease, Outcome::Abandoned);
         self.drain(client);
     }
 
@@ -208,9 +218,15 @@ impl CoreWorld {
                 self.drain(client);
                 self.end(client, task, Ending::Left);
             }
-            State::Exchanging(lease) => {
+            State::Exchanging(mut lease) => {
+                if let Some(event) = lease.abandoned_event(now) {
+                    let kind = EventKind::Command(event);
+                    self.observe(client, &Event { at: now, kind });
+                }
                 self.park(client, &lease);
-                let _ = self.sides[client].core.check_in(now, *lease, Outcome::Abandoned);
+                let _ = self.sides[client]
+                    .core
+                    .check_in(now, *lease, Outcome::Abandoned);
                 self.drain(client);
                 self.end(client, task, Ending::Left);
             }

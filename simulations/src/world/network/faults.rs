@@ -44,7 +44,10 @@ impl Network {
         }
         if self.is_drawn(stall) {
             let pause = Duration::from_millis(self.random.below(MAX_STALL_MILLIS));
-            trace.note(now, format_args!("fault: link {} stalls for {pause:?}", id.0));
+            trace.note(
+                now,
+                format_args!("fault: link {} stalls for {pause:?}", id.0),
+            );
             if let Some(link) = self.links.get_mut(&id) {
                 let direction = link.direction(towards);
                 direction.last = direction.last.max(now + pause);
@@ -61,7 +64,10 @@ impl Network {
         if is_reply && self.is_drawn(truncate) {
             let length = self.random.below(bytes.len() as u64 + 1);
             let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            trace.note(now, format_args!("fault: link {} loses the end of a reply", id.0));
+            trace.note(
+                now,
+                format_args!("fault: link {} loses the end of a reply", id.0),
+            );
             self.post_pieces(now, id, towards, part);
             return self.break_off(now, id, trace);
         }

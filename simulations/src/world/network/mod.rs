@@ -130,7 +130,10 @@ impl Network {
     ) -> LinkId {
         let id = LinkId(self.next_link);
         self.next_link += 1;
-        trace.note(now, format_args!("link {} client {client} dials {address}", id.0));
+        trace.note(
+            now,
+            format_args!("link {} client {client} dials {address}", id.0),
+        );
         let Some(member) = self.addresses.iter().position(|a| a == address) else {
             self.links.insert(id, Link::new(client, usize::MAX));
             self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
@@ -214,14 +217,22 @@ impl Network {
                 if self.listening.get(link.member) == Some(&true) {
                     link.has_server = true;
                     let member = link.member;
-                    self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Connected));
+                    self.post(
+                        now,
+                        id,
+                        Towards::Client,
+                        Parcel::Answer(Incoming::Connected),
+                    );
                     self.deployment.handle_connected(now, conn, member);
                 } else {
                     self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
                 }
             }
             Parcel::Request(bytes) => {
-                trace.note(now, format_args!("link {} brings {}", id.0, Summary(&bytes)));
+                trace.note(
+                    now,
+                    format_args!("link {} brings {}", id.0, Summary(&bytes)),
+                );
                 if link.has_server {
                     self.deployment.handle_received(now, conn, &bytes);
                 } else {
@@ -262,7 +273,11 @@ impl Network {
                     let is_reset = self.random.chance(1, 2);
                     if let Some(link) = self.links.get_mut(&id) {
                         link.has_server = false;
-                        let end = if is_reset { Incoming::Reset } else { Incoming::Closed };
+                        let end = if is_reset {
+                            Incoming::Reset
+                        } else {
+                            Incoming::Closed
+                        };
                         self.post(now, id, Towards::Client, Parcel::Answer(end));
                         self.forget_if_unused(id);
                     }
