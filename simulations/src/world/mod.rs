@@ -20,6 +20,7 @@ pub mod network;
 pub mod options;
 pub mod plan;
 pub mod report;
+pub mod runtime;
 mod setup;
 pub mod trace;
 pub mod workload;
@@ -27,10 +28,14 @@ pub mod workload;
 pub use core_world::CoreWorld;
 pub use options::{Rates, Way, WorldOptions};
 pub use report::{Failure, FailureKind, Report, Tally};
+pub use runtime::SimRuntime;
 
 /// Runs a seed to its end.
 #[must_use]
 pub fn run_seed(seed: u64, way: Way, options: WorldOptions) -> Report {
+    if way == Way::Runtime {
+        return runtime::run_world(seed, options);
+    }
     match CoreWorld::new(seed, options.clone()) {
         Ok(world) => world.run(),
         Err(failure) => Report::of_failure(seed, way, options, failure),
