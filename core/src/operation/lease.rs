@@ -290,6 +290,13 @@ impl Lease {
         })
     }
 
+    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
+    /// started ends.
+    #[must_use]
+    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
+        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
+    }
+
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
     pub fn take_session(&mut self) -> Option<crate::session::ServerSession> {
         self.operation.session_is_implicit = false;
