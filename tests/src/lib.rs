@@ -3,9 +3,11 @@
 //!
 //! Each official suite has a file in [`suites`]; all of them report in the same way ([`report`])
 //! and read the same tree of JSON files ([`specifications`]). Real counterparts are started and
-//! stopped by [`peers`].
+//! stopped by [`peers`]; the client's own calls are tried on them by [`crud`].
 
 #![forbid(unsafe_code)]
+
+pub mod crud;
 
 pub mod peers;
 
