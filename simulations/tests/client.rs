@@ -1,0 +1,74 @@
+//! The client on real sockets, in situations that want exact control over when it is polled, dropped
+//! or left.
+
+use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tokio::{
+    Client, Cursor, TokioRuntime,
+    bson::{Document, doc},
+};
+use serde::{Deserialize, Deserializer};
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// A client of `server` with one connection that is ready.
+async fn warm(server: &Embedded) -> Client {
+    let uri = server.uri();
+    let uri = if uri.contains('?') {
+        format!("{uri}&maxPoolSize=1")
+    } else {
+        format!("{}/?maxPoolSize=1", uri.trim_end_matches('/'))
+    };
+    let client = Client::builder_from_uri(TokioRuntime::default(), &uri)
+        .and_then(onionskin_tokio::ClientBuilder::build)
+        .expect("a client");
+    let ping = client.database("db");
+    ping.run_command(doc! { "ping": 1 })
+        .await
+        .expect("an answer");
+    client
+}
+
+async fn open_cursor(client: &Client, name: &str) -> Cursor<Document> {
+    let collection = client.database("db").collection::<Document>(name);
+    let documents: Vec<Document> = (0..10).map(|n| doc! { "n": n }).collect();
+    collection.insert_many(&documents).await.expect("inserted");
+    collection
+        .find(doc! {})
+        .batch_size(2)
+        .await
+        .expect("a cursor")
+}
+
+#[test]
+fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let database = client.database("db");
+        let limit = Duration::from_millis(50);
+        let mut slow = database
+            .run_command(doc! { "ping": 1 })
+            .timeout(limit)
+            .into_future();
+        // The request goes out; then its task is not polled until the limit is over, while the reply
+        // waits in the socket.
+        let first = poll_fn(|context| Poll::Ready(Pin::new(&mut slow).poll(context))).await;
+        assert!(first.is_pending());
+        tokio::time::sleep(limit * 4).await;
+        slow.await.expect("the reply is there");
+        let next = database.run_command(doc! { "ping": 1 }).await;
+        assert!(next.is_ok(), "{next:?}");
+        client.shutdown().await;
+    });
+}
