@@ -72,3 +72,34 @@ fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
         client.shutdown().await;
     });
 }
+
+struct Unreadable;
+
+impl<'de> Deserialize<'de> for Unreadable {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("as a caller's own code may")
+    }
+}
+
+#[test]
+fn a_panic_while_a_reply_is_decoded_leaves_no_lease_behind() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let collection = client.database("db").collection::<Document>("panics");
+        collection
+            .insert_one(doc! { "a": 1 })
+            .await
+            .expect("inserted");
+        let unreadable = collection.clone_with_type::<Unreadable>();
+        let task = tokio::spawn(async move { unreadable.find_one(doc! {}).await.map(|_| ()) });
+        assert!(task.await.is_err_and(|error| error.is_panic()));
+        assert_eq!(client.counts().leased, 0);
+        let found = collection
+            .find_one(doc! {})
+            .timeout(Duration::from_secs(5))
+            .await;
+        assert!(found.expect("an answer").is_some());
+        client.shutdown().await;
+    });
+}

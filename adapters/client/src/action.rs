@@ -89,7 +89,9 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
 
     /// The exchange is over: decode, give everything back. `None`: it is tried again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
-        let State::Exchanging(mut held) = std::mem::replace(&mut self.state, State::Over) else {
+        // The lease stays in its place while the caller's code runs, listeners and decoding, so
+        // that a panic there gives it back like any other end.
+        let State::Exchanging(held) = &mut self.state else {
             return None;
         };
         let result = match &outcome {
@@ -107,6 +109,9 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
+        };
+        let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
+            return None;
         };
         match self.shared.give_back(held, outcome) {
             Err(error) => Some(Err(error)),
