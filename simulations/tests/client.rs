@@ -103,3 +103,18 @@ fn a_panic_while_a_reply_is_decoded_leaves_no_lease_behind() {
         client.shutdown().await;
     });
 }
+
+#[test]
+fn what_was_made_from_a_client_keeps_it_open() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let cursor = open_cursor(&client, "outlives").await;
+        let database = client.database("db");
+        let ping = database.run_command(doc! { "ping": 1 }).into_future();
+        drop((database, client));
+        ping.await.expect("an answer");
+        let documents = cursor.collect().await.expect("all batches");
+        assert_eq!(documents.len(), 10);
+    });
+}
