@@ -118,3 +118,16 @@ fn what_was_made_from_a_client_keeps_it_open() {
         assert_eq!(documents.len(), 10);
     });
 }
+
+#[test]
+fn a_cursor_may_be_dropped_outside_of_the_runtime() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let runtime = runtime();
+    let (client, cursor) = runtime.block_on(async {
+        let client = warm(&server).await;
+        let cursor = open_cursor(&client, "dropped").await;
+        (client, cursor)
+    });
+    drop(cursor);
+    runtime.block_on(client.shutdown());
+}

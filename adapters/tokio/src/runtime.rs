@@ -9,17 +9,23 @@ use std::{
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use tokio::runtime::Handle;
 
 /// Tokio, as the client uses it.
-#[derive(Clone, Copy, Debug)]
+///
+/// Made within a runtime, it belongs to that one: what is spawned later runs there, also when it is
+/// spawned from outside, as by a cursor that is dropped in another thread.
+#[derive(Clone, Debug)]
 pub struct TokioRuntime {
     start: Instant,
+    handle: Option<Handle>,
 }
 
 impl Default for TokioRuntime {
     fn default() -> Self {
         Self {
             start: Instant::now(),
+            handle: Handle::try_current().ok(),
         }
     }
 }
@@ -55,7 +61,10 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(task);
+        match &self.handle {
+            Some(handle) => handle.spawn(task),
+            None => tokio::spawn(task),
+        };
     }
 
     fn now(&self) -> Duration {
