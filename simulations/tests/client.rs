@@ -1,5 +1,5 @@
-//! The client on real sockets, in situations that want exact control over when it is polled, dropped
-//! or left.
+//! The client on real sockets, in situations that want exact control over when it is polled,
+//! dropped or left.
 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
@@ -61,8 +61,8 @@ fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
             .run_command(doc! { "ping": 1 })
             .timeout(limit)
             .into_future();
-        // The request goes out; then its task is not polled until the limit is over, while the reply
-        // waits in the socket.
+        // The request goes out; then its task is not polled until the limit is over, while the
+        // reply waits in the socket.
         let first = poll_fn(|context| Poll::Ready(Pin::new(&mut slow).poll(context))).await;
         assert!(first.is_pending());
         tokio::time::sleep(limit * 4).await;
