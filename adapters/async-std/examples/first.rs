@@ -1,4 +1,5 @@
-//! The first program: `cargo run -p onionskin-async-std --example first -- mongodb://localhost:27017`.
+//! The first program: `cargo run -p onionskin-async-std --example first --
+//! mongodb://localhost:27017`.
 
 use onionskin_async_std::{
     Client,

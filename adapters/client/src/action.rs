@@ -2,7 +2,7 @@
 
 use crate::{
     Client, Decode, Runtime,
-    shared::{Begun, Held},
+    shared::{Begun, Held, Shared},
 };
 use onionskin_core::{
     client::Outcome,
@@ -18,10 +18,11 @@ use std::{
 
 /// An operation on its way.
 ///
-/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection and the wait-queue place
-/// go where they belong, and no other operation is disturbed.
+/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
+/// and the wait-queue place go where they belong, and no other operation is disturbed.
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
+    /// Kept open until the operation is over.
     client: Client<R>,
     state: State<R>,
     decode: D,
@@ -85,21 +86,11 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         }
     }
 
-    /// Publishes the event that ends the command, if somebody listens.
-    fn tell_end(&self, held: &mut Held<R::Stream>, failure: Option<&Error>) {
-        let shared = self.client.shared();
-        if shared.delivery.wants_commands() {
-            let now = shared.now();
-            if let Some(event) = held.lease.ended_event(now, failure) {
-                let kind = EventKind::Command(event);
-                shared.delivery.publish(Event { at: now, kind });
-            }
-        }
-    }
-
     /// The exchange is over: decode, give everything back. `None`: it is tried again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
-        let State::Exchanging(mut held) = std::mem::replace(&mut self.state, State::Over) else {
+        // The lease stays in its place while the caller's code runs, listeners and decoding, so
+        // that a panic there gives it back like any other end.
+        let State::Exchanging(held) = &mut self.state else {
             return None;
         };
         let result = match &outcome {
@@ -107,15 +98,29 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        self.tell_end(&mut held, result.as_ref().err());
+        tell_end(self.client.shared(), held, result.as_ref().err());
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
+        };
+        let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
+            return None;
         };
         match self.client.shared().give_back(held, outcome) {
             Err(error) => Some(Err(error)),
             Ok(None) => output.or_else(|| Some(Err(Error::argument("the operation was left")))),
             Ok(Some(begun)) => self.on_begun(begun).map(Err),
+        }
+    }
+}
+
+/// Publishes the event that ends the command, if somebody listens.
+fn tell_end<R: Runtime>(shared: &Shared<R>, held: &mut Held<R::Stream>, failure: Option<&Error>) {
+    if shared.delivery.wants_commands() {
+        let now = shared.now();
+        if let Some(event) = held.lease.ended_event(now, failure) {
+            let kind = EventKind::Command(event);
+            shared.delivery.publish(Event { at: now, kind });
         }
     }
 }
@@ -182,7 +187,11 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut held) => {
-                self.tell_end(&mut held, Some(&ErrorKind::Abandoned.into()));
+                tell_end(
+                    self.client.shared(),
+                    &mut held,
+                    Some(&ErrorKind::Abandoned.into()),
+                );
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }

@@ -196,8 +196,15 @@ impl<R: Runtime> Shared<R> {
         held: Held<R::Stream>,
         outcome: Outcome,
     ) -> Result<Option<Begun<R::Stream>>, Error> {
-        let Held { lease, stream, .. } = held;
+        let Held {
+            lease,
+            stream,
+            signal,
+        } = held;
         self.with(|inner, now| {
+            // An interruption that was meant for this exchange must not hit the next one; those
+            // that follow are orders of their own.
+            drop(signal.take());
             inner.park(lease.socket(), stream);
             match inner.core.check_in(now, lease, outcome) {
                 Verdict::Done(result) => result.map(|()| None),

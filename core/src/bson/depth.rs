@@ -1,46 +1,23 @@
 //! Documents from outside are walked before anything recursive touches them.
 
 use super::MAX_DEPTH;
-use crate::error::{Error, ErrorKind};
-use bson::{Document, RawBsonRef, RawDocument};
-
-/// Bytes that a level of nesting takes at least: a type, an empty key, a length, a terminator.
-const MIN_LEVEL_BYTES: usize = 7;
+use crate::error::{Error, ErrorKind, is_deeper};
+use bson::{Document, RawDocument};
 
 /// Refuses a document that is nested deeper than [`MAX_DEPTH`], which decoding into a tree could
 /// not survive. Documents too small to be that deep are not walked.
 pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
-    if document.as_bytes().len() <= MAX_DEPTH * MIN_LEVEL_BYTES {
-        return Ok(());
-    }
-    let malformed = |error: bson::error::Error| {
+    let is_deeper = is_deeper(document, MAX_DEPTH).map_err(|error| {
         Error::new(ErrorKind::Bson {
             message: error.to_string(),
         })
-    };
-    // One iterator per open level; the stack lives on the heap and is bounded.
-    let mut levels = vec![document.iter()];
-    while let Some(level) = levels.last_mut() {
-        let inner = match level.next().transpose().map_err(malformed)? {
-            None => {
-                levels.pop();
-                continue;
-            }
-            Some((_, RawBsonRef::Document(inner))) => inner,
-            Some((_, RawBsonRef::Array(array))) => {
-                RawDocument::from_bytes(array.as_bytes()).map_err(malformed)?
-            }
-            Some((_, RawBsonRef::JavaScriptCodeWithScope(code))) => code.scope,
-            Some(_) => continue,
-        };
-        if levels.len() >= MAX_DEPTH {
-            return Err(Error::new(ErrorKind::Limit {
-                what: "the depth of a document",
-                limit: MAX_DEPTH as u64,
-                actual: levels.len() as u64 + 1,
-            }));
-        }
-        levels.push(inner.iter());
+    })?;
+    if is_deeper {
+        return Err(Error::new(ErrorKind::Limit {
+            what: "the depth of a document",
+            limit: MAX_DEPTH as u64,
+            actual: MAX_DEPTH as u64 + 1,
+        }));
     }
     Ok(())
 }

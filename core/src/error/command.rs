@@ -1,7 +1,12 @@
 //! Errors that a server sent.
 
+use super::is_deeper;
 use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::fmt;
+
+/// Details of write errors that are nested deeper than this are left out: they become a tree, which
+/// deeper ones would not survive.
+pub const MAX_DETAILS_DEPTH: usize = 200;
 
 /// `topologyVersion`: which process answered, and how often its state had changed (SDAM-55).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,6 +202,9 @@ impl fmt::Display for WriteFault {
 
 fn details(from: &RawDocument) -> Option<Bson> {
     let info = from.get_document("errInfo").ok()?;
+    if is_deeper(info, MAX_DETAILS_DEPTH).ok()? {
+        return None;
+    }
     bson::Document::try_from(info).ok().map(Bson::Document)
 }
 

@@ -3,10 +3,15 @@
 mod command;
 mod kind;
 mod label;
+mod nesting;
 
-pub use command::{CommandFault, TopologyVersion, WriteConcernFault, WriteError, WriteFault};
+pub use command::{
+    CommandFault, MAX_DETAILS_DEPTH, TopologyVersion, WriteConcernFault, WriteError, WriteFault,
+};
 pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
+
+pub(crate) use nesting::is_deeper;
 
 use crate::address::Address;
 use std::{fmt, sync::Arc};

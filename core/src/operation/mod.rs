@@ -44,7 +44,7 @@ pub(crate) struct Operation {
     pub(crate) session_is_implicit: bool,
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
-    /// Servers that retries avoid where others suit (RR-13, RW-23). As long as the attempts at most.
+    /// Servers that retries avoid where others suit (RR-13, RW-23); one for each attempt at most.
     pub(crate) deprioritized: Vec<Address>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
@@ -54,8 +54,8 @@ impl Operation {
     /// Boxed, because it moves from hand to hand while it lives.
     pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
-        // One that a cursor holds is the client's own as well: it comes back unless the cursor takes
-        // it out of the lease again.
+        // One that a cursor holds is the client's own as well: it comes back unless the cursor
+        // takes it out of the lease again.
         let session_is_implicit = !matches!(session, SessionUse::None);
         let session = match session {
             SessionUse::Held(session) => Some(session),

@@ -1,8 +1,8 @@
 //! A deployment of MongoDB servers as a machine: bytes in, bytes out, time as an argument.
 //!
-//! Feed one input, drain [`Deployment::poll_transmit`] and [`Deployment::poll_action`], then wait for
-//! the [`Deployment::deadline`]. The same options, seed and inputs give the same outputs, byte for
-//! byte.
+//! Feed one input, drain [`Deployment::poll_transmit`] and [`Deployment::poll_action`], then wait
+//! for the [`Deployment::deadline`]. The same options, seed and inputs give the same outputs, byte
+//! for byte.
 
 mod network;
 mod options;

@@ -151,3 +151,36 @@ fn documents_of_sensitive_commands_never_reach_events() {
         }
     }
 }
+
+/// A document of `levels` documents, each in the one before.
+fn nested(levels: usize) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    for level in 0..levels {
+        let length = i32::try_from(5 + 7 * (levels - 1 - level)).expect("small");
+        bytes.extend_from_slice(&length.to_le_bytes());
+        if level + 1 < levels {
+            bytes.extend_from_slice(&[3, 0]);
+        }
+    }
+    bytes.resize(bytes.len() + levels, 0);
+    RawDocumentBuf::from_bytes(bytes).expect("BSON")
+}
+
+#[test]
+fn a_deeply_nested_reply_costs_no_stack() {
+    // The bound of depth counts wherever a part of a reply becomes a tree.
+    for levels in [50, 100_000] {
+        let deep = nested(levels);
+        let mut world = World::new(URI, primary());
+        let error = rawdoc! {
+            "ok": 1, "n": 0,
+            "writeErrors": [{ "index": 0, "code": 121, "errmsg": "x", "errInfo": deep.clone() }],
+            "writeConcernError": { "code": 64, "errmsg": "x", "errInfo": deep.clone() },
+        };
+        let verdict = world.perform(insert(), &error);
+        assert!(matches!(verdict, Verdict::Done(Err(_))));
+        let reply = rawdoc! { "ok": 1, "n": 1, "upserted": [{ "index": 0, "_id": deep }] };
+        let result = crate::operation::crud::UpdateResult::from_reply(&reply);
+        assert_eq!(result.upserted_id.is_some(), levels == 50);
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Namespace;
 use crate::{
-    bson::{DocumentWriter, integer_field},
+    bson::{DocumentWriter, check_depth, integer_field},
     error::Error,
     operation::{Command, CommandKind},
     options::WriteConcern,
@@ -90,6 +90,7 @@ impl UpdateResult {
     pub fn from_reply(reply: &RawDocument) -> Self {
         let upserted_id = reply.get_array("upserted").ok().and_then(|upserted| {
             let first = upserted.get_document(0).ok()?;
+            check_depth(first).ok()?;
             first.get("_id").ok()??.try_into().ok()
         });
         let matched = count(reply, "n");

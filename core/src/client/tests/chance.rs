@@ -1,0 +1,253 @@
+//! Any order of inputs: nothing leaks, nothing is closed twice, nothing hangs.
+
+use super::*;
+use crate::operation::OperationId;
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// One input, with a number that picks whom it concerns.
+#[derive(Clone, Debug)]
+enum Input {
+    Start { kind: u8, timeout: Option<u16> },
+    Resume(usize),
+    Cancel(usize),
+    CheckIn { which: usize, outcome: u8 },
+    Connect(usize),
+    Answer { which: usize, hello: u8 },
+    Break(usize),
+    Wait(u16),
+    Close,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let which = any::<usize>();
+    prop_oneof![
+        4 => (0..4_u8, prop::option::of(0..5000_u16))
+            .prop_map(|(kind, timeout)| Input::Start { kind, timeout }),
+        6 => which.prop_map(Input::Resume),
+        2 => which.prop_map(Input::Cancel),
+        5 => (which, 0..6_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
+        6 => which.prop_map(Input::Connect),
+        10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
+        1 => which.prop_map(Input::Break),
+        3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
+        1 => prop::bool::weighted(0.02)
+            .prop_map(|close| if close { Input::Close } else { Input::Wait(1) }),
+    ]
+}
+
+/// What the driver of the client knows: sockets, unanswered requests, operations, leases.
+struct Play {
+    client: Client,
+    now: Instant,
+    dialling: Vec<SocketId>,
+    unanswered: Vec<(SocketId, i32)>,
+    open: BTreeSet<SocketId>,
+    waiting: Vec<OperationId>,
+    leases: Vec<Lease>,
+}
+
+impl Play {
+    fn drain(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => {
+                    assert!(self.open.insert(socket));
+                    self.dialling.push(socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    assert!(self.open.contains(&socket), "a closed socket is written to");
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    self.unanswered.push((socket, header.request_id));
+                }
+                Action::Close { socket } => {
+                    assert!(self.open.remove(&socket), "it is closed twice");
+                    self.dialling.retain(|&s| s != socket);
+                    self.unanswered.retain(|&(s, _)| s != socket);
+                }
+                Action::Interrupt { .. } | Action::Wake { .. } => {}
+            }
+        }
+        let due = self.client.exact_deadline();
+        let armed = self.client.deadline();
+        assert!(
+            due.is_none() || armed.is_some_and(|at| Some(at) <= due),
+            "{armed:?} {due:?}"
+        );
+        assert_eq!(
+            self.client.counts().leased.saturating_sub(self.granted()),
+            self.leases.len()
+        );
+        assert_eq!(self.client.waiting.len(), self.waiting.len());
+        assert_eq!(self.client.counts().sockets, self.open.len());
+        assert_eq!(
+            self.client.exchange_limits.len().max(self.leases.len()),
+            self.leases.len()
+        );
+    }
+
+    fn granted(&self) -> usize {
+        let granted = |w: &&Waiting| matches!(w, Waiting::Granted { .. });
+        self.client.waiting.values().filter(granted).count()
+    }
+
+    fn started(&mut self, start: Start) {
+        match start {
+            Start::Leased(mut lease) => {
+                lease.begin(self.now).expect("it fits");
+                assert!(self.open.contains(&lease.socket()));
+                assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
+                self.leases.push(lease);
+            }
+            Start::Waiting(id) => self.waiting.push(id),
+            Start::Failed(_) => {}
+        }
+    }
+
+    fn apply(&mut self, input: Input) {
+        match input {
+            Input::Start { kind, timeout } => {
+                let mut command = match kind {
+                    0 => ping(),
+                    1 => insert(),
+                    2 => find(),
+                    _ => {
+                        let mut unacknowledged = insert();
+                        unacknowledged.set_unacknowledged();
+                        unacknowledged
+                    }
+                };
+                command.set_timeout(timeout.map(|ms| Duration::from_millis(ms.into())));
+                let start = self.client.start(self.now, command);
+                self.started(start);
+            }
+            Input::Resume(which) if !self.waiting.is_empty() => {
+                let id = self.waiting.remove(which % self.waiting.len());
+                let start = self.client.resume(self.now, id);
+                self.started(start);
+            }
+            Input::Cancel(which) if !self.waiting.is_empty() => {
+                let id = self.waiting.remove(which % self.waiting.len());
+                self.client.cancel(self.now, id);
+            }
+            Input::CheckIn { which, outcome } if !self.leases.is_empty() => {
+                let mut lease = self.leases.remove(which % self.leases.len());
+                let outcome = finish(&mut lease, outcome);
+                if let Verdict::Again(start) = self.client.check_in(self.now, lease, outcome) {
+                    self.started(start);
+                }
+            }
+            Input::Connect(which) if !self.dialling.is_empty() => {
+                let socket = self.dialling.remove(which % self.dialling.len());
+                self.client.handle_connected(self.now, socket);
+            }
+            Input::Answer { which, hello } if !self.unanswered.is_empty() => {
+                let (socket, id) = self.unanswered.remove(which % self.unanswered.len());
+                let mut bytes = Vec::new();
+                MessageWriter::begin(&mut bytes, 1, id)
+                    .body(&answer(hello))
+                    .end();
+                self.client.handle_received(self.now, socket, &bytes);
+            }
+            Input::Break(which) => {
+                let sockets: Vec<_> = self.client.sockets.keys().copied().collect();
+                if let Some(&socket) = sockets.get(which % sockets.len().max(1)) {
+                    self.client.handle_received(self.now, socket, &[]);
+                }
+            }
+            Input::Wait(ms) => {
+                self.now = self.now + Duration::from_millis(ms.into());
+                self.client.handle_timeout(self.now);
+            }
+            Input::Close => self.client.close(self.now),
+            _ => {}
+        }
+        self.drain();
+    }
+
+    fn end(&mut self) {
+        self.client.close(self.now);
+        self.drain();
+        while !self.leases.is_empty() {
+            self.apply(Input::CheckIn {
+                which: 0,
+                outcome: 5,
+            });
+        }
+        while let Some(id) = self.waiting.pop() {
+            let start = self.client.resume(self.now, id);
+            assert!(matches!(start, Start::Failed(_)), "{start:?}");
+        }
+        self.drain();
+        assert!(self.client.is_over() && self.open.is_empty());
+        assert!(self.client.pools.is_empty() && self.client.checks.is_empty());
+        assert!(self.client.without_server.is_empty() && self.client.wait_limits.is_empty());
+        assert!(self.client.exchange_limits.is_empty() && self.client.socket_limits.is_empty());
+        assert!(self.client.again.is_empty());
+        for server in 0..8 {
+            assert_eq!(self.client.selector.operation_count(ServerId(server)), 0);
+        }
+    }
+}
+
+/// Ends an exchange in one way or another.
+fn finish(lease: &mut Lease, outcome: u8) -> Outcome {
+    let reply = match outcome {
+        0 => return Outcome::Abandoned,
+        1 => return reset(),
+        2 => rawdoc! { "ok": 0, "code": 10107, "errmsg": "x" },
+        3 => rawdoc! { "ok": 0, "code": 91, "errorLabels": ["RetryableWriteError"] },
+        _ => rawdoc! { "ok": 1 },
+    };
+    if lease.operation.command.acknowledged {
+        World::answer(lease, &reply);
+    } else {
+        lease.sent(lease.output().len());
+    }
+    Outcome::Completed
+}
+
+fn answer(hello: u8) -> RawDocumentBuf {
+    match hello {
+        0 => rawdoc! { "ok": 0, "code": 91, "errmsg": "going away" },
+        1 => rawdoc! { "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017", "b:1"] },
+        2 => rawdoc! { "ok": 1, "secondary": true, "setName": "other", "hosts": ["a:27017"] },
+        3 => {
+            let mut more = primary();
+            more.append(bson::cstr!("hosts"), RawDocumentBuf::new());
+            more
+        }
+        _ => primary(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_nothing_is_left_behind(
+        seed in any::<u8>(),
+        inputs in prop::collection::vec(input(), 0..300),
+    ) {
+        let text = "mongodb://a/?replicaSet=rs&maxPoolSize=3&minPoolSize=1&connectTimeoutMS=2000\
+                    &waitQueueTimeoutMS=3000&socketTimeoutMS=4000";
+        let options = uri::parse(text).expect("a connection string").options;
+        let config = ClientConfig::new(options, Seed::new([seed; 32])).expect("options");
+        let mut play = Play {
+            client: Client::new(config),
+            now: Instant::ZERO,
+            dialling: Vec::new(),
+            unanswered: Vec::new(),
+            open: BTreeSet::new(),
+            waiting: Vec::new(),
+            leases: Vec::new(),
+        };
+        play.client.open(play.now);
+        play.drain();
+        // The first check succeeds, so that most of what follows concerns operations.
+        play.apply(Input::Connect(0));
+        play.apply(Input::Answer { which: 0, hello: u8::MAX });
+        for input in inputs {
+            play.apply(input);
+        }
+        play.end();
+    }
+}

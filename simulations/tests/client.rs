@@ -1,0 +1,133 @@
+//! The client on real sockets, in situations that want exact control over when it is polled,
+//! dropped or left.
+
+use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tokio::{
+    Client, Cursor, TokioRuntime,
+    bson::{Document, doc},
+};
+use serde::{Deserialize, Deserializer};
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// A client of `server` with one connection that is ready.
+async fn warm(server: &Embedded) -> Client {
+    let uri = server.uri();
+    let uri = if uri.contains('?') {
+        format!("{uri}&maxPoolSize=1")
+    } else {
+        format!("{}/?maxPoolSize=1", uri.trim_end_matches('/'))
+    };
+    let client = Client::builder_from_uri(TokioRuntime::default(), &uri)
+        .and_then(onionskin_tokio::ClientBuilder::build)
+        .expect("a client");
+    let ping = client.database("db");
+    ping.run_command(doc! { "ping": 1 })
+        .await
+        .expect("an answer");
+    client
+}
+
+async fn open_cursor(client: &Client, name: &str) -> Cursor<Document> {
+    let collection = client.database("db").collection::<Document>(name);
+    let documents: Vec<Document> = (0..10).map(|n| doc! { "n": n }).collect();
+    collection.insert_many(&documents).await.expect("inserted");
+    collection
+        .find(doc! {})
+        .batch_size(2)
+        .await
+        .expect("a cursor")
+}
+
+#[test]
+fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let database = client.database("db");
+        let limit = Duration::from_millis(50);
+        let mut slow = database
+            .run_command(doc! { "ping": 1 })
+            .timeout(limit)
+            .into_future();
+        // The request goes out; then its task is not polled until the limit is over, while the
+        // reply waits in the socket.
+        let first = poll_fn(|context| Poll::Ready(Pin::new(&mut slow).poll(context))).await;
+        assert!(first.is_pending());
+        tokio::time::sleep(limit * 4).await;
+        slow.await.expect("the reply is there");
+        let next = database.run_command(doc! { "ping": 1 }).await;
+        assert!(next.is_ok(), "{next:?}");
+        client.shutdown().await;
+    });
+}
+
+struct Unreadable;
+
+impl<'de> Deserialize<'de> for Unreadable {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("as a caller's own code may")
+    }
+}
+
+#[test]
+fn a_panic_while_a_reply_is_decoded_leaves_no_lease_behind() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let collection = client.database("db").collection::<Document>("panics");
+        collection
+            .insert_one(doc! { "a": 1 })
+            .await
+            .expect("inserted");
+        let unreadable = collection.clone_with_type::<Unreadable>();
+        let task = tokio::spawn(async move { unreadable.find_one(doc! {}).await.map(|_| ()) });
+        assert!(task.await.is_err_and(|error| error.is_panic()));
+        assert_eq!(client.counts().leased, 0);
+        let found = collection
+            .find_one(doc! {})
+            .timeout(Duration::from_secs(5))
+            .await;
+        assert!(found.expect("an answer").is_some());
+        client.shutdown().await;
+    });
+}
+
+#[test]
+fn what_was_made_from_a_client_keeps_it_open() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    runtime().block_on(async {
+        let client = warm(&server).await;
+        let cursor = open_cursor(&client, "outlives").await;
+        let database = client.database("db");
+        let ping = database.run_command(doc! { "ping": 1 }).into_future();
+        drop((database, client));
+        ping.await.expect("an answer");
+        let documents = cursor.collect().await.expect("all batches");
+        assert_eq!(documents.len(), 10);
+    });
+}
+
+#[test]
+fn a_cursor_may_be_dropped_outside_of_the_runtime() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let runtime = runtime();
+    let (client, cursor) = runtime.block_on(async {
+        let client = warm(&server).await;
+        let cursor = open_cursor(&client, "dropped").await;
+        (client, cursor)
+    });
+    drop(cursor);
+    runtime.block_on(client.shutdown());
+}
