@@ -1,7 +1,10 @@
 //! One attempt of an operation on a leased connection: frame the request, move bytes, know the
 //! reply.
 
-use super::{Assessment, ClusterTime, Operation, OperationId};
+use super::{
+    Assessment, ClusterTime, Operation, OperationId,
+    sensitive::{is_sensitive, without_words},
+};
 use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
@@ -54,6 +57,8 @@ pub struct Lease {
     pub(crate) in_exchange: bool,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
+    /// Events must not show documents.
+    is_sensitive: bool,
     began: Instant,
 }
 
@@ -113,6 +118,7 @@ impl Lease {
             in_exchange: false,
             reply: None,
             facts: None,
+            is_sensitive: false,
             began: Instant::ZERO,
         }
     }
@@ -261,6 +267,7 @@ impl Lease {
         let duration = now - self.began;
         let failure = match failure {
             Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
+            Some(error) if self.is_sensitive => Some(without_words(error)),
             other => other.cloned(),
         };
         Some(match failure {
@@ -272,6 +279,7 @@ impl Lease {
             None => {
                 let reply = self
                     .reply()
+                    .filter(|_| !self.is_sensitive)
                     .map_or_else(RawDocumentBuf::new, RawDocument::to_owned);
                 CommandEvent::Succeeded {
                     facts,
@@ -280,6 +288,13 @@ impl Lease {
                 }
             }
         })
+    }
+
+    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
+    /// started ends.
+    #[must_use]
+    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
+        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
     }
 
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
@@ -359,10 +374,14 @@ impl Lease {
             service: None,
         });
         self.facts = Some(facts.clone());
-        CommandEvent::Started {
-            facts,
-            command: command_document(&self.operation, &self.context, &self.connection.facts),
-        }
+        let document = command_document(&self.operation, &self.context, &self.connection.facts);
+        self.is_sensitive = is_sensitive(command.name(), &document);
+        let command = if self.is_sensitive {
+            RawDocumentBuf::new()
+        } else {
+            document
+        };
+        CommandEvent::Started { facts, command }
     }
 }
 
