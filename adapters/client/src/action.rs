@@ -18,8 +18,8 @@ use std::{
 
 /// An operation on its way.
 ///
-/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection and the wait-queue place
-/// go where they belong, and no other operation is disturbed.
+/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
+/// and the wait-queue place go where they belong, and no other operation is disturbed.
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
     client: Client<R>,

@@ -33,8 +33,8 @@ pub(crate) struct RetryPolicy {
 impl RetryPolicy {
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
     ///
-    /// The type is the one that the connection's own hello told. It may be another than the one that
-    /// the server was chosen by: a primary that steps down while the connection is made says
+    /// The type is the one that the connection's own hello told. It may be another than the one by
+    /// which the server was chosen: a primary that steps down while the connection is made says
     /// secondary, and the write that it will refuse must be one that can be repeated elsewhere.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
         self.writes
