@@ -32,12 +32,16 @@ pub(crate) struct RetryPolicy {
 
 impl RetryPolicy {
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
+    ///
+    /// The type is the one that the connection's own hello told. It may be another than the one by
+    /// which the server was chosen: a primary that steps down while the connection is made says
+    /// secondary, and the write that it will refuse must be one that can be repeated elsewhere.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
         self.writes
             && kind == CommandKind::RetryableWrite
-            && matches!(
+            && !matches!(
                 server,
-                ServerType::RsPrimary | ServerType::Mongos | ServerType::LoadBalancer
+                ServerType::Standalone | ServerType::PossiblePrimary | ServerType::Unknown
             )
     }
 
@@ -140,4 +144,30 @@ fn is_retryable_read_code(code: Option<i32>) -> bool {
 
 fn is_old(facts: Option<&ConnectionFacts>) -> bool {
     facts.is_some_and(|f| f.max_wire_version < SERVER_LABELS_WIRE_VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_has_just_stepped_down_gets_a_number_too() {
+        let policy = RetryPolicy {
+            reads: true,
+            writes: true,
+        };
+        for (server, expected) in [
+            (ServerType::Standalone, false),
+            (ServerType::Unknown, false),
+            (ServerType::Mongos, true),
+            (ServerType::LoadBalancer, true),
+            (ServerType::RsPrimary, true),
+            (ServerType::RsSecondary, true),
+            (ServerType::RsOther, true),
+        ] {
+            let wants = policy.wants_txn_number(CommandKind::RetryableWrite, server);
+            assert_eq!(wants, expected, "{server}");
+            assert!(!policy.wants_txn_number(CommandKind::Write, server));
+        }
+    }
 }

@@ -87,7 +87,7 @@ const WRONG_FRAMES: &[(&str, Spoil)] = &[
 const CUTS: [isize; 14] = [0, 1, 4, 7, 8, 12, 15, 16, 17, 20, 21, 23, 25, -1];
 
 fn cut(mut frame: Vec<u8>, at: isize, ending: Step) -> Vec<Step> {
-    let length = usize::try_from(at).unwrap_or(frame.len() - at.unsigned_abs());
+    let length = usize::try_from(at).unwrap_or_else(|_| frame.len() - at.unsigned_abs());
     frame.truncate(length);
     vec![Step::Send(frame), ending]
 }

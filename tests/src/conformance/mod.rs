@@ -8,6 +8,7 @@
 pub mod cancellation;
 pub mod crowd;
 pub mod deadlines;
+pub mod deployment;
 pub mod dialing;
 pub mod endings;
 pub mod hostile;

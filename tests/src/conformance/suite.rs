@@ -25,6 +25,8 @@ macro_rules! conformance_suite {
             hostile::a_server_that_refuses_only_pools_is_told,
             hostile::a_flood_of_hellos_disturbs_nobody,
             hostile::a_flood_of_streamed_hellos_leaves_time_for_others,
+            deployment::documents_come_back_over_tls_to_who_may_see_them,
+            deployment::a_failover_costs_no_write,
             deadlines::a_silent_server_costs_the_operations_limit,
             deadlines::a_late_reply_is_never_seen,
             deadlines::a_limit_ends_with_its_operation,

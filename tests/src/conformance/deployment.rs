@@ -1,0 +1,82 @@
+//! Whole deployments on real sockets, as far as the network between them and the client goes.
+
+use super::{Host, SLACK, client, things, together, until, within};
+use bson::{Document, doc};
+use onionskin_core::error::ErrorKind;
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+
+/// Documents in the collection that is read batch by batch.
+const DOCUMENTS: i32 = 1_000;
+
+/// Writes of the failover, half of them from after it was asked for.
+const WRITES: i32 = 60;
+
+/// With the right password, encrypted, in many batches; with a wrong one, not at all.
+pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
+    let mut options = ServeOptions::standalone();
+    options.tls = true;
+    options.users.push(User::new("user", "sesame"));
+    let deployment = Embedded::start(options).expect("a deployment");
+    let known = client::<H>(deployment.uri());
+    let all: Vec<Document> = (0..DOCUMENTS).map(|id| doc! { "_id": id }).collect();
+    let things_of_known = things(&known);
+    things_of_known.insert_many(&all).await.expect("a reply");
+    let by_id = doc! { "_id": 1 };
+    let call = things_of_known.find(doc! {}).sort(by_id).batch_size(37);
+    let cursor = call.await.expect("a reply");
+    assert_eq!(cursor.collect().await, Ok(all));
+    within::<H, _>(SLACK, "shutdown", known.shutdown()).await;
+
+    let unknown = client::<H>(&deployment.uri().replace("sesame", "simsim"));
+    let result = things(&unknown).find_one(doc! {}).await;
+    let error = result.expect_err("the password is wrong");
+    let is_authentication = matches!(error.kind(), ErrorKind::Authentication { .. });
+    assert!(is_authentication, "{error:?}");
+    let address = error.server().expect("the server's address").to_string();
+    assert!(deployment.uri().contains(&address), "{address}");
+    assert!(!format!("{error:?}").contains("simsim"));
+    within::<H, _>(SLACK, "shutdown", unknown.shutdown()).await;
+    until::<H>("the closing of all sockets", || {
+        deployment
+            .status()
+            .is_some_and(|status| status.connections == 0)
+    })
+    .await;
+}
+
+/// The primary steps down while many write: each write is there afterwards, once.
+pub async fn a_failover_costs_no_write<H: Host>() {
+    let options = ServeOptions::replica_set("rs0", 3);
+    let deployment = Embedded::start(options).expect("a deployment");
+    let client = client::<H>(deployment.uri());
+    things(&client)
+        .insert_one(doc! { "_id": -1 })
+        .await
+        .expect("a primary was found");
+    for half in 0..2 {
+        if half == 1 {
+            assert!(deployment.step_down(), "there was a primary");
+        }
+        let ids = (half * WRITES / 2)..((half + 1) * WRITES / 2);
+        together::<H, _>(ids.map(|id| {
+            let things = things(&client);
+            async move {
+                let result = things.insert_one(doc! { "_id": id }).await;
+                result.expect("the write, perhaps at the second attempt");
+            }
+        }))
+        .await;
+    }
+    let count = things(&client).count_documents(doc! {}).await;
+    assert_eq!(count, Ok(u64::try_from(WRITES).unwrap_or_default() + 1));
+    within::<H, _>(SLACK * 2, "shutdown", client.shutdown()).await;
+    until::<H>("the closing of all sockets", || {
+        deployment
+            .status()
+            .is_some_and(|status| status.connections == 0)
+    })
+    .await;
+}
