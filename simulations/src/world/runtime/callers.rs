@@ -177,7 +177,8 @@ impl World {
         if links != 0 || connections != 0 {
             return fail(format!("{links} links and {connections} connections are left"));
         }
-        check_history(&state.history, |_| state.frozen + SLACK)?;
+        let aftermath = self.options.aftermath();
+        check_history(&state.history, |_| state.frozen + SLACK, aftermath)?;
         if self.options.is_calm() {
             check_calm(&state.history)?;
         }
