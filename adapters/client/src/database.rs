@@ -107,7 +107,7 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     type IntoFuture = Execution<R, WholeReply>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let shared = self.database.client.shared().clone();
-        Execution::new(shared, self.prepare(), WholeReply(()))
+        let client = self.database.client.clone();
+        Execution::new(client, self.prepare(), WholeReply(()))
     }
 }

@@ -10,6 +10,8 @@ mod operations;
 mod pools;
 mod routing;
 mod sockets;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
@@ -297,12 +299,14 @@ impl Client {
         self.sessions.put_back(now, timeout, session);
     }
 
-    /// The command that tells the server which sessions are over; `None` when there are none left.
-    /// To be performed before closing; its result does not matter.
+    /// The command that tells the server which sessions are over; `None` when there are none left,
+    /// or when no server is known that could be told: it forgets them by itself, and closing does
+    /// not wait for it. To be performed before closing; its result does not matter.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
         let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
-        if ids.is_empty() || self.closed {
+        let mut servers = self.sdam.description().servers.values();
+        if ids.is_empty() || self.closed || !servers.any(|s| s.server_type.is_available()) {
             return None;
         }
         let mut command = Command::new("endSessions", "admin", CommandKind::Run);

@@ -58,7 +58,7 @@ impl Client {
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
                     let error = error_to_raise(operation.kept_error.take(), error);
-                    self.finish_operation(now, operation, false);
+                    self.finish_operation(now, operation);
                     return Acquired::Failed(error);
                 }
             };
@@ -106,7 +106,7 @@ impl Client {
             sdam.description(),
             |address| sdam.server_id(address),
             &criteria(operation, &limits.primary),
-            &[],
+            &operation.deprioritized,
         )
     }
 
@@ -231,7 +231,7 @@ impl Client {
             &criteria(&operation, &self.limits.primary),
         );
         let error = error_to_raise(operation.kept_error.take(), error);
-        self.finish_operation(now, operation, false);
+        self.finish_operation(now, operation);
         self.wake_with(id, error);
     }
 
@@ -263,7 +263,7 @@ impl Client {
         for id in ids {
             match self.withdraw(now, id) {
                 Some(operation) => {
-                    self.finish_operation(now, operation, false);
+                    self.finish_operation(now, operation);
                     self.wake_with(id, ErrorKind::ClientClosed.into());
                 }
                 None => self.wake_with(id, ErrorKind::ClientClosed.into()),

@@ -215,10 +215,10 @@ pub enum ErrorKind {
         /// What was asked for.
         actual: u64,
     },
-    /// The caller left before the operation was over; shown in events only.
-    Abandoned,
     /// The client is closed.
     ClientClosed,
+    /// Whoever waited for the operation left before its end; only events tell of this.
+    Abandoned,
 }
 
 impl ErrorKind {
@@ -231,8 +231,8 @@ impl ErrorKind {
             | Self::InvalidArgument { .. }
             | Self::Bson { .. }
             | Self::Authentication { .. }
-            | Self::Abandoned
-            | Self::ClientClosed => Fault::Caller,
+            | Self::ClientClosed
+            | Self::Abandoned => Fault::Caller,
             Self::Network { .. }
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
@@ -296,8 +296,8 @@ impl fmt::Display for ErrorKind {
                     "{what} is limited to {limit}, but {actual} were asked for"
                 )
             }
-            Self::Abandoned => f.write_str("the caller left before the operation was over"),
             Self::ClientClosed => f.write_str("the client is closed"),
+            Self::Abandoned => f.write_str("the operation was dropped before its end"),
         }
     }
 }

@@ -1,13 +1,18 @@
 //! One attempt of an operation on a leased connection: frame the request, move bytes, know the
 //! reply.
 
-use super::{Assessment, ClusterTime, Operation, OperationId};
+use super::{
+    Assessment, ClusterTime, Operation, OperationId,
+    sensitive::{is_sensitive, without_words},
+};
 use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
+    hello::ServerApiFields,
+    options::ServerApi,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -30,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) request_id: i32,
     /// When the reply must be there.
     pub(crate) deadline: Option<Instant>,
+    /// The declared API version.
+    pub(crate) server_api: Option<ServerApi>,
     /// Somebody listens to command events.
     pub(crate) observed: bool,
 }
@@ -50,6 +57,8 @@ pub struct Lease {
     pub(crate) in_exchange: bool,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
+    /// Events must not show documents.
+    is_sensitive: bool,
     began: Instant,
 }
 
@@ -109,6 +118,7 @@ impl Lease {
             in_exchange: false,
             reply: None,
             facts: None,
+            is_sensitive: false,
             began: Instant::ZERO,
         }
     }
@@ -257,6 +267,7 @@ impl Lease {
         let duration = now - self.began;
         let failure = match failure {
             Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
+            Some(error) if self.is_sensitive => Some(without_words(error)),
             other => other.cloned(),
         };
         Some(match failure {
@@ -268,6 +279,7 @@ impl Lease {
             None => {
                 let reply = self
                     .reply()
+                    .filter(|_| !self.is_sensitive)
                     .map_or_else(RawDocumentBuf::new, RawDocument::to_owned);
                 CommandEvent::Succeeded {
                     facts,
@@ -362,10 +374,14 @@ impl Lease {
             service: None,
         });
         self.facts = Some(facts.clone());
-        CommandEvent::Started {
-            facts,
-            command: command_document(&self.operation, &self.context, &self.connection.facts),
-        }
+        let document = command_document(&self.operation, &self.context, &self.connection.facts);
+        self.is_sensitive = is_sensitive(command.name(), &document);
+        let command = if self.is_sensitive {
+            RawDocumentBuf::new()
+        } else {
+            document
+        };
+        CommandEvent::Started { facts, command }
     }
 }
 
@@ -386,6 +402,9 @@ fn write_body(
     }
     if let Some(number) = operation.txn_number {
         body.i64("txnNumber", number);
+    }
+    if let Some(api) = &context.server_api {
+        ServerApiFields::from(api).write(body);
     }
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());

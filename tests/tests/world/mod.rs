@@ -22,7 +22,7 @@ fn regressions() -> Vec<u64> {
 }
 
 /// Runs seeds of regressions, then `count` others, or the one that the environment names.
-pub fn try_seeds(way: Way, count: u64) {
+pub(crate) fn try_seeds(way: Way, count: u64) {
     let chosen = chosen_seed();
     let seeds = match chosen {
         Some(seed) => vec![seed],
@@ -50,7 +50,7 @@ pub fn try_seeds(way: Way, count: u64) {
 }
 
 /// Runs some seeds twice and compares their traces.
-pub fn try_twice(way: Way) {
+pub(crate) fn try_twice(way: Way) {
     for seed in [3, 4, 5, 6] {
         let run = || {
             let mut options = WorldOptions::drawn(seed);
@@ -69,7 +69,7 @@ pub fn try_twice(way: Way) {
 }
 
 /// Runs seeds without anything that goes wrong.
-pub fn try_calm(way: Way, count: u64) {
+pub(crate) fn try_calm(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());
         assert!(report.failure.is_none(), "{report}");

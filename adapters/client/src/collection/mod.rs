@@ -197,7 +197,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     fn execute<D: Decode>(&self, command: Result<Command, Error>, decode: D) -> Execution<R, D> {
-        Execution::new(self.client.shared().clone(), command, decode)
+        Execution::new(self.client.clone(), command, decode)
     }
 }
 

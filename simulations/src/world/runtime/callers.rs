@@ -87,7 +87,11 @@ impl World {
         let late_from = Instant::ZERO + options.safety + options.grace;
         let limit = late_from + Duration::from_secs(600);
         let main = self.main(late_from);
-        let mut failure = self.executor.run(limit, main).and_then(|result| result).err();
+        let mut failure = self
+            .executor
+            .run(limit, main)
+            .and_then(|result| result)
+            .err();
         if failure.is_none() {
             failure = self.check_end().err();
         }
@@ -175,7 +179,9 @@ impl World {
             state.network.deployment().connections(),
         );
         if links != 0 || connections != 0 {
-            return fail(format!("{links} links and {connections} connections are left"));
+            return fail(format!(
+                "{links} links and {connections} connections are left"
+            ));
         }
         let aftermath = self.options.aftermath();
         check_history(&state.history, |_| state.frozen + SLACK, aftermath)?;

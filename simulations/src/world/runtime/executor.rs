@@ -84,14 +84,17 @@ impl State {
     /// Notes that something is wrong; what was wrong first counts.
     pub(super) fn fail(&mut self, kind: FailureKind, message: String) {
         let failure = Failure::new(kind, self.now, message);
-        self.trace.note(self.now, format_args!("failure: {failure}"));
+        self.trace
+            .note(self.now, format_args!("failure: {failure}"));
         self.failure.get_or_insert(failure);
     }
 
     /// An event of a client.
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
-        self.trace
-            .note(self.now, format_args!("client {client} event {}", describe(event)));
+        self.trace.note(
+            self.now,
+            format_args!("client {client} event {}", describe(event)),
+        );
         if let Err(what) = self.checkers[client].observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }
@@ -99,7 +102,10 @@ impl State {
 
     /// When something happens next, if no task can go on.
     fn next(&self, has_ready: bool) -> Option<Instant> {
-        let mut next = earliest(self.network.deadline(), self.plan.front().map(|(at, _)| *at));
+        let mut next = earliest(
+            self.network.deadline(),
+            self.plan.front().map(|(at, _)| *at),
+        );
         let timer = self.timers.first_key_value().map(|(&(at, _), _)| at);
         let own = if has_ready { Some(self.now) } else { timer };
         next = earliest(next, own.map(|at| at.max(self.frozen_until)));

@@ -84,10 +84,7 @@ impl Runtime for SimRuntime {
     type Stream = SimStream;
     type Sleep = SimSleep;
 
-    fn connect(
-        &self,
-        address: SocketAddr,
-    ) -> impl Future<Output = io::Result<SimStream>> + Send {
+    fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<SimStream>> + Send {
         let runtime = self.clone();
         async move {
             let IpAddr::V4(ip) = address.ip() else {
@@ -179,7 +176,9 @@ impl Future for SimSleep {
             return Poll::Ready(());
         }
         let entry = *this.entry.get_or_insert_with(|| state.next_number());
-        state.timers.insert((this.at, entry), context.waker().clone());
+        state
+            .timers
+            .insert((this.at, entry), context.waker().clone());
         Poll::Pending
     }
 }

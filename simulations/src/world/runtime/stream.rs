@@ -39,9 +39,7 @@ impl Drop for SimStream {
         let mut state = self.shared.lock();
         let state = &mut *state;
         state.pipes.remove(&self.link);
-        state
-            .network
-            .close(state.now, self.link, &mut state.trace);
+        state.network.close(state.now, self.link, &mut state.trace);
     }
 }
 
