@@ -11,7 +11,7 @@ use crate::{
 };
 use bson::Document;
 use onionskin_core::{
-    error::{ErrorKind, NetworkFault},
+    error::{ErrorKind, NetworkFault, Wait},
     time::Instant,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -54,6 +54,18 @@ pub fn check_history(
                 }
                 if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
                     let message = format!("an operation was mishandled: {entry:?}");
+                    return fail(FailureKind::Correctness, message);
+                }
+                let is_timeout = matches!(
+                    error.kind(),
+                    ErrorKind::Timeout {
+                        wait: Wait::Exchange,
+                        ..
+                    }
+                );
+                if is_timeout && *at < entry.began + entry.step.timeout {
+                    let message =
+                        format!("an operation was told too early that its time is up: {entry:?}");
                     return fail(FailureKind::Correctness, message);
                 }
                 let broken = broken.entry(entry.client).or_default();
