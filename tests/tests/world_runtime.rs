@@ -5,7 +5,7 @@ mod world;
 use onionskin_simulations::world::Way;
 
 /// How many seeds each run of the suite tries.
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 24;
 
 #[test]
 fn every_seed_keeps_every_promise() {

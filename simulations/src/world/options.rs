@@ -136,6 +136,17 @@ impl WorldOptions {
         self
     }
 
+    /// How many operations of a client may still fail after healing, on connections that broke
+    /// before: every caller once for each member at most.
+    #[must_use]
+    pub fn aftermath(&self) -> usize {
+        if self.is_calm() {
+            0
+        } else {
+            self.tasks * self.members
+        }
+    }
+
     /// True if nothing goes wrong.
     #[must_use]
     pub fn is_calm(&self) -> bool {

@@ -10,15 +10,24 @@ use crate::{
     },
 };
 use bson::Document;
-use onionskin_core::{error::ErrorKind, time::Instant};
+use onionskin_core::{
+    error::{ErrorKind, NetworkFault, Wait},
+    time::Instant,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The code of a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
 /// Checks every operation on its own. `slack` says how much later than its deadline an operation of
-/// a client may end.
-pub fn check_history(history: &History, slack: impl Fn(usize) -> Duration) -> Result<(), Failure> {
+/// a client may end, `aftermath` how many operations of a client may meet, after healing, what broke
+/// before.
+pub fn check_history(
+    history: &History,
+    slack: impl Fn(usize) -> Duration,
+    aftermath: usize,
+) -> Result<(), Failure> {
+    let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
     for entry in history.entries() {
         let Some((at, ending)) = &entry.ended else {
             let message = format!("an operation never ended: {entry:?}");
@@ -47,7 +56,21 @@ pub fn check_history(history: &History, slack: impl Fn(usize) -> Duration) -> Re
                     let message = format!("an operation was mishandled: {entry:?}");
                     return fail(FailureKind::Correctness, message);
                 }
-                if entry.is_late {
+                let is_timeout = matches!(
+                    error.kind(),
+                    ErrorKind::Timeout {
+                        wait: Wait::Exchange,
+                        ..
+                    }
+                );
+                if is_timeout && *at < entry.began + entry.step.timeout {
+                    let message =
+                        format!("an operation was told too early that its time is up: {entry:?}");
+                    return fail(FailureKind::Correctness, message);
+                }
+                let broken = broken.entry(entry.client).or_default();
+                *broken += usize::from(entry.is_late && is_aftermath(error.kind()));
+                if entry.is_late && (!is_aftermath(error.kind()) || *broken > aftermath) {
                     let message = format!("an operation failed after healing: {entry:?}");
                     return fail(FailureKind::Liveness, message);
                 }
@@ -56,6 +79,19 @@ pub fn check_history(history: &History, slack: impl Fn(usize) -> Duration) -> Re
         }
     }
     check_reads(history)
+}
+
+/// Idle connections that broke unnoticed show only when they are used, and a retry may meet another
+/// one; each failure clears its pool.
+fn is_aftermath(error: &ErrorKind) -> bool {
+    matches!(
+        error,
+        ErrorKind::PoolCleared { .. }
+            | ErrorKind::Network {
+                fault: NetworkFault::Reset | NetworkFault::Closed,
+                ..
+            }
+    )
 }
 
 /// In a world without faults nothing fails.
@@ -198,7 +234,7 @@ mod tests {
     }
 
     fn verdict(deed: Deed, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
-        let result = check_history(&history(deed, ended), |_| Duration::ZERO);
+        let result = check_history(&history(deed, ended), |_| Duration::ZERO, 0);
         result.err().map(|failure| failure.kind)
     }
 

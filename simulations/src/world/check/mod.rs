@@ -1,5 +1,6 @@
 //! Checkers: they read events, histories and data, and share no code with what they check.
 
+mod command;
 mod history;
 mod monitor;
 mod pool;
@@ -7,6 +8,7 @@ mod topology;
 
 pub use history::{check_calm, check_data, check_history};
 
+use command::CommandChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
 use pool::PoolChecker;
@@ -58,5 +60,6 @@ impl EventCheckers {
     }
 }
 
-use command::CommandChecker;
-mod command;
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

@@ -1,5 +1,6 @@
 //! Monitoring: one check per server at a time.
 
+use super::ensure;
 use onionskin_core::{
     address::Address,
     event::{Event, EventKind, SdamEvent},
@@ -19,14 +20,12 @@ impl MonitorChecker {
         };
         match event {
             SdamEvent::ServerOpening { address, .. } => {
-                if self.checking.insert(address.clone(), false).is_some() {
-                    return Err(format!("{address} opened twice"));
-                }
+                let is_new = self.checking.insert(address.clone(), false).is_none();
+                ensure(is_new, || format!("{address} opened twice"))?;
             }
             SdamEvent::ServerClosed { address, .. } => {
-                if self.checking.remove(address).is_none() {
-                    return Err(format!("{address} closed without having been opened"));
-                }
+                let was_there = self.checking.remove(address).is_some();
+                ensure(was_there, || format!("{address} closed, and was not open"))?;
             }
             SdamEvent::HeartbeatStarted { address, .. } => match self.checking.get_mut(address) {
                 None => return Err(format!("{address} is checked without being monitored")),

@@ -1,5 +1,6 @@
 //! Pools: every connection has one life, counts stay within bounds, and nothing stale is used.
 
+use super::ensure;
 use onionskin_core::{
     address::Address,
     event::{Event, EventKind, PoolEvent},
@@ -102,9 +103,9 @@ impl Pool {
     fn observe(&mut self, event: &PoolEvent) -> Result<(), String> {
         match event {
             PoolEvent::Ready { .. } => {
-                if self.is_closed || std::mem::replace(&mut self.is_ready, true) {
-                    return Err("became ready where it cannot".to_owned());
-                }
+                let was_ready = std::mem::replace(&mut self.is_ready, true);
+                let is_news = !was_ready && !self.is_closed;
+                ensure(is_news, || "became ready where it cannot".to_owned())?;
             }
             PoolEvent::Cleared { .. } => {
                 if !std::mem::take(&mut self.is_ready) {
@@ -113,9 +114,8 @@ impl Pool {
                 self.clears += 1;
             }
             PoolEvent::Closed { .. } => {
-                if std::mem::replace(&mut self.is_closed, true) {
-                    return Err("closed twice".to_owned());
-                }
+                let was_closed = std::mem::replace(&mut self.is_closed, true);
+                ensure(!was_closed, || "closed twice".to_owned())?;
             }
             PoolEvent::ConnectionCreated { connection, .. } => {
                 if self.is_closed || !self.is_ready {

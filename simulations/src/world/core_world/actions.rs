@@ -195,10 +195,10 @@ impl CoreWorld {
 
     /// Does with a socket what an input has made of it.
     fn follow(&mut self, client: usize, id: SocketId, fate: Fate) {
-        if let Some(socket) = self.sides[client].sockets.get_mut(&id) {
-            if fate == Fate::Parked {
-                socket.holder = Holder::Nobody;
-            }
+        if let Some(socket) = self.sides[client].sockets.get_mut(&id)
+            && fate == Fate::Parked
+        {
+            socket.holder = Holder::Nobody;
         }
         self.drain(client);
         if fate == Fate::Closed && self.sides[client].sockets.contains_key(&id) {

@@ -364,7 +364,8 @@ impl CoreWorld {
         if self.network.deployment().connections() != 0 {
             return fail("members keep connections".to_owned());
         }
-        check_history(&self.history, |client| self.sides[client].frozen + SLACK)?;
+        let slack = |client: usize| self.sides[client].frozen + SLACK;
+        check_history(&self.history, slack, self.options.aftermath())?;
         if self.is_calm {
             check_calm(&self.history)?;
         }

@@ -116,7 +116,7 @@ impl CoreWorld {
         if caller.is_done() {
             return;
         }
-        if (is_late && is_closed) || (is_late && caller.late_steps == LATE_STEPS) {
+        if is_late && (is_closed || caller.late_steps == LATE_STEPS) {
             caller.turn_to(State::Done);
             return;
         }

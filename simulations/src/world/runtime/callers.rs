@@ -130,6 +130,7 @@ impl World {
                     script: Script::new(&self.options, &self.seed, number, task),
                     heals: Instant::ZERO + self.options.safety,
                     late_from,
+                    closes: self.closing_of(number),
                 };
                 group.spawn(&runtime, caller.run());
             }
@@ -155,6 +156,11 @@ impl World {
         }
     }
 
+    fn closing_of(&self, number: usize) -> Option<Instant> {
+        let of_it = self.closings.iter().filter(|(_, client)| *client == number);
+        of_it.map(|(at, _)| *at).min()
+    }
+
     fn check_end(&self) -> Result<(), Failure> {
         let state = self.executor.shared.lock();
         let now = state.now;
@@ -177,7 +183,8 @@ impl World {
                 "{links} links and {connections} connections are left"
             ));
         }
-        check_history(&state.history, |_| state.frozen + SLACK)?;
+        let aftermath = self.options.aftermath();
+        check_history(&state.history, |_| state.frozen + SLACK, aftermath)?;
         if self.options.is_calm() {
             check_calm(&state.history)?;
         }
@@ -197,7 +204,9 @@ impl Group {
             task.await;
             let mut group = lock(&group.0);
             group.0 -= 1;
-            if let (0, Some(waker)) = (group.0, group.1.take()) {
+            if group.0 == 0
+                && let Some(waker) = group.1.take()
+            {
                 waker.wake();
             }
         });
@@ -224,6 +233,8 @@ struct Caller {
     script: Script,
     heals: Instant,
     late_from: Instant,
+    /// When its client is closed in the midst of everything.
+    closes: Option<Instant>,
 }
 
 impl Caller {
@@ -256,7 +267,10 @@ impl Caller {
                 format_args!("client {} ends {:?}: {ending:?}", self.number, step.id),
             );
             if is_closed {
-                // Whoever asks a closed client hears that it is closed, which is no fault of it.
+                if self.closes.is_none_or(|at| at > now) {
+                    let message = format!("client {} says that it is closed", self.number);
+                    state.fail(FailureKind::Correctness, message);
+                }
                 state.history.end(place, now, Ending::Left);
                 return;
             }
