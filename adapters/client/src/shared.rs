@@ -236,6 +236,9 @@ impl<S> Inner<S> {
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
+                // An interruption that is still there was for an earlier lease, whose exchange
+                // had ended by then.
+                signal.forget_interruption();
                 return Begun::Held(Held {
                     lease,
                     stream,
