@@ -32,13 +32,11 @@ pub(crate) struct RetryPolicy {
 
 impl RetryPolicy {
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
+    ///
+    /// The type is the one of the connection's handshake, and members of a set change their roles
+    /// without it: one that answered as a secondary may be the primary by now.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
-        self.writes
-            && kind == CommandKind::RetryableWrite
-            && matches!(
-                server,
-                ServerType::RsPrimary | ServerType::Mongos | ServerType::LoadBalancer
-            )
+        self.writes && kind == CommandKind::RetryableWrite && server != ServerType::Standalone
     }
 
     /// Adds the labels that the driver itself must put (RW-14, RW-16). `facts` are those of the
@@ -137,4 +135,29 @@ fn is_retryable_read_code(code: Option<i32>) -> bool {
 
 fn is_old(facts: Option<&ConnectionFacts>) -> bool {
     facts.is_some_and(|f| f.max_wire_version < SERVER_LABELS_WIRE_VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_made_to_a_secondary_carries_retryable_writes_once_it_leads() {
+        // RW-2
+        let policy = RetryPolicy {
+            reads: true,
+            writes: true,
+        };
+        let wants = |kind, server| policy.wants_txn_number(kind, server);
+        for server in [
+            ServerType::RsPrimary,
+            ServerType::RsSecondary,
+            ServerType::Mongos,
+            ServerType::LoadBalancer,
+        ] {
+            assert!(wants(CommandKind::RetryableWrite, server), "{server:?}");
+            assert!(!wants(CommandKind::Write, server), "{server:?}");
+        }
+        assert!(!wants(CommandKind::RetryableWrite, ServerType::Standalone));
+    }
 }
