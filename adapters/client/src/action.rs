@@ -1,37 +1,32 @@
 //! The future of an operation.
 
 use crate::{
-    Decode, Runtime,
-    shared::{Begun, Held, Shared},
+    Client, Decode, Runtime,
+    shared::{Begun, Held},
 };
 use onionskin_core::{
     client::Outcome,
-    error::Error,
+    error::{Error, ErrorKind},
     event::{Event, EventKind},
     operation::{Command, OperationId},
 };
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 /// An operation on its way.
 ///
-/// It may be dropped at any point: the client hears of it, the connection and the wait-queue place
+/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection and the wait-queue place
 /// go where they belong, and no other operation is disturbed.
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
-    shared: Arc<Shared<R>>,
+    client: Client<R>,
     state: State<R>,
     decode: D,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one per operation, and a box would cost more"
-)]
 enum State<R: Runtime> {
     Ready(Command),
     Refused(Error),
@@ -44,13 +39,13 @@ enum State<R: Runtime> {
 impl<R: Runtime, D: Decode> Unpin for Execution<R, D> {}
 
 impl<R: Runtime, D: Decode> Execution<R, D> {
-    pub(crate) fn new(shared: Arc<Shared<R>>, command: Result<Command, Error>, decode: D) -> Self {
+    pub(crate) fn new(client: Client<R>, command: Result<Command, Error>, decode: D) -> Self {
         let state = match command {
             Ok(command) => State::Ready(command),
             Err(error) => State::Refused(error),
         };
         Self {
-            shared,
+            client,
             state,
             decode,
         }
@@ -75,15 +70,30 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         let State::Exchanging(held) = &mut self.state else {
             return Ok(());
         };
-        let now = self.shared.now();
+        let now = self.client.shared().now();
         match held.lease.begin(now) {
             Ok(None) => Ok(()),
             Ok(Some(event)) => {
                 let kind = EventKind::Command(event);
-                self.shared.delivery.publish(Event { at: now, kind });
+                self.client
+                    .shared()
+                    .delivery
+                    .publish(Event { at: now, kind });
                 Ok(())
             }
             Err(error) => Err(Outcome::Failed(error)),
+        }
+    }
+
+    /// Publishes the event that ends the command, if somebody listens.
+    fn tell_end(&self, held: &mut Held<R::Stream>, failure: Option<&Error>) {
+        let shared = self.client.shared();
+        if shared.delivery.wants_commands() {
+            let now = shared.now();
+            if let Some(event) = held.lease.ended_event(now, failure) {
+                let kind = EventKind::Command(event);
+                shared.delivery.publish(Event { at: now, kind });
+            }
         }
     }
 
@@ -97,18 +107,12 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        if self.shared.delivery.wants_commands() {
-            let now = self.shared.now();
-            if let Some(event) = held.lease.ended_event(now, result.as_ref().err()) {
-                let kind = EventKind::Command(event);
-                self.shared.delivery.publish(Event { at: now, kind });
-            }
-        }
+        self.tell_end(&mut held, result.as_ref().err());
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
         };
-        match self.shared.give_back(held, outcome) {
+        match self.client.shared().give_back(held, outcome) {
             Err(error) => Some(Err(error)),
             Ok(None) => output.or_else(|| Some(Err(Error::argument("the operation was left")))),
             Ok(Some(begun)) => self.on_begun(begun).map(Err),
@@ -128,14 +132,14 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
                     else {
                         unreachable!("it was just looked at")
                     };
-                    this.shared.begin(command)
+                    this.client.shared().begin(command)
                 }
                 State::Refused(error) => {
                     let error = error.clone();
                     this.state = State::Over;
                     return Poll::Ready(Err(error));
                 }
-                State::Waiting(id) => match this.shared.resume(*id, context.waker()) {
+                State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
                     Begun::Waiting(_) => return Poll::Pending,
                     begun => begun,
                 },
@@ -176,10 +180,11 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
 impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Waiting(id) => self.shared.cancel(id),
-            State::Exchanging(held) => {
+            State::Waiting(id) => self.client.shared().cancel(id),
+            State::Exchanging(mut held) => {
+                self.tell_end(&mut held, Some(&ErrorKind::Abandoned.into()));
                 // There is nobody left to tell.
-                let _ = self.shared.give_back(held, Outcome::Abandoned);
+                let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }
             State::Ready(_) | State::Refused(_) | State::Over => {}
         }

@@ -231,7 +231,7 @@ impl<R: Runtime> Client<R> {
             let command = shared.with(|inner, _| inner.core.end_sessions());
             let Some(mut command) = command else { break };
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-            let _ = crate::Execution::new(shared.clone(), Ok(command), Nothing).await;
+            let _ = crate::Execution::new(self.clone(), Ok(command), Nothing).await;
         }
         shared.with(|inner, now| inner.core.close(now));
         drop(self);
@@ -254,9 +254,9 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Runs a command in a task of its own, whatever becomes of it.
-    pub(crate) fn run_in_background(shared: &Arc<Shared<R>>, command: Command) {
-        let execution = crate::Execution::new(shared.clone(), Ok(command), Nothing);
-        shared.spawn(async move {
+    pub(crate) fn run_in_background(&self, command: Command) {
+        let execution = crate::Execution::new(self.clone(), Ok(command), Nothing);
+        self.shared().spawn(async move {
             let _ = execution.await;
         });
     }

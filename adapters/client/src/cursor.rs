@@ -3,7 +3,6 @@
 use crate::{
     Client, Execution, Runtime,
     decode::{TakeReply, decode},
-    shared::Shared,
 };
 use futures_core::Stream;
 use onionskin_core::{error::Error, operation};
@@ -12,17 +11,16 @@ use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
-/// A cursor that is dropped before its end is ended on the server in the background.
+/// A cursor keeps its client open. One that is dropped before its end is ended on the server in the background.
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
-    shared: Arc<Shared<R>>,
+    client: Client<R>,
     cursor: operation::Cursor,
     /// The next batch on its way.
     fetching: Option<Execution<R, TakeReply>>,
@@ -32,12 +30,12 @@ pub struct Cursor<R: Runtime, T> {
 
 impl<R: Runtime, T> Cursor<R, T> {
     pub(crate) fn new(
-        shared: Arc<Shared<R>>,
+        client: Client<R>,
         cursor: operation::Cursor,
         timeout: Option<Duration>,
     ) -> Self {
         let mut this = Self {
-            shared,
+            client,
             cursor,
             fetching: None,
             timeout,
@@ -51,7 +49,7 @@ impl<R: Runtime, T> Cursor<R, T> {
     pub fn with_type<D>(mut self) -> Cursor<R, D> {
         let cursor = std::mem::replace(&mut self.cursor, operation::Cursor::over());
         Cursor {
-            shared: self.shared.clone(),
+            client: self.client.clone(),
             cursor,
             fetching: self.fetching.take(),
             timeout: self.timeout,
@@ -61,7 +59,8 @@ impl<R: Runtime, T> Cursor<R, T> {
 
     fn return_session(&mut self) {
         if let Some(session) = self.cursor.take_idle_session() {
-            self.shared
+            self.client
+                .shared()
                 .with(|inner, now| inner.core.return_session(now, session));
         }
     }
@@ -88,7 +87,7 @@ impl<R: Runtime, T> Cursor<R, T> {
                 None => return Poll::Ready(Ok(false)),
                 Some(command) => {
                     self.fetching =
-                        Some(Execution::new(self.shared.clone(), Ok(command), TakeReply));
+                        Some(Execution::new(self.client.clone(), Ok(command), TakeReply));
                 }
             }
         }
@@ -136,7 +135,7 @@ impl<R: Runtime, T> Drop for Cursor<R, T> {
         // A fetch under way is dropped first: it holds the session, which is then lost with it.
         self.fetching = None;
         match self.cursor.kill() {
-            Some(command) => Client::run_in_background(&self.shared, command),
+            Some(command) => self.client.run_in_background(command),
             None => self.return_session(),
         }
     }

@@ -1,6 +1,6 @@
 //! How replies become what callers get.
 
-use crate::{Cursor, Runtime, shared::Shared};
+use crate::{Client, Cursor, Runtime};
 use bson::{Bson, Document};
 use onionskin_core::{
     bson::{check_depth, decode_document},
@@ -157,7 +157,7 @@ impl Decode for TakeReply {
 
 /// Runs a command that opens a cursor.
 pub struct OpenCursor<R: Runtime, T> {
-    pub(crate) shared: Arc<Shared<R>>,
+    pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,
     pub(crate) batch_size: Option<u32>,
     pub(crate) timeout: Option<Duration>,
@@ -173,7 +173,7 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
         match operation::Cursor::open(reply, self.database.clone(), server, session) {
             Ok(mut cursor) => {
                 cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
-                Ok(Cursor::new(self.shared.clone(), cursor, self.timeout))
+                Ok(Cursor::new(self.client.clone(), cursor, self.timeout))
             }
             Err((error, session)) => {
                 lease.put_session(session);

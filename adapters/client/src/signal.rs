@@ -37,13 +37,6 @@ impl Signal {
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Takes back an interruption that nobody has noticed.
-    pub(crate) fn forget_interruption(&self) {
-        if self.raised.load(Ordering::Acquire) {
-            self.write(|letter| letter.interrupt = None);
-        }
-    }
-
     /// Wakes the holder.
     pub(crate) fn wake(&self) {
         self.waker.wake();
@@ -62,24 +55,5 @@ impl Signal {
         let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
         self.raised.store(false, Ordering::Release);
         Some(std::mem::take(&mut letter))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interruption_can_be_taken_back_and_nothing_else_is_lost() {
-        let signal = Signal::default();
-        signal.forget_interruption();
-        assert!(signal.take().is_none());
-        signal.write(|letter| {
-            letter.interrupt = Some(Error::argument("late"));
-            letter.close = true;
-        });
-        signal.forget_interruption();
-        let letter = signal.take().expect("there is still something to do");
-        assert!(letter.close && letter.interrupt.is_none());
     }
 }

@@ -9,17 +9,21 @@ use std::{
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use tokio::runtime::Handle;
 
-/// Tokio, as the client uses it.
-#[derive(Clone, Copy, Debug)]
+/// Tokio, as the client uses it: the runtime within which it was made.
+#[derive(Clone, Debug)]
 pub struct TokioRuntime {
     start: Instant,
+    /// Where tasks go. Operations may be awaited and dropped in threads of any other executor.
+    handle: Option<Handle>,
 }
 
 impl Default for TokioRuntime {
     fn default() -> Self {
         Self {
             start: Instant::now(),
+            handle: Handle::try_current().ok(),
         }
     }
 }
@@ -55,7 +59,10 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(task);
+        match &self.handle {
+            Some(handle) => drop(handle.spawn(task)),
+            None => drop(tokio::spawn(task)),
+        }
     }
 
     fn now(&self) -> Duration {

@@ -3,7 +3,7 @@
 use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting};
 use crate::{
     connection::ConnectionFacts,
-    description::{ServerId, ServerType},
+    description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
     pool::{Condition, PooledId, RequestId},
@@ -58,7 +58,7 @@ impl Client {
     /// Whoever waited for an operation left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
         if let Some(operation) = self.withdraw(now, id) {
-            self.finish_operation(now, operation, false);
+            self.finish_operation(now, operation);
         }
         self.settle(now);
     }
@@ -68,16 +68,20 @@ impl Client {
     /// The socket must be parked again before this is called; if the connection is not to be used
     /// any more, an order to close it follows.
     pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
-        let is_abandoned = outcome == Outcome::Abandoned;
         let is_clean = !lease.in_exchange && lease.output().is_empty();
         let assessment = lease.assessment.take();
         lease.finish();
         let Lease {
             connection,
-            operation,
+            mut operation,
             context,
             ..
         } = lease;
+        if let (false, Some(session)) = (is_clean, &mut operation.session) {
+            // The server may still work on the request: a retry uses the session once more, nobody
+            // else does.
+            session.mark_dirty();
+        }
         let facts = &connection.facts;
         if let Some(deadline) = context.deadline {
             self.exchange_limits.remove(&(deadline, facts.socket));
@@ -109,7 +113,7 @@ impl Client {
         let verdict = match result {
             Ok(()) => {
                 self.park_connection(now, connection, condition);
-                self.finish_operation(now, operation, is_abandoned);
+                self.finish_operation(now, operation);
                 Verdict::Done(Ok(()))
             }
             Err(error) => {
@@ -126,7 +130,7 @@ impl Client {
     }
 
     /// Goes for a connection, and leases it at once where there is one.
-    fn proceed(&mut self, now: Instant, mut operation: Operation) -> Start {
+    fn proceed(&mut self, now: Instant, mut operation: Box<Operation>) -> Start {
         loop {
             let id = operation.id;
             let failure = match self.acquire(now, operation) {
@@ -152,17 +156,13 @@ impl Client {
         }
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "the operation is moved back, not an error copied"
-    )]
     fn lease(
         &mut self,
         now: Instant,
-        mut operation: Operation,
+        mut operation: Box<Operation>,
         server: ServerId,
         pooled: PooledId,
-    ) -> Result<Lease, (Error, Operation)> {
+    ) -> Result<Lease, (Error, Box<Operation>)> {
         let slot = self.pools.get_mut(&server);
         let Some(connection) = slot.and_then(|slot| slot.parked.remove(&pooled)) else {
             // Closed between the grant and now.
@@ -175,6 +175,7 @@ impl Client {
         self.take_session(now, &mut operation, facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
+            (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
         if let Some(deadline) = deadline {
@@ -190,6 +191,7 @@ impl Client {
             topology_type: self.sdam.description().topology_type,
             request_id: self.next_request,
             deadline,
+            server_api: self.handshake.server_api,
             observed: self.subscriptions.command,
         };
         Ok(Lease::new(connection, operation, context))
@@ -203,6 +205,9 @@ impl Client {
             operation.session = Some(self.sessions.take(now, timeout, &mut self.session_ids));
         }
         let kind = operation.command.kind;
+        if let Some(session) = &mut operation.session {
+            session.handle_use(now);
+        }
         let wants_number = self.limits.retry.wants_txn_number(kind, facts.server_type);
         if let (Some(session), None, true) =
             (&mut operation.session, operation.txn_number, wants_number)
@@ -215,30 +220,33 @@ impl Client {
     pub(super) fn on_attempt_failed(
         &mut self,
         now: Instant,
-        mut operation: Operation,
+        mut operation: Box<Operation>,
         error: Error,
         facts: Option<&ConnectionFacts>,
-    ) -> Result<Operation, Error> {
+    ) -> Result<Box<Operation>, Error> {
         let policy = self.limits.retry;
         let error = policy.label(&operation, error, facts);
         let in_time = operation.deadline.is_none_or(|deadline| now < deadline);
         let again = in_time && !self.closed && policy.may_retry(&operation, &error);
-        let is_network = error.is_network();
+        // A cleared pool says nothing new about its server (RR-21).
+        let avoided = match error.kind() {
+            ErrorKind::PoolCleared { .. } => None,
+            _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
+            _ => None,
+        };
         let error = error_to_raise(operation.kept_error.take(), error);
         if again {
+            operation.deprioritized.extend(avoided);
             operation.kept_error = Some(error);
             return Ok(operation);
         }
-        self.finish_operation(now, operation, is_network);
+        self.finish_operation(now, operation);
         Err(error)
     }
 
     /// The operation is over: its implicit session goes back.
-    pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation, is_dirty: bool) {
-        if let (true, Some(mut session)) = (operation.session_is_implicit, operation.session) {
-            if is_dirty {
-                session.mark_dirty();
-            }
+    pub(super) fn finish_operation(&mut self, now: Instant, operation: Box<Operation>) {
+        if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
             self.return_session(now, session);
         }
     }
@@ -254,7 +262,10 @@ impl Client {
     /// Errors that say something about the server change what is known of it (table A.8).
     fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
         match error.kind() {
-            ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Network { .. } => {}
+            ErrorKind::Command(_)
+            | ErrorKind::Write(_)
+            | ErrorKind::Network { .. }
+            | ErrorKind::Tls { .. } => {}
             _ => return,
         }
         let error = ApplicationError {

@@ -2,6 +2,10 @@
 
 use bson::{RawDocument, RawDocumentBuf, Timestamp};
 
+/// A larger `$clusterTime` is not believed: it would go into each command to each server. Those of
+/// servers have some 150 bytes.
+pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
+
 /// A signed logical time of the deployment, kept as the server sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTime {
@@ -10,7 +14,8 @@ pub struct ClusterTime {
 }
 
 impl ClusterTime {
-    /// Reads the `$clusterTime` document of a reply; `None` where it has no time.
+    /// Reads the `$clusterTime` document of a reply; `None` where it has no time or is
+    /// larger than [`MAX_CLUSTER_TIME_BYTES`].
     #[must_use]
     pub fn from_document(document: &RawDocument) -> Option<Self> {
         Some(Self {
@@ -44,6 +49,9 @@ impl ClusterTime {
 }
 
 fn read(document: &RawDocument) -> Option<(u32, u32)> {
+    if document.as_bytes().len() > MAX_CLUSTER_TIME_BYTES {
+        return None;
+    }
     let Timestamp { time, increment } = document.get_timestamp("clusterTime").ok()?;
     Some((time, increment))
 }

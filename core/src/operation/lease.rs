@@ -1,13 +1,18 @@
 //! One attempt of an operation on a leased connection: frame the request, move bytes, know the
 //! reply.
 
-use super::{Assessment, ClusterTime, Operation, OperationId};
+use super::{
+    Assessment, ClusterTime, Operation, OperationId,
+    sensitive::{is_sensitive, without_words},
+};
 use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind, Wait},
     event::{CommandEvent, CommandFacts},
+    hello::ServerApiFields,
+    options::ServerApi,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -30,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) request_id: i32,
     /// When the reply must be there.
     pub(crate) deadline: Option<Instant>,
+    /// The declared API version.
+    pub(crate) server_api: Option<ServerApi>,
     /// Somebody listens to command events.
     pub(crate) observed: bool,
 }
@@ -43,13 +50,15 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,
-    pub(crate) operation: Operation,
+    pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
     pub(crate) in_exchange: bool,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
+    /// Events must not show documents.
+    is_sensitive: bool,
     began: Instant,
 }
 
@@ -98,7 +107,7 @@ impl Reply {
 impl Lease {
     pub(crate) fn new(
         connection: Box<Established>,
-        operation: Operation,
+        operation: Box<Operation>,
         context: Context,
     ) -> Self {
         Self {
@@ -109,6 +118,7 @@ impl Lease {
             in_exchange: false,
             reply: None,
             facts: None,
+            is_sensitive: false,
             began: Instant::ZERO,
         }
     }
@@ -264,6 +274,7 @@ impl Lease {
         let duration = now - self.began;
         let failure = match failure {
             Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
+            Some(error) if self.is_sensitive => Some(without_words(error)),
             other => other.cloned(),
         };
         Some(match failure {
@@ -275,6 +286,7 @@ impl Lease {
             None => {
                 let reply = self
                     .reply()
+                    .filter(|_| !self.is_sensitive)
                     .map_or_else(RawDocumentBuf::new, RawDocument::to_owned);
                 CommandEvent::Succeeded {
                     facts,
@@ -283,6 +295,13 @@ impl Lease {
                 }
             }
         })
+    }
+
+    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
+    /// started ends.
+    #[must_use]
+    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
+        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
     }
 
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
@@ -352,7 +371,7 @@ impl Lease {
         let connection = &self.connection.facts;
         let command = &self.operation.command;
         let facts = Arc::new(CommandFacts {
-            name: command.name.as_ref().into(),
+            name: command.name().into(),
             database: command.database.clone(),
             request_id: self.context.request_id,
             operation_id: self.operation.id.0,
@@ -362,10 +381,14 @@ impl Lease {
             service: None,
         });
         self.facts = Some(facts.clone());
-        CommandEvent::Started {
-            facts,
-            command: command_document(&self.operation, &self.context, &self.connection.facts),
-        }
+        let document = command_document(&self.operation, &self.context, &self.connection.facts);
+        self.is_sensitive = is_sensitive(command.name(), &document);
+        let command = if self.is_sensitive {
+            RawDocumentBuf::new()
+        } else {
+            document
+        };
+        CommandEvent::Started { facts, command }
     }
 }
 
@@ -386,6 +409,9 @@ fn write_body(
     }
     if let Some(number) = operation.txn_number {
         body.i64("txnNumber", number);
+    }
+    if let Some(api) = &context.server_api {
+        ServerApiFields::from(api).write(body);
     }
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());

@@ -12,8 +12,9 @@ pub mod crud;
 mod cursor;
 mod lease;
 mod retry;
+mod sensitive;
 
-pub use cluster_time::ClusterTime;
+pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{Batch, Cursor};
 pub use lease::{Lease, Reply};
@@ -22,7 +23,7 @@ pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
-use crate::{error::Error, session::ServerSession, time::Instant};
+use crate::{address::Address, error::Error, session::ServerSession, time::Instant};
 
 /// The core's number of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,20 +44,27 @@ pub(crate) struct Operation {
     pub(crate) session_is_implicit: bool,
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
+    /// Servers that retries avoid where others suit (RR-13, RW-23). As long as the attempts at most.
+    pub(crate) deprioritized: Vec<Address>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
 }
 
 impl Operation {
-    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Self {
+    /// Boxed, because it moves from hand to hand while it lives.
+    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
-        let session_is_implicit = matches!(session, SessionUse::Implicit);
+        // One that a cursor holds is the client's own as well: it comes back unless the cursor takes
+        // it out of the lease again.
+        let session_is_implicit = !matches!(session, SessionUse::None);
         let session = match session {
             SessionUse::Held(session) => Some(session),
             SessionUse::Implicit | SessionUse::None => None,
         };
-        let deadline = command.timeout.map(|timeout| now + timeout);
-        Self {
+        // Zero is a limit without end, which still switches off the older ones.
+        let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
+        let deadline = timeout.map(|timeout| now + timeout);
+        Box::new(Self {
             id,
             command,
             deadline,
@@ -64,7 +72,8 @@ impl Operation {
             session,
             session_is_implicit,
             txn_number: None,
+            deprioritized: Vec::new(),
             kept_error: None,
-        }
+        })
     }
 }

@@ -88,8 +88,11 @@ impl RetryPolicy {
         }
         match operation.command.kind {
             CommandKind::Read => self.reads && is_retryable_read(error),
+            // RW-9: nobody would hear how the retry of an unacknowledged write went.
             CommandKind::RetryableWrite => {
-                self.writes && error.has_label(&Label::RetryableWriteError)
+                operation.command.acknowledged
+                    && self.writes
+                    && error.has_label(&Label::RetryableWriteError)
             }
             CommandKind::Write | CommandKind::Run | CommandKind::CursorFollowUp => false,
         }

@@ -128,15 +128,15 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
             None => raw(&self.filter)
                 .and_then(|filter| Ok(crud::find(namespace.clone()?, &filter, &self.options))),
         };
-        let shared = self.collection.client.shared().clone();
+        let client = self.collection.client.clone();
         let opener = OpenCursor {
-            shared: shared.clone(),
+            client: client.clone(),
             database: namespace.map_or_else(|_| "".into(), |n| n.database().into()),
             batch_size: self.options.batch_size,
             timeout: self.options.timeout,
             marker: PhantomData,
         };
-        Execution::new(shared, command, opener)
+        Execution::new(client, command, opener)
     }
 }
 

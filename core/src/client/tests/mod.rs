@@ -1,0 +1,186 @@
+//! One client against a scripted server: what an operation leaves behind, and what it sends.
+
+mod operations;
+mod sessions;
+
+use super::*;
+use crate::{
+    client::{Outcome, Start, Verdict},
+    error::{Error, NetworkFault},
+    operation::Lease,
+    random::Seed,
+    uri,
+    wire::{FrameDecoder, Header, Message, MessageWriter},
+};
+use bson::{Document, RawDocumentBuf, rawdoc};
+
+/// A client whose sockets all lead to one scripted server.
+pub(super) struct World {
+    pub(super) client: Client,
+    pub(super) now: Instant,
+    pub(super) dialled: Vec<(SocketId, Address)>,
+    pub(super) closed: BTreeSet<SocketId>,
+    pub(super) interrupted: Vec<(SocketId, Error)>,
+    hello: RawDocumentBuf,
+}
+
+use crate::address::Address;
+
+pub(super) fn primary() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "setName": "rs", "setVersion": 1,
+        "hosts": ["a:27017"], "me": "a:27017", "minWireVersion": 0, "maxWireVersion": 21,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+pub(super) fn mongos() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+impl World {
+    pub(super) fn new(text: &str, hello: RawDocumentBuf) -> Self {
+        Self::with_subscriptions(text, hello, Subscriptions::default())
+    }
+
+    pub(super) fn with_subscriptions(
+        text: &str,
+        hello: RawDocumentBuf,
+        subscriptions: Subscriptions,
+    ) -> Self {
+        let options = uri::parse(text).expect("a connection string").options;
+        let config = ClientConfig::new(options, Seed::new([5; 32]))
+            .expect("options")
+            .with_subscriptions(subscriptions);
+        let mut world = Self {
+            client: Client::new(config),
+            now: Instant::ZERO,
+            dialled: Vec::new(),
+            closed: BTreeSet::new(),
+            interrupted: Vec::new(),
+            hello,
+        };
+        world.client.open(world.now);
+        world.run();
+        world
+    }
+
+    /// Carries out orders until there are none: every socket connects, every hello is answered.
+    pub(super) fn run(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, address } => {
+                    self.dialled.push((socket, address));
+                    self.client.handle_connected(self.now, socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    let mut reply = Vec::new();
+                    MessageWriter::begin(&mut reply, 1, header.request_id)
+                        .body(&self.hello)
+                        .end();
+                    self.client.handle_received(self.now, socket, &reply);
+                }
+                Action::Close { socket } => {
+                    assert!(self.closed.insert(socket), "{socket:?} is closed twice");
+                }
+                Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
+                Action::Wake { .. } => {}
+            }
+        }
+    }
+
+    pub(super) fn wait(&mut self, time: std::time::Duration) {
+        self.now = self.now + time;
+        self.client.handle_timeout(self.now);
+        self.run();
+    }
+
+    /// Starts an operation and leads it to its lease, whose request is framed.
+    pub(super) fn lease(&mut self, command: Command) -> Lease {
+        let start = self.client.start(self.now, command);
+        self.leased(start)
+    }
+
+    pub(super) fn leased(&mut self, start: Start) -> Lease {
+        self.run();
+        let mut lease = match start {
+            Start::Leased(lease) => lease,
+            Start::Failed(error) => panic!("it failed: {error}"),
+            Start::Waiting(id) => match self.client.resume(self.now, id) {
+                Start::Leased(lease) => lease,
+                other => panic!("no connection came: {other:?}"),
+            },
+        };
+        lease.begin(self.now).expect("it fits");
+        lease
+    }
+
+    /// What the lease sends.
+    pub(super) fn request(lease: &Lease) -> Document {
+        let mut decoder = FrameDecoder::new();
+        decoder.extend(lease.output());
+        let (_, frame) = decoder.frame().expect("a message").expect("whole");
+        let message = Message::decode(frame).expect("a message");
+        Document::try_from(message.body).expect("BSON")
+    }
+
+    /// Sends the request and lets the server answer.
+    pub(super) fn answer(lease: &mut Lease, reply: &RawDocument) {
+        let header = Header::decode(lease.output(), 1 << 20).expect("a request");
+        lease.sent(lease.output().len());
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, 9, header.request_id)
+            .body(reply)
+            .end();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let room = lease.input().expect("room");
+            let count = room.len().min(rest.len());
+            room[..count].copy_from_slice(&rest[..count]);
+            rest = &rest[count..];
+            lease.received(count).expect("a reply");
+        }
+    }
+
+    pub(super) fn check_in(&mut self, lease: Lease, outcome: Outcome) -> Verdict {
+        let verdict = self.client.check_in(self.now, lease, outcome);
+        self.run();
+        verdict
+    }
+
+    /// Runs a command that the server answers.
+    pub(super) fn perform(&mut self, command: Command, reply: &RawDocument) -> Verdict {
+        let mut lease = self.lease(command);
+        Self::answer(&mut lease, reply);
+        self.check_in(lease, Outcome::Completed)
+    }
+}
+
+use bson::RawDocument;
+
+pub(super) fn reset() -> Outcome {
+    Outcome::Failed(Error::network(NetworkFault::Reset, "reset"))
+}
+
+pub(super) fn ping() -> Command {
+    let mut command = Command::new("ping", "admin", CommandKind::Run);
+    command.body().i32("ping", 1);
+    command
+}
+
+pub(super) fn insert() -> Command {
+    let mut command = Command::new("insert", "db", CommandKind::RetryableWrite);
+    command.body().str("insert", "c");
+    command.set_sequence("documents", rawdoc! { "_id": 1 }.as_bytes().to_vec());
+    command
+}
+
+pub(super) fn find() -> Command {
+    let mut command = Command::new("find", "db", CommandKind::Read);
+    command.body().str("find", "c");
+    command
+}

@@ -1,0 +1,153 @@
+//! What operations send, when they are tried again, and what they tell the topology.
+
+use super::*;
+use crate::{error::TlsFault, event::CommandEvent};
+use bson::{Timestamp, doc};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+const MONGOSES: &str = "mongodb://a,b/";
+
+#[test]
+fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
+    let text = "mongodb://a/?replicaSet=rs&timeoutMS=0&socketTimeoutMS=1000";
+    let mut world = World::new(text, primary());
+    let lease = world.lease(ping());
+    world.wait(Duration::from_secs(3600));
+    assert!(world.interrupted.is_empty(), "{:?}", world.interrupted);
+    drop(lease);
+}
+
+#[test]
+fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
+    // RR-13, RW-23
+    for command in [find, insert] {
+        for _ in 0..8 {
+            let mut world = World::new(MONGOSES, mongos());
+            let mut lease = world.lease(command());
+            let first = lease.facts().address.clone();
+            let error = rawdoc! {
+                "ok": 0, "code": 6, "errmsg": "x", "errorLabels": ["RetryableWriteError"],
+            };
+            World::answer(&mut lease, &error);
+            let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+                panic!("it is tried again");
+            };
+            let second = world.leased(start);
+            assert_ne!(second.facts().address, first);
+        }
+    }
+}
+
+#[test]
+fn a_huge_cluster_time_is_not_carried_to_other_servers() {
+    let mut world = World::new(URI, primary());
+    let time = Timestamp {
+        time: 9,
+        increment: 9,
+    };
+    let reply = |padding: usize| {
+        rawdoc! { "ok": 1, "$clusterTime": { "clusterTime": time, "x": "x".repeat(padding) } }
+    };
+    world.perform(ping(), &reply(100_000));
+    let lease = world.lease(ping());
+    assert!(!World::request(&lease).contains_key("$clusterTime"));
+    world.check_in(lease, Outcome::Abandoned);
+    world.perform(ping(), &reply(100));
+    let lease = world.lease(ping());
+    assert!(World::request(&lease).contains_key("$clusterTime"));
+}
+
+#[test]
+fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
+    // SDAM-100
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(ping());
+    let error = Error::new(crate::error::ErrorKind::Tls {
+        fault: TlsFault::Handshake,
+        message: "bad record".into(),
+    });
+    let dialled = world.dialled.len();
+    world.check_in(lease, Outcome::Failed(error));
+    let known = world.client.topology().servers.values().next().cloned();
+    assert!(
+        known.is_none_or(|s| !s.server_type.is_available()) || world.dialled.len() > dialled,
+        "nobody looked after the server"
+    );
+}
+
+#[test]
+fn an_unacknowledged_write_is_not_tried_again() {
+    // RW-9
+    let mut world = World::new(URI, primary());
+    let busy = world.lease(ping());
+    let mut command = insert();
+    command.set_unacknowledged();
+    let Start::Waiting(id) = world.client.start(world.now, command) else {
+        panic!("a second connection has to be made");
+    };
+    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+        panic!("a second connection has to be made");
+    };
+    let error = Error::network(NetworkFault::Refused, "refused");
+    world.client.handle_failed(world.now, socket, error);
+    world.run();
+    assert!(matches!(
+        world.client.resume(world.now, id),
+        Start::Failed(_)
+    ));
+    drop(busy);
+}
+
+#[test]
+fn documents_of_sensitive_commands_never_reach_events() {
+    // AUTH-22, HELLO-1
+    for (name, body, secret) in [
+        (
+            "createUser",
+            doc! { "createUser": "u", "pwd": "hunter2" },
+            true,
+        ),
+        (
+            "SASLStart",
+            doc! { "SASLStart": 1, "payload": "hunter2" },
+            true,
+        ),
+        (
+            "hello",
+            doc! { "hello": 1, "speculativeAuthenticate": { "p": "hunter2" } },
+            true,
+        ),
+        ("hello", doc! { "hello": 1 }, false),
+        ("ping", doc! { "ping": 1 }, false),
+    ] {
+        for ok in [1, 0] {
+            let subscriptions = Subscriptions::all();
+            let mut world = World::with_subscriptions(URI, primary(), subscriptions);
+            let command = Command::from_document(&body, "admin").expect("a name");
+            let start = world.client.start(world.now, command);
+            world.run();
+            let Start::Waiting(id) = start else {
+                panic!("the pool is empty")
+            };
+            let Start::Leased(mut lease) = world.client.resume(world.now, id) else {
+                panic!("no connection came");
+            };
+            let started = lease.begin(world.now).expect("it fits");
+            let Some(CommandEvent::Started { command, .. }) = started else {
+                panic!("somebody listens");
+            };
+            assert_eq!(command.is_empty(), secret, "{name}");
+            World::answer(
+                &mut lease,
+                &rawdoc! { "ok": ok, "token": "hunter2", "errmsg": "hunter2" },
+            );
+            let error = lease.outcome().err();
+            let ended = lease.ended_event(world.now, error.as_ref());
+            let shown = format!("{ended:?}");
+            // Raw documents show themselves in hexadecimal.
+            let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
+            assert_eq!(tells, !secret, "{name}: {shown}");
+        }
+    }
+}
