@@ -9,7 +9,7 @@ use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Wait},
     event::{CommandEvent, CommandFacts},
     hello::ServerApiFields,
     options::ServerApi,
@@ -142,8 +142,15 @@ impl Lease {
     }
 
     /// Frames the request. Gives the started event, if somebody listens.
+    ///
+    /// Nothing is sent for a caller whose deadline has passed: a write of which nobody awaits the
+    /// outcome had better not happen.
     pub fn begin(&mut self, now: Instant) -> Result<Option<CommandEvent>, Error> {
         self.began = now;
+        if self.operation.deadline.is_some_and(|limit| limit <= now) {
+            let message = "no time was left to send the command";
+            return Err(Error::timeout(Wait::CheckOut, message));
+        }
         self.check_size()?;
         let Self {
             connection,

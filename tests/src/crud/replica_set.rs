@@ -265,7 +265,10 @@ async fn writes_survive_step_downs<R: Runtime + Default>(s: &Stage<'_, R>) {
         let insert = items
             .insert_one(document)
             .write_concern(WriteConcern::majority());
-        let result = insert.await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        let result = insert.await.unwrap_or_else(|error| {
+            let stands = s.deployment.status();
+            panic!("{id}: {error:?}; {}; {stands:?}", s.bench.client.topology())
+        });
         assert_eq!(result.inserted_id, Bson::from(id));
         primaries.extend(s.primary());
     }

@@ -141,6 +141,33 @@ fn a_step_down_hands_over_at_once_and_election_ids_grow() {
 }
 
 #[test]
+fn one_step_down_after_the_other_leaves_the_third_member_to_lead() {
+    for latency in [Duration::ZERO, Duration::from_millis(1)] {
+        for seed in 0..20 {
+            let mut options = set_of(3);
+            options.network.min_latency = latency;
+            options.network.max_latency = latency;
+            let mut world = World::new(options, seed);
+            world.run_for(Duration::from_secs(5));
+            for round in 0..2 {
+                let primary = world.deployment.primary().expect("one leads");
+                let conn = world.connect(primary);
+                let insert = doc! {
+                    "insert": "c", "documents": [{ "n": round }],
+                    "writeConcern": { "w": "majority" }, "$db": "d",
+                };
+                assert!(world.ask(conn, &insert).is_some());
+                assert!(world.deployment.step_down(world.now));
+                world.run_for(Duration::from_millis(100));
+                let elected = world.until_primary(2 * ELECTION_TIMEOUT);
+                assert!(elected.is_some(), "{latency:?}, seed {seed}, round {round}");
+            }
+            assert_eq!(world.deployment.primary(), Some(2));
+        }
+    }
+}
+
+#[test]
 fn nobody_caught_up_means_no_step_down() {
     let mut world = World::new(set_of(3), 5);
     world.run_for(Duration::from_secs(5));

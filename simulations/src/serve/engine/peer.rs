@@ -3,6 +3,7 @@
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     io::{self, Read as _, Write as _},
 };
 use tokio::{io::Interest, net::TcpStream, sync::Notify};
@@ -10,10 +11,31 @@ use tokio::{io::Interest, net::TcpStream, sync::Notify};
 /// Bytes that may wait for a client that does not read; beyond that it is closed.
 const MAX_UNSENT_BYTES: usize = 256 * 1024 * 1024;
 
+/// The encryption of a socket.
+struct Tls {
+    connection: ServerConnection,
+    /// Read from the socket and not decrypted yet.
+    received: VecDeque<u8>,
+}
+
+impl Tls {
+    /// Decrypts some of what was received; false if there was nothing.
+    fn advance(&mut self) -> io::Result<bool> {
+        if self.received.is_empty() {
+            return Ok(false);
+        }
+        self.connection.read_tls(&mut self.received)?;
+        self.connection
+            .process_new_packets()
+            .map_err(|_| io::ErrorKind::InvalidData)?;
+        Ok(true)
+    }
+}
+
 /// A socket that is written at once where it takes the bytes, and later where it does not.
 pub(super) struct Peer {
     stream: TcpStream,
-    tls: Option<RefCell<ServerConnection>>,
+    tls: Option<RefCell<Tls>>,
     unsent: RefCell<Vec<u8>>,
     closed: Cell<bool>,
     changed: Notify,
@@ -23,7 +45,12 @@ impl Peer {
     pub(super) fn new(stream: TcpStream, tls: Option<ServerConnection>) -> Self {
         Self {
             stream,
-            tls: tls.map(RefCell::new),
+            tls: tls.map(|connection| {
+                RefCell::new(Tls {
+                    connection,
+                    received: VecDeque::new(),
+                })
+            }),
             unsent: RefCell::default(),
             closed: Cell::new(false),
             changed: Notify::new(),
@@ -40,8 +67,8 @@ impl Peer {
             return self.write(bytes);
         };
         let mut tls = tls.borrow_mut();
-        tls.set_buffer_limit(None);
-        if tls.writer().write_all(bytes).is_err() {
+        tls.connection.set_buffer_limit(None);
+        if tls.connection.writer().write_all(bytes).is_err() {
             self.closed.set(true);
         }
         drop(tls);
@@ -97,31 +124,28 @@ impl Peer {
                 Err(error) => Err(error),
             };
         };
-        let mut tls = tls.borrow_mut();
-        match tls.reader().read(buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => return Ok(Some(&buffer[..count])),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        loop {
+            // What is decrypted is handed on first: the TLS library takes in nothing more while
+            // more than a record of it lies there.
+            match tls.borrow_mut().connection.reader().read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => return Ok(Some(&buffer[..count])),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let advanced = tls.borrow_mut().advance();
+            // The handshake's own messages, or the alert that says what is wrong.
+            self.flush_tls();
+            if advanced? {
+                continue;
+            }
+            match self.stream.try_read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => tls.borrow_mut().received.extend(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
         }
-        let count = match self.stream.try_read(buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut received = &buffer[..count];
-        let mut failed = false;
-        while !received.is_empty() && !failed {
-            failed = tls.read_tls(&mut received).is_err() || tls.process_new_packets().is_err();
-        }
-        drop(tls);
-        // The handshake's own messages, or the alert that says what is wrong.
-        self.flush_tls();
-        if failed {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        Ok(Some(&[]))
     }
 
     fn flush_tls(&self) {
@@ -130,8 +154,8 @@ impl Peer {
         };
         let mut bytes = Vec::new();
         let mut tls = tls.borrow_mut();
-        while tls.wants_write() {
-            if tls.write_tls(&mut bytes).is_err() {
+        while tls.connection.wants_write() {
+            if tls.connection.write_tls(&mut bytes).is_err() {
                 break;
             }
         }
