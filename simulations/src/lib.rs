@@ -9,3 +9,4 @@ mod replica;
 pub mod serve;
 mod server;
 pub mod store;
+pub mod world;

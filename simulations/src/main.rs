@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onionskin_simulations::{
     demo::{self, DemoOptions},
-    deployment::User,
+    deployment::{MAX_VOTING_MEMBERS, User},
     serve::{Embedded, ServeOptions},
 };
 use std::{
@@ -131,6 +131,11 @@ fn run_serve(serve: Serve) -> io::Result<()> {
     } else {
         ServeOptions::replica_set(&serve.replica_set, serve.members)
     };
+    // No more than seven members may vote; the others follow.
+    for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
+        member.votes = false;
+        member.priority = 0;
+    }
     options.port = serve.port;
     options.tls = serve.tls;
     options.tls_directory = serve.tls_dir;

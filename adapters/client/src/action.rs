@@ -6,7 +6,7 @@ use crate::{
 };
 use onionskin_core::{
     client::Outcome,
-    error::Error,
+    error::{Error, ErrorKind},
     event::{Event, EventKind},
     operation::{Command, OperationId},
 };
@@ -18,20 +18,15 @@ use std::{
 
 /// An operation on its way.
 ///
-/// It may be dropped at any point: the client hears of it, the connection and the wait-queue place
+/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection and the wait-queue place
 /// go where they belong, and no other operation is disturbed.
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
-    /// Kept open until the operation is over.
     client: Client<R>,
     state: State<R>,
     decode: D,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one per operation, and a box would cost more"
-)]
 enum State<R: Runtime> {
     Ready(Command),
     Refused(Error),
@@ -90,6 +85,18 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         }
     }
 
+    /// Publishes the event that ends the command, if somebody listens.
+    fn tell_end(client: &Client<R>, held: &mut Held<R::Stream>, failure: Option<&Error>) {
+        let shared = client.shared();
+        if shared.delivery.wants_commands() {
+            let now = shared.now();
+            if let Some(event) = held.lease.ended_event(now, failure) {
+                let kind = EventKind::Command(event);
+                shared.delivery.publish(Event { at: now, kind });
+            }
+        }
+    }
+
     /// The exchange is over: decode, give everything back. `None`: it is tried again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
         // The lease stays in its place while the caller's code runs, listeners and decoding, so
@@ -102,16 +109,7 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        if self.client.shared().delivery.wants_commands() {
-            let now = self.client.shared().now();
-            if let Some(event) = held.lease.ended_event(now, result.as_ref().err()) {
-                let kind = EventKind::Command(event);
-                self.client
-                    .shared()
-                    .delivery
-                    .publish(Event { at: now, kind });
-            }
-        }
+        Self::tell_end(&self.client, held, result.as_ref().err());
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
@@ -188,7 +186,8 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
-            State::Exchanging(held) => {
+            State::Exchanging(mut held) => {
+                Self::tell_end(&self.client, &mut held, Some(&ErrorKind::Abandoned.into()));
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }

@@ -17,10 +17,9 @@ use std::{
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
-/// A cursor that is dropped before its end is ended on the server in the background.
+/// A cursor keeps its client open. One that is dropped before its end is ended on the server in the background.
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
-    /// Kept open as long as the cursor is in use.
     client: Client<R>,
     cursor: operation::Cursor,
     /// The next batch on its way.

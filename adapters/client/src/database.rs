@@ -1,9 +1,9 @@
 //! Databases.
 
 use crate::{Client, Collection, Execution, Runtime, decode::WholeReply};
-use bson::{Document, RawDocumentBuf};
+use bson::Document;
 use onionskin_core::{
-    error::{Error, ErrorKind},
+    error::Error,
     operation::{Command, crud::check_name},
     options::ReadPreference,
 };
@@ -93,11 +93,7 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
 
     fn prepare(self) -> Result<Command, Error> {
         self.database.check_name()?;
-        let raw = RawDocumentBuf::try_from(&self.command).map_err(|error| ErrorKind::Bson {
-            message: error.to_string(),
-        })?;
-        let mut command = Command::from_document(&raw, self.database.name.clone())
-            .ok_or_else(|| Error::argument("a command's document is empty, so it has no name"))?;
+        let mut command = Command::from_document(&self.command, self.database.name.clone())?;
         if let Some(preference) = self.read_preference {
             command.set_read_preference(preference);
         }

@@ -31,7 +31,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// Completes after `duration`, or somewhat later.
     fn sleep(&self, duration: Duration) -> Self::Sleep;
 
-    /// Runs a task to its end, independent of the caller.
+    /// Runs a task to its end, independent of the caller. Called in any thread, also in those of
+    /// other executors: whatever is dropped there may have something left to do.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
     /// A monotonic clock: time since some fixed moment.

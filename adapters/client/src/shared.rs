@@ -75,10 +75,6 @@ pub(crate) struct Held<S> {
 }
 
 /// How an operation goes on.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would cost more"
-)]
 pub(crate) enum Begun<S> {
     Held(Held<S>),
     Waiting(OperationId),
@@ -173,25 +169,24 @@ impl<R: Runtime> Shared<R> {
 
     /// Looks how a waiting operation goes on; `waker` is woken when it is worth another look.
     pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Begun<R::Stream> {
-        self.with(|inner, now| {
+        let (begun, _old) = self.with(|inner, now| {
             let start = inner.core.resume(now, id);
             let begun = inner.take_socket(now, start);
-            match &begun {
-                Begun::Waiting(id) => {
-                    inner.wakers.insert(*id, waker.clone());
-                }
-                Begun::Held(_) | Begun::Failed(_) => {
-                    inner.wakers.remove(&id);
-                }
-            }
-            begun
-        })
+            let old = match &begun {
+                Begun::Waiting(id) => inner.wakers.insert(*id, waker.clone()),
+                Begun::Held(_) | Begun::Failed(_) => inner.wakers.remove(&id),
+            };
+            // A waker may own a task, and the task operations that are cancelled when it is
+            // dropped. So wakers are dropped outside of the lock.
+            (begun, old)
+        });
+        begun
     }
 
     pub(crate) fn cancel(self: &Arc<Self>, id: OperationId) {
-        self.with(|inner, now| {
-            inner.wakers.remove(&id);
+        let _old = self.with(|inner, now| {
             inner.core.cancel(now, id);
+            inner.wakers.remove(&id)
         });
     }
 
@@ -243,6 +238,9 @@ impl<S> Inner<S> {
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
+                // An interruption that came when its exchange was as good as over was meant for
+                // that one.
+                drop(signal.take());
                 return Begun::Held(Held {
                     lease,
                     stream,

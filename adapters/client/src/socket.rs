@@ -25,6 +25,9 @@ use std::{
 /// Bytes read at once; replies of monitors and handshakes are smaller.
 const READ_BYTES: usize = 4096;
 
+/// Reads of one turn; then other tasks have theirs, however fast the peer sends.
+const READS_PER_TURN: usize = 16;
+
 /// Connects, then moves bytes between the socket and the core until one of them has had enough.
 pub(crate) async fn run<R: Runtime>(
     shared: Arc<Shared<R>>,
@@ -146,6 +149,7 @@ struct Pump<'a, R: Runtime> {
 
 impl<R: Runtime> Pump<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut reads = 0;
         loop {
             if collect(self.signal, &mut self.letter, context) {
                 self.stream = None;
@@ -170,6 +174,11 @@ impl<R: Runtime> Pump<'_, R> {
                     Poll::Pending => {}
                 }
             }
+            if reads == READS_PER_TURN {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
             match Pin::new(stream).poll_read(context, &mut self.buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return self.broken(&error),

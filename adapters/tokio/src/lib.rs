@@ -12,7 +12,8 @@
 //! # }
 //! ```
 //!
-//! A client is made and used within a tokio runtime whose I/O and time drivers are enabled.
+//! A client is made within a tokio runtime whose I/O and time drivers are enabled; its tasks run
+//! there, wherever its operations are awaited or dropped.
 
 #![forbid(unsafe_code)]
 

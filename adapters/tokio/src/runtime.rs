@@ -11,13 +11,11 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-/// Tokio, as the client uses it.
-///
-/// Made within a runtime, it belongs to that one: what is spawned later runs there, also when it is
-/// spawned from outside, as by a cursor that is dropped in another thread.
+/// Tokio, as the client uses it: the runtime within which it was made.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     start: Instant,
+    /// Where tasks go. Operations may be awaited and dropped in threads of any other executor.
     handle: Option<Handle>,
 }
 
@@ -62,9 +60,9 @@ impl Runtime for TokioRuntime {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match &self.handle {
-            Some(handle) => handle.spawn(task),
-            None => tokio::spawn(task),
-        };
+            Some(handle) => drop(handle.spawn(task)),
+            None => drop(tokio::spawn(task)),
+        }
     }
 
     fn now(&self) -> Duration {

@@ -1,6 +1,8 @@
 //! Writes BSON into a growing buffer without building a tree first.
 
-use bson::{RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
+use super::MAX_DEPTH;
+use crate::error::{Error, ErrorKind};
+use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
 
 /// Appends one document, element by element, to a buffer that it borrows.
 ///
@@ -133,6 +135,23 @@ impl<'a> DocumentWriter<'a> {
     /// Appends any value.
     pub fn value(&mut self, key: &str, value: RawBsonRef<'_>) -> &mut Self {
         match value {
+            RawBsonRef::Double(n) => {
+                self.key(0x01, key).extend_from_slice(&n.to_le_bytes());
+                self
+            }
+            RawBsonRef::ObjectId(id) => {
+                self.key(0x07, key).extend_from_slice(&id.bytes());
+                self
+            }
+            RawBsonRef::DateTime(time) => {
+                self.key(0x09, key)
+                    .extend_from_slice(&time.timestamp_millis().to_le_bytes());
+                self
+            }
+            RawBsonRef::Null => {
+                self.key(0x0a, key);
+                self
+            }
             RawBsonRef::Int32(n) => self.i32(key, n),
             RawBsonRef::Int64(n) => self.i64(key, n),
             RawBsonRef::Boolean(b) => self.bool(key, b),
@@ -152,6 +171,67 @@ impl<'a> DocumentWriter<'a> {
         }
     }
 
+    /// Appends all fields of a tree.
+    ///
+    /// Fails where a key holds a NUL byte, or where the tree is deeper than any server accepts.
+    pub fn tree(&mut self, tree: &Document) -> Result<&mut Self, Error> {
+        self.tree_at(tree, 1)?;
+        Ok(self)
+    }
+
+    fn tree_at(&mut self, tree: &Document, depth: usize) -> Result<(), Error> {
+        tree.iter()
+            .try_for_each(|(key, value)| self.node(key, value, depth))
+    }
+
+    fn node(&mut self, key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
+        if key.contains('\0') {
+            let message = format!("the key {key:?} holds a NUL byte");
+            return Err(ErrorKind::Bson { message }.into());
+        }
+        if depth > MAX_DEPTH {
+            let (limit, actual) = (MAX_DEPTH as u64, depth as u64);
+            let what = "the depth of a document";
+            return Err(ErrorKind::Limit {
+                what,
+                limit,
+                actual,
+            }
+            .into());
+        }
+        match value {
+            Bson::Int32(n) => self.i32(key, *n),
+            Bson::Int64(n) => self.i64(key, *n),
+            Bson::Double(n) => self.value(key, RawBsonRef::Double(*n)),
+            Bson::Boolean(b) => self.bool(key, *b),
+            Bson::String(s) => self.str(key, s),
+            Bson::Null => self.value(key, RawBsonRef::Null),
+            Bson::ObjectId(id) => self.value(key, RawBsonRef::ObjectId(*id)),
+            Bson::DateTime(time) => self.value(key, RawBsonRef::DateTime(*time)),
+            Bson::Document(tree) => {
+                let mut inner = DocumentWriter::begin(self.key(0x03, key));
+                inner.tree_at(tree, depth + 1)?;
+                inner.end();
+                self
+            }
+            Bson::Array(items) => {
+                let mut inner = DocumentWriter::begin(self.key(0x04, key));
+                for (index, item) in items.iter().enumerate() {
+                    inner.node(&index.to_string(), item, depth + 1)?;
+                }
+                inner.end();
+                self
+            }
+            other => {
+                let raw = RawBson::try_from(other.clone()).map_err(|error| ErrorKind::Bson {
+                    message: error.to_string(),
+                })?;
+                self.value(key, raw.as_raw_bson_ref())
+            }
+        };
+        Ok(())
+    }
+
     /// Appends elements that are encoded already: a document's bytes without length and terminator.
     pub fn elements(&mut self, elements: &[u8]) -> &mut Self {
         self.buffer.extend_from_slice(elements);
@@ -162,7 +242,7 @@ impl<'a> DocumentWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bson::{oid::ObjectId, rawdoc};
+    use bson::{doc, oid::ObjectId, rawdoc};
 
     #[test]
     fn each_type_reads_back_as_the_library_writes_it() {
@@ -178,6 +258,24 @@ mod tests {
         }
         writer.end();
         assert_eq!(&buffer[1..], expected.as_bytes());
+    }
+
+    #[test]
+    fn a_tree_is_written_as_the_library_writes_it() {
+        let tree = doc! {
+            "a": 1, "b": 2_i64, "c": true, "d": "text", "e": { "f": 1.5, "g": Bson::Null },
+            "h": [1, { "i": [] }], "j": ObjectId::from_bytes([3; 12]),
+            "k": bson::DateTime::from_millis(5), "l": Bson::MinKey,
+            "m": bson::Regex { pattern: bson::cstr!("x").into(), options: bson::cstr!("i").into() },
+            "n": bson::Timestamp { time: 1, increment: 2 },
+        };
+        let mut buffer = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut buffer);
+        writer.tree(&tree).expect("it can be written");
+        writer.end();
+        assert_eq!(buffer, tree.to_vec().expect("it can be written"));
+        let nul = doc! { "a": { "b\0": 1 } };
+        assert!(DocumentWriter::bare(&mut Vec::new()).tree(&nul).is_err());
     }
 
     #[test]

@@ -50,10 +50,6 @@ pub enum Action {
 
 /// How an operation goes on.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would cost more"
-)]
 pub enum Start {
     /// It has a connection: perform the exchange and give the lease back.
     Leased(Lease),
@@ -77,10 +73,6 @@ pub enum Outcome {
 
 /// What the client makes of an exchange.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is moved once, and a box would cost more"
-)]
 pub enum Verdict {
     /// The operation is over.
     Done(Result<(), Error>),

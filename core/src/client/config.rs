@@ -3,7 +3,7 @@
 use crate::{
     connection::HandshakeOptions,
     description::TopologyId,
-    error::{Error, Wait},
+    error::{Error, ErrorKind, Wait},
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
@@ -43,6 +43,7 @@ impl ClientConfig {
         infos: &[DriverInfo],
     ) -> Result<Self, Error> {
         options.validate()?;
+        refuse_what_is_missing(&options)?;
         let metadata = ClientMetadata::new(options.app_name(), environment, infos)?;
         let tls = options.tls();
         let tls = if tls.enabled {
@@ -72,6 +73,25 @@ impl ClientConfig {
         self.subscriptions = subscriptions;
         self
     }
+}
+
+/// Options that are understood but not acted on yet are refused: a proxy that is silently left out,
+/// for example, would send traffic where the user did not want it.
+fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
+    let refuse = |option, message: &str| {
+        let message = format!("{message} is not supported by this version");
+        Err(ErrorKind::InvalidOption { option, message }.into())
+    };
+    if options.srv_host().is_some() && options.hosts().is_empty() {
+        return refuse("mongodb+srv", "looking up a DNS seed list");
+    }
+    if options.proxy().is_some() {
+        return refuse("proxyHost", "connecting through a SOCKS5 proxy");
+    }
+    if options.load_balanced() {
+        return refuse("loadBalanced", "a load balancer in front of the deployment");
+    }
+    Ok(())
 }
 
 /// How much of everything a client has.
@@ -158,6 +178,7 @@ pub(super) fn handshake_options(
         credential: options.credential().cloned().map(Arc::new),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),
         load_balanced: options.load_balanced(),
+        server_api: options.server_api().copied(),
         connect_timeout: options.connect_timeout(),
     }
 }

@@ -42,6 +42,9 @@ use waiting::Waiting;
 /// Sessions that one `endSessions` command names at most.
 const MAX_SESSIONS_PER_COMMAND: usize = 10_000;
 
+/// Rounds that one call of `handle_timeout` makes at most, until no part of the client is due.
+const MAX_TIMEOUT_ROUNDS: usize = 16;
+
 /// The control plane of one client.
 ///
 /// Feed one input, drain [`poll_action`](Self::poll_action) and [`poll_event`](Self::poll_event),
@@ -92,7 +95,7 @@ pub struct Client {
     /// When establishing connections must have taken their next step.
     socket_limits: BTreeSet<(Instant, SocketId)>,
     /// Operations whose attempt failed and that are tried again.
-    again: VecDeque<Operation>,
+    again: VecDeque<Box<Operation>>,
     /// The topology changed: operations without server look again.
     reselect: bool,
     actions: VecDeque<Action>,
@@ -170,6 +173,18 @@ impl Client {
 
     /// Time has passed. Harmless before the deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
+        // When time is up for one part, that may be news for another: a handshake that took too
+        // long makes its server unknown, and wants it checked at once.
+        for _ in 0..MAX_TIMEOUT_ROUNDS {
+            self.on_timeout(now);
+            self.armed = self.exact_deadline();
+            if self.armed.is_none_or(|at| at > now) {
+                break;
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
         self.sdam.handle_timeout(now);
         self.settle(now);
         let due: Vec<ServerId> = self.pools.keys().copied().collect();
@@ -205,7 +220,6 @@ impl Client {
             self.actions.push_back(Action::Interrupt { socket, error });
         }
         self.settle(now);
-        self.armed = self.exact_deadline();
     }
 
     /// The server's calendar time, for certificates: to be set before connections are made and now
@@ -285,12 +299,14 @@ impl Client {
         self.sessions.put_back(now, timeout, session);
     }
 
-    /// The command that tells the server which sessions are over; `None` when there are none left.
-    /// To be performed before closing; its result does not matter.
+    /// The command that tells the server which sessions are over; `None` when there are none left,
+    /// or when no server is known that could be told: it forgets them by itself, and closing does
+    /// not wait for it. To be performed before closing; its result does not matter.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
         let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
-        if ids.is_empty() || self.closed {
+        let mut servers = self.sdam.description().servers.values();
+        if ids.is_empty() || self.closed || !servers.any(|s| s.server_type.is_available()) {
             return None;
         }
         let mut command = Command::new("endSessions", "admin", CommandKind::Run);

@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Goes for a connection, and leases it at once where there is one.
-    fn proceed(&mut self, now: Instant, mut operation: Operation) -> Start {
+    fn proceed(&mut self, now: Instant, mut operation: Box<Operation>) -> Start {
         loop {
             let id = operation.id;
             let failure = match self.acquire(now, operation) {
@@ -156,17 +156,13 @@ impl Client {
         }
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "the operation is moved back, not an error copied"
-    )]
     fn lease(
         &mut self,
         now: Instant,
-        mut operation: Operation,
+        mut operation: Box<Operation>,
         server: ServerId,
         pooled: PooledId,
-    ) -> Result<Lease, (Error, Operation)> {
+    ) -> Result<Lease, (Error, Box<Operation>)> {
         let slot = self.pools.get_mut(&server);
         let Some(connection) = slot.and_then(|slot| slot.parked.remove(&pooled)) else {
             // Closed between the grant and now.
@@ -195,6 +191,7 @@ impl Client {
             topology_type: self.sdam.description().topology_type,
             request_id: self.next_request,
             deadline,
+            server_api: self.handshake.server_api,
             observed: self.subscriptions.command,
         };
         Ok(Lease::new(connection, operation, context))
@@ -223,10 +220,10 @@ impl Client {
     pub(super) fn on_attempt_failed(
         &mut self,
         now: Instant,
-        mut operation: Operation,
+        mut operation: Box<Operation>,
         error: Error,
         facts: Option<&ConnectionFacts>,
-    ) -> Result<Operation, Error> {
+    ) -> Result<Box<Operation>, Error> {
         let policy = self.limits.retry;
         let error = policy.label(&operation, error, facts);
         let in_time = operation.deadline.is_none_or(|deadline| now < deadline);
@@ -248,7 +245,7 @@ impl Client {
     }
 
     /// The operation is over: its implicit session goes back.
-    pub(super) fn finish_operation(&mut self, now: Instant, operation: Operation) {
+    pub(super) fn finish_operation(&mut self, now: Instant, operation: Box<Operation>) {
         if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
             self.return_session(now, session);
         }

@@ -24,6 +24,10 @@ impl Client {
         }
         let deadline = self.sdam.deadline();
         self.note_deadline(deadline);
+        if self.closed {
+            // Nobody is to be woken for something that ended with the client.
+            self.armed = self.exact_deadline();
+        }
     }
 
     /// Carries out what the topology orders, in its order.

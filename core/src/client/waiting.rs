@@ -17,17 +17,17 @@ use std::sync::Arc;
 pub(super) enum Waiting {
     /// For a server that suits, no longer than the limit.
     ForServer {
-        operation: Operation,
+        operation: Box<Operation>,
         limit: Option<Instant>,
     },
     /// For a connection of this server's pool.
     ForConnection {
-        operation: Operation,
+        operation: Box<Operation>,
         server: ServerId,
     },
     /// For nothing more: the connection is its own, it only has to be resumed.
     Granted {
-        operation: Operation,
+        operation: Box<Operation>,
         server: ServerId,
         pooled: PooledId,
     },
@@ -39,7 +39,7 @@ pub(super) enum Waiting {
 pub(super) enum Acquired {
     /// This one.
     Granted {
-        operation: Operation,
+        operation: Box<Operation>,
         server: ServerId,
         pooled: PooledId,
     },
@@ -51,7 +51,7 @@ pub(super) enum Acquired {
 
 impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
-    pub(super) fn acquire(&mut self, now: Instant, mut operation: Operation) -> Acquired {
+    pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
             let server = match self.select(&operation) {
                 Ok(Some(server)) => server,
@@ -110,7 +110,7 @@ impl Client {
         )
     }
 
-    fn wait_for_server(&mut self, now: Instant, operation: Operation) -> Waiting {
+    fn wait_for_server(&mut self, now: Instant, operation: Box<Operation>) -> Waiting {
         let id = operation.id;
         let limit = earliest(now.checked_add(self.limits.selection), operation.deadline);
         if let Some(limit) = limit {
@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// Tries an operation again whose caller waits for it under its number.
-    pub(super) fn acquire_in_background(&mut self, now: Instant, operation: Operation) {
+    pub(super) fn acquire_in_background(&mut self, now: Instant, operation: Box<Operation>) {
         let id = operation.id;
         let (waiting, is_settled) = match self.acquire(now, operation) {
             Acquired::Waiting(waiting) => (waiting, false),
@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// Takes an operation out of every queue; `None` if it was over already.
-    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Operation> {
+    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
         match self.waiting.remove(&id)? {
             Waiting::ForServer { operation, limit } => {
                 if let Some(limit) = limit {

@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     auth::{Conversation, KeyCache, Step},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
-    hello::{HelloCommand, HelloReply},
+    hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
     sdam::Phase,
     time::Instant,
@@ -175,6 +175,7 @@ impl Connection {
         } else {
             Flags::default()
         };
+        let server_api = self.options.server_api;
         let hello = HelloCommand {
             legacy,
             load_balanced: false,
@@ -183,7 +184,7 @@ impl Connection {
             sasl_supported_mechs: None,
             speculative: None,
             awaitable,
-            server_api: None,
+            server_api: server_api.as_ref().map(ServerApiFields::from),
         };
         let id = self.next_request_id();
         self.transport.send(|buffer| {
@@ -268,7 +269,7 @@ impl Connection {
             sasl_supported_mechs: mechanisms.as_deref(),
             speculative: speculative.as_deref(),
             awaitable: None,
-            server_api: None,
+            server_api: options.server_api.as_ref().map(ServerApiFields::from),
         };
         let id = self.next_request_id();
         self.transport.send(|buffer| {
@@ -426,11 +427,15 @@ impl Connection {
             Step::Send { database, command } => {
                 let id = self.next_request_id();
                 let bytes = command.as_bytes();
+                let server_api = self.options.server_api;
                 self.transport.send(|buffer| {
                     let message = MessageWriter::begin(buffer, id, 0);
                     let fill = |body: &mut crate::bson::DocumentWriter<'_>| {
                         body.elements(&bytes[4..bytes.len() - 1])
                             .str("$db", &database);
+                        if let Some(api) = &server_api {
+                            ServerApiFields::from(api).write(body);
+                        }
                     };
                     message.body_with(fill).end();
                 });

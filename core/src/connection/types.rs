@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, NetworkFault},
-    options::Credential,
+    options::{Credential, ServerApi},
     sdam::Phase,
     tls::TlsContext,
 };
@@ -31,6 +31,8 @@ pub struct HandshakeOptions {
     pub legacy_hello: bool,
     /// Behind a load balancer (HELLO-11).
     pub load_balanced: bool,
+    /// The declared API version, which every command carries.
+    pub server_api: Option<ServerApi>,
     /// Limit of connecting and TLS together, of the hello, and of each step of authentication.
     pub connect_timeout: Option<Duration>,
 }

@@ -217,6 +217,8 @@ pub enum ErrorKind {
     },
     /// The client is closed.
     ClientClosed,
+    /// Whoever waited for the operation left before its end; only events tell of this.
+    Abandoned,
 }
 
 impl ErrorKind {
@@ -229,7 +231,8 @@ impl ErrorKind {
             | Self::InvalidArgument { .. }
             | Self::Bson { .. }
             | Self::Authentication { .. }
-            | Self::ClientClosed => Fault::Caller,
+            | Self::ClientClosed
+            | Self::Abandoned => Fault::Caller,
             Self::Network { .. }
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
@@ -294,6 +297,7 @@ impl fmt::Display for ErrorKind {
                 )
             }
             Self::ClientClosed => f.write_str("the client is closed"),
+            Self::Abandoned => f.write_str("the operation was dropped before its end"),
         }
     }
 }

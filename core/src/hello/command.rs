@@ -1,6 +1,6 @@
 //! The `hello` command, in its modern and its legacy form.
 
-use crate::{bson::DocumentWriter, error::TopologyVersion};
+use crate::{bson::DocumentWriter, error::TopologyVersion, options::ServerApi};
 use bson::{RawArrayBuf, RawDocument};
 use std::time::Duration;
 
@@ -13,6 +13,34 @@ pub struct ServerApiFields<'a> {
     pub strict: Option<bool>,
     /// `apiDeprecationErrors`, where it was set.
     pub deprecation_errors: Option<bool>,
+}
+
+impl<'a> From<&'a ServerApi> for ServerApiFields<'a> {
+    fn from(api: &'a ServerApi) -> Self {
+        let ServerApi {
+            version,
+            strict,
+            deprecation_errors,
+        } = *api;
+        Self {
+            version: version.name(),
+            strict,
+            deprecation_errors,
+        }
+    }
+}
+
+impl ServerApiFields<'_> {
+    /// Appends the fields to a command (RUN-22).
+    pub fn write(&self, document: &mut DocumentWriter<'_>) {
+        document.str("apiVersion", self.version);
+        if let Some(strict) = self.strict {
+            document.bool("apiStrict", strict);
+        }
+        if let Some(errors) = self.deprecation_errors {
+            document.bool("apiDeprecationErrors", errors);
+        }
+    }
 }
 
 /// One `hello`: a handshake if it carries metadata, else a monitor's later check.
@@ -81,13 +109,7 @@ impl HelloCommand<'_> {
             document.i64("maxAwaitTimeMS", millis);
         }
         if let Some(api) = self.server_api {
-            document.str("apiVersion", api.version);
-            if let Some(strict) = api.strict {
-                document.bool("apiStrict", strict);
-            }
-            if let Some(errors) = api.deprecation_errors {
-                document.bool("apiDeprecationErrors", errors);
-            }
+            api.write(document);
         }
         document.str("$db", "admin");
     }

@@ -1,10 +1,11 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
 use crate::{
-    address::Address, bson::DocumentWriter, options::ReadPreference, session::ServerSession,
+    address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
+    session::ServerSession,
 };
-use bson::RawDocument;
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use bson::Document;
+use std::{sync::Arc, time::Duration};
 
 /// What kind of operation a command serves. It decides how a server is chosen and what may be done
 /// after a failure.
@@ -44,7 +45,8 @@ impl CommandKind {
 /// ```
 #[derive(Debug)]
 pub struct Command {
-    pub(crate) name: Cow<'static, str>,
+    /// `None`: the first key of the elements.
+    name: Option<&'static str>,
     pub(crate) database: Arc<str>,
     pub(crate) kind: CommandKind,
     /// The elements of the body, the command's name first.
@@ -73,13 +75,9 @@ impl Command {
     /// A command of this name on this database, still without body. The first element appended
     /// must be the name itself (MSG-13).
     #[must_use]
-    pub fn new(
-        name: impl Into<Cow<'static, str>>,
-        database: impl Into<Arc<str>>,
-        kind: CommandKind,
-    ) -> Self {
+    pub fn new(name: &'static str, database: impl Into<Arc<str>>, kind: CommandKind) -> Self {
         Self {
-            name: name.into(),
+            name: Some(name),
             database: database.into(),
             kind,
             elements: Vec::with_capacity(128),
@@ -92,22 +90,33 @@ impl Command {
         }
     }
 
-    /// A user's command, as it is. `None` if it is empty and so has no name.
-    #[must_use]
-    pub fn from_document(document: &RawDocument, database: impl Into<Arc<str>>) -> Option<Self> {
-        let (name, _) = document.into_iter().next()?.ok()?;
-        let mut command = Self::new(name.as_str().to_owned(), database, CommandKind::Run);
-        let bytes = document.as_bytes();
-        command
-            .elements
-            .extend_from_slice(&bytes[4..bytes.len() - 1]);
-        Some(command)
+    /// A user's command, as it is. Refused if it is empty and so has no name.
+    pub fn from_document(
+        document: &Document,
+        database: impl Into<Arc<str>>,
+    ) -> Result<Self, Error> {
+        if document.is_empty() {
+            let message = "a command's document is empty, so it has no name";
+            return Err(Error::argument(message));
+        }
+        let mut command = Self::new("", database, CommandKind::Run);
+        command.name = None;
+        command.body().tree(document)?;
+        Ok(command)
     }
 
     /// The command's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        match self.name {
+            Some(name) => name,
+            None => {
+                // A type byte, then the key up to its NUL.
+                let key = self.elements.get(1..).unwrap_or_default();
+                let end = key.iter().position(|&b| b == 0).unwrap_or(0);
+                std::str::from_utf8(&key[..end]).unwrap_or_default()
+            }
+        }
     }
 
     /// Appends to the body.

@@ -11,6 +11,8 @@ use crate::{
     description::TopologyType,
     error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
+    hello::ServerApiFields,
+    options::ServerApi,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -33,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) request_id: i32,
     /// When the reply must be there.
     pub(crate) deadline: Option<Instant>,
+    /// The declared API version.
+    pub(crate) server_api: Option<ServerApi>,
     /// Somebody listens to command events.
     pub(crate) observed: bool,
 }
@@ -46,7 +50,7 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,
-    pub(crate) operation: Operation,
+    pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
@@ -103,7 +107,7 @@ impl Reply {
 impl Lease {
     pub(crate) fn new(
         connection: Box<Established>,
-        operation: Operation,
+        operation: Box<Operation>,
         context: Context,
     ) -> Self {
         Self {
@@ -286,6 +290,13 @@ impl Lease {
         })
     }
 
+    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
+    /// started ends.
+    #[must_use]
+    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
+        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
+    }
+
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
     pub fn take_session(&mut self) -> Option<crate::session::ServerSession> {
         self.operation.session_is_implicit = false;
@@ -353,7 +364,7 @@ impl Lease {
         let connection = &self.connection.facts;
         let command = &self.operation.command;
         let facts = Arc::new(CommandFacts {
-            name: command.name.as_ref().into(),
+            name: command.name().into(),
             database: command.database.clone(),
             request_id: self.context.request_id,
             operation_id: self.operation.id.0,
@@ -364,7 +375,7 @@ impl Lease {
         });
         self.facts = Some(facts.clone());
         let document = command_document(&self.operation, &self.context, &self.connection.facts);
-        self.is_sensitive = is_sensitive(&command.name, &document);
+        self.is_sensitive = is_sensitive(command.name(), &document);
         let command = if self.is_sensitive {
             RawDocumentBuf::new()
         } else {
@@ -391,6 +402,9 @@ fn write_body(
     }
     if let Some(number) = operation.txn_number {
         body.i64("txnNumber", number);
+    }
+    if let Some(api) = &context.server_api {
+        ServerApiFields::from(api).write(body);
     }
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());

@@ -51,7 +51,8 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Self {
+    /// Boxed, because it moves from hand to hand while it lives.
+    pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
         // One that a cursor holds is the client's own as well: it comes back unless the cursor
         // takes it out of the lease again.
@@ -63,7 +64,7 @@ impl Operation {
         // Zero is a limit without end, which still switches off the older ones.
         let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
         let deadline = timeout.map(|timeout| now + timeout);
-        Self {
+        Box::new(Self {
             id,
             command,
             deadline,
@@ -73,6 +74,6 @@ impl Operation {
             txn_number: None,
             deprioritized: Vec::new(),
             kept_error: None,
-        }
+        })
     }
 }

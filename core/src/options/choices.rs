@@ -150,7 +150,7 @@ impl ServerApiVersion {
 }
 
 /// The Stable API that is declared with each command; `None` leaves a field out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerApi {
     /// `apiVersion`.

@@ -156,7 +156,8 @@ fn is_own(error: &Error) -> bool {
         | ErrorKind::PoolClosed { .. }
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
-        | ErrorKind::ClientClosed => true,
+        | ErrorKind::ClientClosed
+        | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
         ErrorKind::Network { .. }
         | ErrorKind::Tls { .. }

@@ -216,6 +216,9 @@ impl Sdam {
         let Some(monitor) = self.servers.get(&id).and_then(|s| s.monitor.as_ref()) else {
             return;
         };
+        let Some(address) = self.server(id).map(|server| server.address.clone()) else {
+            return;
+        };
         let (wait, awaited) = if monitor.expects(true) {
             (Wait::Connect, false)
         } else {
@@ -223,7 +226,8 @@ impl Sdam {
         };
         let limit = self.out.check_limit(awaited).unwrap_or_default();
         let message = format!("no answer to a check within {} ms", limit.as_millis());
-        self.on_check_failed(now, id, &Error::timeout(wait, message));
+        let error = Error::timeout(wait, message).with_server(&address);
+        self.on_check_failed(now, id, &error);
     }
 
     /// A failed check: the connection is closed, the server unknown and its pool cleared; a server

@@ -61,11 +61,23 @@ pub fn onionskin_binary() -> io::Result<PathBuf> {
 }
 
 /// Starts `onionskin serve` with further arguments; its first line of output is the URI.
+///
+/// Certificates of `--tls` lie in a directory that goes with the peer.
 pub fn serve<'a>(arguments: impl IntoIterator<Item = &'a str>) -> io::Result<Peer> {
+    let arguments: Vec<&str> = arguments.into_iter().collect();
     let mut command = Command::new(onionskin_binary()?);
-    command.arg("serve").args(arguments);
-    let peer = Peer::start_by_first_line("onionskin serve", command, START_TIMEOUT)?;
-    say(&format!("PEER: onionskin serve at {}", peer.uri()));
+    command.arg("serve").args(&arguments);
+    let certificates = Scratch::new()?;
+    if arguments.contains(&"--tls") {
+        command.arg("--tls-dir").arg(certificates.path());
+    }
+    let mut peer = Peer::start_by_first_line("onionskin serve", command, START_TIMEOUT)?;
+    peer.keep(certificates);
+    say(&format!(
+        "PEER: onionskin serve {} at {}",
+        arguments.join(" "),
+        peer.address()?
+    ));
     Ok(peer)
 }
 

@@ -9,6 +9,7 @@ pub use write::{DeleteOne, InsertMany, InsertOne, UpdateOne};
 use crate::{Client, Decode, Execution, Runtime};
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
+    bson::DocumentWriter,
     error::{Error, ErrorKind},
     operation::{
         Command,
@@ -200,12 +201,21 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 }
 
-fn encode<T: Serialize>(value: &T) -> Result<RawDocumentBuf, Error> {
-    bson::serialize_to_raw_document_buf(value).map_err(|error| bson_error(&error))
+/// Room for a small document, so that encoding it allocates once.
+const SMALL_DOCUMENT_BYTES: usize = 256;
+
+fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);
+    bson::serialize_to_buffer(value, &mut bytes).map_err(|error| bson_error(&error))?;
+    Ok(bytes)
 }
 
 fn raw(document: &Document) -> Result<RawDocumentBuf, Error> {
-    RawDocumentBuf::try_from(document).map_err(|error| bson_error(&error))
+    let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);
+    let mut writer = DocumentWriter::begin(&mut bytes);
+    writer.tree(document)?;
+    writer.end();
+    RawDocumentBuf::from_bytes(bytes).map_err(|error| bson_error(&error))
 }
 
 fn bson_error(error: &bson::error::Error) -> Error {

@@ -5,7 +5,7 @@ use crate::{
     Execution, Runtime,
     decode::{Deleted, InsertedMany, InsertedOne, Updated},
 };
-use bson::{Bson, Document, RawDocumentBuf};
+use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, future::IntoFuture, time::Duration};
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertOne<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
-    pub(super) document: Result<RawDocumentBuf, Error>,
+    pub(super) document: Result<Vec<u8>, Error>,
     pub(super) options: WriteOptions,
 }
 
@@ -40,9 +40,8 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
         let shared = self.collection.client.shared();
         let mut documents = Vec::new();
         let id = self.document.and_then(|document| {
-            ensure_id(&mut documents, &document, || {
-                shared.ids.next(shared.wall_time())
-            })
+            documents = document;
+            ensure_id(&mut documents, 0, || shared.ids.next(shared.wall_time()))
         });
         match (id, self.collection.namespace()) {
             (Ok(id), Ok(namespace)) => (
@@ -58,7 +57,7 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
-    pub(super) documents: Result<Vec<RawDocumentBuf>, Error>,
+    pub(super) documents: Result<Vec<Vec<u8>>, Error>,
     pub(super) options: WriteOptions,
 }
 
@@ -86,8 +85,10 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
                 return Err(Error::argument("there is no document to insert"));
             }
             for (place, document) in documents.iter().enumerate() {
+                let start = bytes.len();
+                bytes.extend_from_slice(document);
                 let new_id = || shared.ids.next(shared.wall_time());
-                ids.insert(place, ensure_id(&mut bytes, document, new_id)?);
+                ids.insert(place, ensure_id(&mut bytes, start, new_id)?);
             }
             Ok(crud::insert(
                 self.collection.namespace()?,

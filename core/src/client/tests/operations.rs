@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{error::TlsFault, event::CommandEvent};
-use bson::Timestamp;
+use bson::{Timestamp, doc};
 use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
@@ -105,21 +105,21 @@ fn documents_of_sensitive_commands_never_reach_events() {
     for (name, body, secret) in [
         (
             "createUser",
-            rawdoc! { "createUser": "u", "pwd": "hunter2" },
+            doc! { "createUser": "u", "pwd": "hunter2" },
             true,
         ),
         (
             "SASLStart",
-            rawdoc! { "SASLStart": 1, "payload": "hunter2" },
+            doc! { "SASLStart": 1, "payload": "hunter2" },
             true,
         ),
         (
             "hello",
-            rawdoc! { "hello": 1, "speculativeAuthenticate": { "p": "hunter2" } },
+            doc! { "hello": 1, "speculativeAuthenticate": { "p": "hunter2" } },
             true,
         ),
-        ("hello", rawdoc! { "hello": 1 }, false),
-        ("ping", rawdoc! { "ping": 1 }, false),
+        ("hello", doc! { "hello": 1 }, false),
+        ("ping", doc! { "ping": 1 }, false),
     ] {
         for ok in [1, 0] {
             let subscriptions = Subscriptions::all();

@@ -7,7 +7,7 @@ use crate::{
     operation::{Command, CommandKind},
     options::WriteConcern,
 };
-use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Options that all writes share.
@@ -118,11 +118,11 @@ fn count(reply: &RawDocument, key: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Appends `document` to `documents` with an `_id` in front, and returns that `_id`. `new_id` is
-/// asked for one only where the document has none.
+/// Puts an `_id` in front of the document that stands at `start` of `documents` and reaches to its
+/// end, unless it has one; returns it either way. `new_id` is asked only where one is missing.
 pub fn ensure_id(
     documents: &mut Vec<u8>,
-    document: &RawDocument,
+    start: usize,
     new_id: impl FnOnce() -> ObjectId,
 ) -> Result<Bson, Error> {
     let malformed = |error: bson::error::Error| {
@@ -130,22 +130,19 @@ pub fn ensure_id(
             message: error.to_string(),
         })
     };
-    match document.get("_id").map_err(malformed)? {
-        Some(id) => {
-            documents.extend_from_slice(document.as_bytes());
-            Bson::try_from(id).map_err(malformed)
-        }
-        None => {
-            let id = new_id();
-            let bytes = document.as_bytes();
-            let mut writer = DocumentWriter::begin(documents);
-            writer
-                .value("_id", RawBsonRef::ObjectId(id))
-                .elements(&bytes[4..bytes.len() - 1]);
-            writer.end();
-            Ok(Bson::ObjectId(id))
-        }
+    let document = RawDocument::from_bytes(documents.get(start..).unwrap_or_default());
+    let document = document.map_err(malformed)?;
+    if let Some(id) = document.get("_id").map_err(malformed)? {
+        return Bson::try_from(id).map_err(malformed);
     }
+    let id = new_id();
+    let mut element = *b"\x07_id\0............";
+    element[5..].copy_from_slice(&id.bytes());
+    documents.splice(start + 4..start + 4, element);
+    let length = i32::try_from(documents.len() - start)
+        .map_err(|_| Error::argument("a document of more than 2 GiB"))?;
+    documents[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    Ok(Bson::ObjectId(id))
 }
 
 /// The command that inserts documents, given back to back. One document goes with the body, several
@@ -298,13 +295,20 @@ mod tests {
 
     #[test]
     fn an_id_is_put_in_front_only_where_there_is_none() {
-        let mut documents = Vec::new();
+        let mut documents = rawdoc! { "z": 0 }.into_bytes();
+        let start = documents.len();
+        documents.extend_from_slice(rawdoc! { "a": 1 }.as_bytes());
         let id = ObjectId::from_bytes([7; 12]);
-        let made = ensure_id(&mut documents, &rawdoc! { "a": 1 }, || id).expect("BSON");
+        let made = ensure_id(&mut documents, start, || id).expect("BSON");
         assert_eq!(made, Bson::ObjectId(id));
-        assert_eq!(documents, rawdoc! { "_id": id, "a": 1 }.as_bytes());
-        let kept = ensure_id(&mut documents, &rawdoc! { "a": 1, "_id": "x" }, || id).expect("BSON");
+        assert_eq!(
+            &documents[start..],
+            rawdoc! { "_id": id, "a": 1 }.as_bytes()
+        );
+        let mut has_one = rawdoc! { "a": 1, "_id": "x" }.into_bytes();
+        let kept = ensure_id(&mut has_one, 0, || id).expect("BSON");
         assert_eq!(kept, Bson::String("x".into()));
+        assert_eq!(has_one, rawdoc! { "a": 1, "_id": "x" }.as_bytes());
     }
 
     #[test]

@@ -1,0 +1,230 @@
+//! Operations and data: every operation ended in time with its own reply, and what was acknowledged
+//! is there, once.
+
+use crate::{
+    deployment::Deployment,
+    store::Namespace,
+    world::{
+        report::{Failure, FailureKind},
+        workload::{COLLECTION, DATABASE, Deed, Ending, Entry, History, counter, mark},
+    },
+};
+use bson::Document;
+use onionskin_core::{error::ErrorKind, time::Instant};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The code of a duplicate key.
+const DUPLICATE_KEY: i32 = 11000;
+
+/// Checks every operation on its own. `slack` says how much later than its deadline an operation of
+/// a client may end.
+pub fn check_history(history: &History, slack: impl Fn(usize) -> Duration) -> Result<(), Failure> {
+    for entry in history.entries() {
+        let Some((at, ending)) = &entry.ended else {
+            let message = format!("an operation never ended: {entry:?}");
+            return Err(Failure::new(FailureKind::Liveness, entry.began, message));
+        };
+        let fail = |kind, message: String| Err(Failure::new(kind, *at, message));
+        let limit = entry.began + entry.step.timeout + slack(entry.client);
+        if *at > limit {
+            return fail(
+                FailureKind::Liveness,
+                format!("an operation ended after its limit of {limit}: {entry:?}"),
+            );
+        }
+        match ending {
+            Ending::Found(Some(document)) => {
+                if let Err(what) = check_document(entry.step.id, document) {
+                    return fail(FailureKind::Correctness, format!("{what}: {entry:?}"));
+                }
+            }
+            Ending::Failed(error) => {
+                if error.code() == Some(DUPLICATE_KEY) {
+                    let message = format!("a write took effect before its retry: {entry:?}");
+                    return fail(FailureKind::Correctness, message);
+                }
+                if matches!(error.kind(), ErrorKind::InvalidArgument { .. }) {
+                    let message = format!("an operation was mishandled: {entry:?}");
+                    return fail(FailureKind::Correctness, message);
+                }
+                if entry.is_late {
+                    let message = format!("an operation failed after healing: {entry:?}");
+                    return fail(FailureKind::Liveness, message);
+                }
+            }
+            Ending::Acknowledged | Ending::Found(None) | Ending::Left => {}
+        }
+    }
+    check_reads(history)
+}
+
+/// In a world without faults nothing fails.
+pub fn check_calm(history: &History) -> Result<(), Failure> {
+    for entry in history.entries() {
+        if let Some((at, Ending::Failed(error))) = &entry.ended
+            && !error.is_timeout()
+        {
+            let message = format!("an operation failed without cause: {entry:?}");
+            return Err(Failure::new(FailureKind::Correctness, *at, message));
+        }
+    }
+    Ok(())
+}
+
+/// After healing, the primary shows what was acknowledged.
+fn check_reads(history: &History) -> Result<(), Failure> {
+    let mut acknowledged: BTreeMap<i64, (bool, i64)> = BTreeMap::new();
+    for entry in history.entries() {
+        let Some((at, ending)) = &entry.ended else {
+            continue;
+        };
+        let (is_inserted, increments) = acknowledged.entry(entry.step.id).or_default();
+        match (entry.step.deed, ending) {
+            (Deed::Insert, Ending::Acknowledged) => *is_inserted = true,
+            (Deed::Increment, Ending::Acknowledged) => *increments += 1,
+            (Deed::Find, Ending::Found(found)) if entry.is_late && *is_inserted => {
+                let n = found.as_ref().and_then(counter);
+                if n.is_none_or(|n| n < *increments) {
+                    let message = format!("an acknowledged write was not read: {entry:?}");
+                    return Err(Failure::new(FailureKind::Correctness, *at, message));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks the data that the primary has at the end.
+pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
+    let fail = |kind, message: String| Err(Failure::new(kind, now, message));
+    let Some(primary) = deployment.primary() else {
+        return fail(
+            FailureKind::Liveness,
+            "there is no primary at the end".to_owned(),
+        );
+    };
+    let documents = documents(deployment, primary);
+    let mut by_id: BTreeMap<i64, Vec<&Document>> = BTreeMap::new();
+    for document in &documents {
+        let id = document.get_i64("_id").unwrap_or(-1);
+        by_id.entry(id).or_default().push(document);
+    }
+    let mut wanted: BTreeMap<i64, Vec<&Entry>> = BTreeMap::new();
+    for entry in history.entries() {
+        wanted.entry(entry.step.id).or_default().push(entry);
+    }
+    for (id, entries) in &wanted {
+        let is_acknowledged = |deed| {
+            let is_it = |e: &&&Entry| {
+                e.step.deed == deed && matches!(e.ended, Some((_, Ending::Acknowledged)))
+            };
+            entries.iter().find(is_it).is_some()
+        };
+        let there = by_id.remove(id).unwrap_or_default();
+        let is_inserted = is_acknowledged(Deed::Insert);
+        if there.len() > 1 || (is_inserted && there.is_empty()) {
+            let message = format!("document {id} is there {} times: {entries:?}", there.len());
+            return fail(FailureKind::Correctness, message);
+        }
+        let Some(document) = there.first() else {
+            continue;
+        };
+        let least = i64::from(is_inserted && is_acknowledged(Deed::Increment));
+        let most = i64::from(entries.iter().any(|e| e.step.deed == Deed::Increment));
+        let n = counter(document).unwrap_or(-1);
+        if let Err(what) = check_document(*id, document) {
+            return fail(FailureKind::Correctness, what);
+        }
+        if n < least || n > most {
+            let message = format!(
+                "document {id} was incremented {n} times, not {least}..={most}: {entries:?}"
+            );
+            return fail(FailureKind::Correctness, message);
+        }
+    }
+    if let Some((id, _)) = by_id.first_key_value() {
+        return fail(
+            FailureKind::Correctness,
+            format!("nobody inserted document {id}"),
+        );
+    }
+    Ok(())
+}
+
+fn documents(deployment: &Deployment, member: usize) -> Vec<Document> {
+    let namespace = Namespace::new(DATABASE, COLLECTION);
+    let store = deployment.store(member);
+    let collection = store.and_then(|store| store.collection(&namespace));
+    collection
+        .into_iter()
+        .flat_map(|collection| collection.documents())
+        .map(|document| Document::clone(document))
+        .collect()
+}
+
+fn check_document(id: i64, document: &Document) -> Result<(), String> {
+    if document.get_i64("_id").ok() != Some(id)
+        || document.get_str("mark").ok() != Some(mark(id).as_str())
+    {
+        return Err(format!("not the document of {id}: {document}"));
+    }
+    match counter(document) {
+        Some(0 | 1) => Ok(()),
+        other => Err(format!("document {id} was incremented {other:?} times")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::workload::Step;
+    use bson::doc;
+
+    fn history(deed: Deed, ended: Option<(Instant, Ending)>) -> History {
+        let step = Step {
+            deed,
+            id: 5,
+            timeout: Duration::from_secs(1),
+            patience: None,
+            polls: None,
+        };
+        let mut history = History::default();
+        let place = history.begin(0, step, Instant::ZERO, true);
+        if let Some((at, ending)) = ended {
+            history.end(place, at, ending);
+        }
+        history
+    }
+
+    fn verdict(deed: Deed, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
+        let result = check_history(&history(deed, ended), |_| Duration::ZERO);
+        result.err().map(|failure| failure.kind)
+    }
+
+    #[test]
+    fn operations_that_never_end_or_end_too_late_are_found() {
+        let late = Instant::ZERO + Duration::from_millis(1001);
+        assert_eq!(verdict(Deed::Insert, None), Some(FailureKind::Liveness));
+        let ended = Some((late, Ending::Acknowledged));
+        assert_eq!(verdict(Deed::Insert, ended), Some(FailureKind::Liveness));
+        let ended = Some((Instant::ZERO, Ending::Acknowledged));
+        assert_eq!(verdict(Deed::Insert, ended), None);
+    }
+
+    #[test]
+    fn somebody_elses_reply_is_found() {
+        let other = doc! { "_id": 6_i64, "mark": mark(6), "n": 0 };
+        let ended = Some((Instant::ZERO, Ending::Found(Some(other))));
+        assert_eq!(verdict(Deed::Find, ended), Some(FailureKind::Correctness));
+        let own = doc! { "_id": 5_i64, "mark": mark(5), "n": 0 };
+        let ended = Some((Instant::ZERO, Ending::Found(Some(own))));
+        assert_eq!(verdict(Deed::Find, ended), None);
+    }
+
+    #[test]
+    fn a_write_that_took_effect_twice_is_found() {
+        let twice = doc! { "_id": 5_i64, "mark": mark(5), "n": 2 };
+        assert!(check_document(5, &twice).is_err());
+    }
+}

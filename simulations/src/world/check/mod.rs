@@ -1,0 +1,62 @@
+//! Checkers: they read events, histories and data, and share no code with what they check.
+
+mod history;
+mod monitor;
+mod pool;
+mod topology;
+
+pub use history::{check_calm, check_data, check_history};
+
+use monitor::MonitorChecker;
+use onionskin_core::{event::Event, time::Instant};
+use pool::PoolChecker;
+use topology::TopologyChecker;
+
+/// All checkers of one client's events.
+#[derive(Debug)]
+pub struct EventCheckers {
+    last: Instant,
+    pool: PoolChecker,
+    monitor: MonitorChecker,
+    topology: TopologyChecker,
+    commands: CommandChecker,
+}
+
+impl EventCheckers {
+    /// Checkers of a client with these bounds.
+    #[must_use]
+    pub fn new(max_pool_size: u32, max_connecting: u32) -> Self {
+        Self {
+            last: Instant::ZERO,
+            pool: PoolChecker::new(max_pool_size, max_connecting),
+            monitor: MonitorChecker::default(),
+            topology: TopologyChecker::default(),
+            commands: CommandChecker::default(),
+        }
+    }
+
+    /// The next event; `Err` says what is wrong with it.
+    pub fn observe(&mut self, event: &Event) -> Result<(), String> {
+        if event.at < self.last {
+            return Err(format!(
+                "an event of {} comes after one of {}",
+                event.at, self.last
+            ));
+        }
+        self.last = event.at;
+        self.pool.observe(event)?;
+        self.monitor.observe(event)?;
+        self.topology.observe(event)?;
+        self.commands.observe(event)
+    }
+
+    /// The client is closed and everything was given back.
+    pub fn finish(&self) -> Result<(), String> {
+        self.pool.finish()?;
+        self.topology.finish()?;
+        self.commands.finish()
+    }
+}
+
+use command::CommandChecker;
+mod command;

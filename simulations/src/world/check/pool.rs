@@ -1,0 +1,221 @@
+//! Pools: every connection has one life, counts stay within bounds, and nothing stale is used.
+
+use onionskin_core::{
+    address::Address,
+    event::{Event, EventKind, PoolEvent},
+};
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub(super) struct PoolChecker {
+    max_size: u32,
+    max_connecting: u32,
+    /// Pools that exist, and those that closed and still have connections.
+    pools: BTreeMap<Address, Vec<Pool>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Establishing,
+    Idle,
+    InUse,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    is_ready: bool,
+    is_closed: bool,
+    clears: u64,
+    /// Each connection with the number of clears before it.
+    connections: BTreeMap<u64, (Life, u64)>,
+    asking: u64,
+}
+
+impl PoolChecker {
+    pub(super) fn new(max_size: u32, max_connecting: u32) -> Self {
+        Self {
+            max_size,
+            max_connecting,
+            pools: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        let EventKind::Pool(event) = &event.kind else {
+            return Ok(());
+        };
+        let address = address(event);
+        let pools = self.pools.entry(address.clone()).or_default();
+        if let PoolEvent::Created { .. } = event {
+            if pools.iter().any(|pool| !pool.is_closed) {
+                return Err(format!("{address} has two pools"));
+            }
+            pools.push(Pool::default());
+            return Ok(());
+        }
+        let pool = pick(pools, event).ok_or_else(|| format!("{address} has no pool: {event:?}"))?;
+        let result = pool
+            .observe(event)
+            .and_then(|()| pool.check_bounds(self.max_size, self.max_connecting));
+        pools.retain(|pool| !(pool.is_closed && pool.connections.is_empty()));
+        result.map_err(|what| format!("pool of {address}: {what}"))
+    }
+
+    pub(super) fn finish(&self) -> Result<(), String> {
+        for (address, pools) in &self.pools {
+            if let Some(pool) = pools.first() {
+                return Err(format!("the pool of {address} was left as {pool:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pool that an event is about. A closed one hears only of connections that it still has.
+fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
+    let closed = match event {
+        PoolEvent::ConnectionClosed { connection, .. }
+        | PoolEvent::CheckedIn { connection, .. } => {
+            let has = |pool: &Pool| pool.connections.contains_key(connection);
+            let in_use = |pool: &Pool| {
+                pool.connections
+                    .get(connection)
+                    .is_some_and(|(life, _)| *life == Life::InUse)
+            };
+            let checked_in = matches!(event, PoolEvent::CheckedIn { .. });
+            pools
+                .iter()
+                .position(|pool| pool.is_closed && has(pool) && (!checked_in || in_use(pool)))
+        }
+        PoolEvent::CheckOutFailed { .. } => pools
+            .iter()
+            .position(|pool| pool.is_closed && pool.asking > 0),
+        _ => None,
+    };
+    match closed {
+        Some(place) => pools.get_mut(place),
+        None => pools.last_mut(),
+    }
+}
+
+impl Pool {
+    fn observe(&mut self, event: &PoolEvent) -> Result<(), String> {
+        match event {
+            PoolEvent::Ready { .. } => {
+                if self.is_closed || std::mem::replace(&mut self.is_ready, true) {
+                    return Err("became ready where it cannot".to_owned());
+                }
+            }
+            PoolEvent::Cleared { .. } => {
+                if !std::mem::take(&mut self.is_ready) {
+                    return Err("was cleared while it was not ready".to_owned());
+                }
+                self.clears += 1;
+            }
+            PoolEvent::Closed { .. } => {
+                if std::mem::replace(&mut self.is_closed, true) {
+                    return Err("closed twice".to_owned());
+                }
+            }
+            PoolEvent::ConnectionCreated { connection, .. } => {
+                if self.is_closed || !self.is_ready {
+                    return Err(format!(
+                        "connection {connection} made while it was not ready"
+                    ));
+                }
+                let life = (Life::Establishing, self.clears);
+                if self.connections.insert(*connection, life).is_some() {
+                    return Err(format!("connection {connection} made twice"));
+                }
+            }
+            PoolEvent::ConnectionReady { connection, .. } => {
+                self.turn(*connection, Life::Establishing, Life::Idle)?;
+            }
+            PoolEvent::CheckedOut { connection, .. } => {
+                self.turn(*connection, Life::Idle, Life::InUse)?;
+                self.answer()?;
+                let made = self.connections.get(connection).map(|(_, clears)| *clears);
+                if made != Some(self.clears) {
+                    return Err(format!("stale connection {connection} was handed out"));
+                }
+                if !self.is_ready || self.is_closed {
+                    return Err(format!(
+                        "connection {connection} handed out by a paused pool"
+                    ));
+                }
+            }
+            PoolEvent::CheckedIn { connection, .. } => {
+                self.turn(*connection, Life::InUse, Life::Idle)?;
+            }
+            PoolEvent::ConnectionClosed { connection, .. } => {
+                match self.connections.remove(connection) {
+                    None => return Err(format!("connection {connection} closed, but unknown")),
+                    Some((Life::InUse, _)) => {
+                        return Err(format!("connection {connection} closed while it is in use"));
+                    }
+                    Some(_) => {}
+                }
+            }
+            PoolEvent::CheckOutStarted { .. } => self.asking += 1,
+            PoolEvent::CheckOutFailed { .. } => self.answer()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, connection: u64, from: Life, to: Life) -> Result<(), String> {
+        match self.connections.get_mut(&connection) {
+            Some((life, _)) if *life == from => {
+                *life = to;
+                Ok(())
+            }
+            other => Err(format!(
+                "connection {connection} becomes {to:?} from {other:?}"
+            )),
+        }
+    }
+
+    fn answer(&mut self) -> Result<(), String> {
+        self.asking = self
+            .asking
+            .checked_sub(1)
+            .ok_or("answered a check-out that nobody asked for")?;
+        Ok(())
+    }
+
+    fn check_bounds(&self, max_size: u32, max_connecting: u32) -> Result<(), String> {
+        // Connections of before a clear may linger while they are in use.
+        let current = |life: Option<Life>| {
+            let lives = self.connections.values();
+            lives
+                .filter(|(l, clears)| *clears == self.clears && life.is_none_or(|life| *l == life))
+                .count()
+        };
+        if max_size > 0 && current(None) > max_size as usize {
+            return Err(format!("more than {max_size} connections"));
+        }
+        if current(Some(Life::Establishing)) > max_connecting as usize {
+            return Err(format!(
+                "more than {max_connecting} connections being established"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn address(event: &PoolEvent) -> &Address {
+    match event {
+        PoolEvent::Created { address, .. }
+        | PoolEvent::Ready { address }
+        | PoolEvent::Cleared { address, .. }
+        | PoolEvent::Closed { address }
+        | PoolEvent::ConnectionCreated { address, .. }
+        | PoolEvent::ConnectionReady { address, .. }
+        | PoolEvent::ConnectionClosed { address, .. }
+        | PoolEvent::CheckOutStarted { address }
+        | PoolEvent::CheckOutFailed { address, .. }
+        | PoolEvent::CheckedOut { address, .. }
+        | PoolEvent::CheckedIn { address, .. } => address,
+        _ => unreachable!("all pool events have an address"),
+    }
+}

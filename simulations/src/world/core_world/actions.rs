@@ -1,0 +1,239 @@
+//! Carries out what the core orders, and tells it what arrives.
+
+use super::{CoreWorld, Holder, Socket, Wakeup};
+use crate::world::{
+    describe::describe,
+    network::{Incoming, LinkId},
+    report::FailureKind,
+    trace::Summary,
+};
+use onionskin_core::{
+    address::Address,
+    client::{Action, Fate},
+    connection::{SocketId, closed_by_peer},
+    error::{Error, NetworkFault},
+    event::Event,
+};
+use std::{collections::VecDeque, time::Duration};
+
+impl CoreWorld {
+    /// Takes everything that a client has to say, and carries it out.
+    pub(super) fn drain(&mut self, client: usize) {
+        self.collect(client);
+        while let Some(action) = self.sides[client].actions.pop_front() {
+            self.perform(client, action);
+            self.collect(client);
+        }
+    }
+
+    fn collect(&mut self, client: usize) {
+        while let Some(event) = self.sides[client].core.poll_event() {
+            self.observe(client, &event);
+        }
+        let side = &mut self.sides[client];
+        while let Some(action) = side.core.poll_action() {
+            side.actions.push_back(action);
+        }
+        if side.core.poll_action().is_some() || side.core.poll_event().is_some() {
+            let message = format!("client {client} has more to say after it said nothing");
+            self.fail(FailureKind::Crash, message);
+        }
+    }
+
+    pub(super) fn observe(&mut self, client: usize, event: &Event) {
+        let now = self.now;
+        self.trace.note(
+            now,
+            format_args!("client {client} event {}", describe(event)),
+        );
+        if let Err(what) = self.sides[client].checkers.observe(event) {
+            self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
+        }
+    }
+
+    fn perform(&mut self, client: usize, action: Action) {
+        let now = self.now;
+        match action {
+            Action::Dial { socket, address } => self.dial(client, socket, &address),
+            Action::Transmit { socket, bytes } => {
+                let (id, summary) = (socket.0, Summary(&bytes));
+                self.trace.note(
+                    now,
+                    format_args!("client {client} socket {id} transmit {summary}"),
+                );
+                let known = self.sides[client].sockets.get(&socket);
+                match known.map(|socket| (socket.holder, socket.link)) {
+                    Some((Holder::Core, Some(link))) => {
+                        self.network.send(now, link, &bytes, &mut self.trace);
+                    }
+                    other => {
+                        let message = format!("client {client} transmits on {other:?}");
+                        self.fail(FailureKind::Crash, message);
+                    }
+                }
+            }
+            Action::Close { socket } => self.on_close(client, socket),
+            Action::Interrupt { socket, error } => {
+                let holder = self.sides[client].sockets.get(&socket).map(|s| s.holder);
+                let id = socket.0;
+                self.trace.note(
+                    now,
+                    format_args!("client {client} socket {id} interrupt: {error}"),
+                );
+                if let Some(Holder::Task(task)) = holder {
+                    let turn = self.sides[client].tasks[task].turn;
+                    let at = now + self.draw_delay();
+                    self.schedule(at, client, Wakeup::Interrupt { task, turn, error });
+                }
+            }
+            Action::Wake { operation } => {
+                self.trace
+                    .note(now, format_args!("client {client} wake {}", operation.0));
+                let tasks = &self.sides[client].tasks;
+                if let Some(task) = tasks.iter().position(|t| t.waits_for(operation)) {
+                    let turn = tasks[task].turn;
+                    let at = now + self.draw_delay();
+                    self.schedule(at, client, Wakeup::Resume { task, turn });
+                }
+            }
+            other => {
+                let message = format!("client {client} orders something unknown: {other:?}");
+                self.fail(FailureKind::Crash, message);
+            }
+        }
+    }
+
+    fn dial(&mut self, client: usize, socket: SocketId, address: &Address) {
+        let now = self.now;
+        let rate = u64::from(self.options.rates.unresolved);
+        let link = if rate > 0 && self.random.chance(rate, 1000) {
+            let at = now + Duration::from_millis(1 + self.random.below(2_000));
+            self.schedule(at, client, Wakeup::Unresolved { socket });
+            None
+        } else {
+            Some(self.network.dial(now, client, address, &mut self.trace))
+        };
+        self.trace.note(
+            now,
+            format_args!(
+                "client {client} socket {} dials {address}: {link:?}",
+                socket.0
+            ),
+        );
+        let side = &mut self.sides[client];
+        if let Some(link) = link {
+            side.links.insert(link, socket);
+        }
+        let entry = Socket {
+            link,
+            holder: Holder::Core,
+            inbox: VecDeque::new(),
+        };
+        if side.sockets.insert(socket, entry).is_some() {
+            let message = format!("client {client} dials {socket:?} twice");
+            self.fail(FailureKind::Crash, message);
+        }
+    }
+
+    fn on_close(&mut self, client: usize, id: SocketId) {
+        let now = self.now;
+        self.trace
+            .note(now, format_args!("client {client} socket {} close", id.0));
+        let Some(socket) = self.sides[client].sockets.remove(&id) else {
+            let message = format!("client {client} closes {id:?}, which is not open");
+            return self.fail(FailureKind::Crash, message);
+        };
+        if let Holder::Task(_) = socket.holder {
+            let message = format!("client {client} closes {id:?}, which is leased");
+            self.fail(FailureKind::Crash, message);
+        }
+        if let Some(link) = socket.link {
+            self.sides[client].links.remove(&link);
+            self.network.close(now, link, &mut self.trace);
+        }
+        // Now and then an adapter reports something that was under way already.
+        if self.random.chance(1, 8) {
+            let at = now + self.draw_delay();
+            self.schedule(at, client, Wakeup::Echo { socket: id });
+        }
+    }
+
+    /// Something arrived at a client.
+    pub(super) fn on_incoming(&mut self, client: usize, link: LinkId, incoming: Incoming) {
+        let side = &mut self.sides[client];
+        let Some(&id) = side.links.get(&link) else {
+            return;
+        };
+        let Some(socket) = side.sockets.get_mut(&id) else {
+            return;
+        };
+        match socket.holder {
+            Holder::Core => self.tell_core(client, id, incoming),
+            Holder::Nobody => socket.inbox.push_back(incoming),
+            Holder::Task(task) => {
+                socket.inbox.push_back(incoming);
+                self.progress(client, task);
+            }
+        }
+    }
+
+    fn tell_core(&mut self, client: usize, id: SocketId, incoming: Incoming) {
+        let now = self.now;
+        let core = &mut self.sides[client].core;
+        let fate = match incoming {
+            Incoming::Connected => core.handle_connected(now, id),
+            Incoming::Bytes(bytes) => core.handle_received(now, id, &bytes),
+            Incoming::Closed => core.handle_received(now, id, &[]),
+            Incoming::Refused => {
+                let error = Error::network(NetworkFault::Refused, "connection refused");
+                core.handle_failed(now, id, error)
+            }
+            Incoming::Reset => core.handle_failed(now, id, reset()),
+        };
+        self.follow(client, id, fate);
+    }
+
+    /// Does with a socket what an input has made of it.
+    fn follow(&mut self, client: usize, id: SocketId, fate: Fate) {
+        if let Some(socket) = self.sides[client].sockets.get_mut(&id) {
+            if fate == Fate::Parked {
+                socket.holder = Holder::Nobody;
+            }
+        }
+        self.drain(client);
+        if fate == Fate::Closed && self.sides[client].sockets.contains_key(&id) {
+            let message = format!("client {client} let {id:?} go without closing it");
+            self.fail(FailureKind::Crash, message);
+        }
+    }
+
+    pub(super) fn on_unresolved(&mut self, client: usize, id: SocketId) {
+        let error = Error::network(NetworkFault::NotResolved, "no such host");
+        let now = self.now;
+        if self.sides[client].sockets.contains_key(&id) {
+            let fate = self.sides[client].core.handle_failed(now, id, error);
+            self.follow(client, id, fate);
+        }
+    }
+
+    /// Inputs about sockets that no longer exist change nothing.
+    pub(super) fn on_echo(&mut self, client: usize, id: SocketId) {
+        let now = self.now;
+        let core = &mut self.sides[client].core;
+        let deadline = core.deadline();
+        let fates = [
+            core.handle_received(now, id, &[1, 2, 3]),
+            core.handle_failed(now, id, closed_by_peer()),
+            core.handle_connected(now, id),
+        ];
+        let is_changed = core.deadline() != deadline || core.poll_action().is_some();
+        if is_changed || fates.iter().any(|fate| *fate != Fate::Closed) {
+            let message = format!("client {client} minds what {id:?} says: {fates:?}");
+            self.fail(FailureKind::Crash, message);
+        }
+    }
+}
+
+pub(super) fn reset() -> Error {
+    Error::network(NetworkFault::Reset, "connection reset by peer")
+}

@@ -1,0 +1,178 @@
+//! Moves the bytes of exchanges, as a caller's own task would.
+
+use super::{CoreWorld, Holder, Wakeup, actions::reset, tasks::State};
+use crate::world::{
+    network::Incoming,
+    options::index,
+    report::FailureKind,
+    workload::{Deed, Ending, found},
+};
+use onionskin_core::{
+    client::{Outcome, Verdict},
+    connection::closed_by_peer,
+    error::Error,
+    event::{Event, EventKind},
+    operation::{Lease, crud::first_document},
+};
+use std::time::Duration;
+
+impl CoreWorld {
+    pub(super) fn begin_exchange(&mut self, client: usize, task: usize, mut lease: Lease) {
+        let now = self.now;
+        let id = lease.socket();
+        match self.sides[client].sockets.get_mut(&id) {
+            Some(socket) if socket.holder == Holder::Nobody => socket.holder = Holder::Task(task),
+            other => {
+                let message = format!("client {client} leases {id:?}, which is {other:?}");
+                return self.fail(FailureKind::Crash, message);
+            }
+        }
+        let begun = lease.begin(now);
+        self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(lease)));
+        match begun {
+            Err(error) => self.end_exchange(client, task, Outcome::Failed(error)),
+            Ok(event) => {
+                if let Some(event) = event {
+                    let kind = EventKind::Command(event);
+                    self.observe(client, &Event { at: now, kind });
+                }
+                if self.look(client, task) {
+                    self.write(client, task);
+                }
+            }
+        }
+    }
+
+    /// Writes the request, sometimes only a part of it at once.
+    pub(super) fn write(&mut self, client: usize, task: usize) {
+        let now = self.now;
+        let is_partial = self.random.chance(1, 8);
+        let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state else {
+            return;
+        };
+        let id = lease.socket();
+        let mut length = lease.output().len();
+        if is_partial && length > 1 {
+            length = 1 + index(&mut self.random, length - 1);
+        }
+        let bytes = lease.output()[..length].to_vec();
+        lease.sent(length);
+        let is_written = lease.output().is_empty();
+        let link = self.sides[client].sockets.get(&id).and_then(|s| s.link);
+        if let Some(link) = link {
+            self.network.send(now, link, &bytes, &mut self.trace);
+        }
+        if is_written {
+            return self.progress(client, task);
+        }
+        let turn = self.sides[client].tasks[task].turn;
+        let at = now + Duration::from_micros(self.random.below(20_000));
+        self.schedule(at, client, Wakeup::Write { task, turn });
+    }
+
+    /// Reads what has arrived for an exchange.
+    pub(super) fn progress(&mut self, client: usize, task: usize) {
+        loop {
+            let side = &mut self.sides[client];
+            let State::Exchanging(lease) = &mut side.tasks[task].state else {
+                return;
+            };
+            let id = lease.socket();
+            if !lease.output().is_empty() {
+                return;
+            }
+            let Some(socket) = side.sockets.get_mut(&id) else {
+                return;
+            };
+            let outcome = match socket.inbox.pop_front() {
+                None => return,
+                Some(Incoming::Bytes(mut bytes)) => match feed(lease, &mut bytes) {
+                    Ok(is_whole) => {
+                        if !bytes.is_empty() {
+                            socket.inbox.push_front(Incoming::Bytes(bytes));
+                        }
+                        if !is_whole {
+                            if !self.look(client, task) {
+                                return;
+                            }
+                            continue;
+                        }
+                        Outcome::Completed
+                    }
+                    Err(error) => Outcome::Failed(error),
+                },
+                Some(Incoming::Closed) => Outcome::Failed(closed_by_peer()),
+                Some(_) => Outcome::Failed(reset()),
+            };
+            return self.end_exchange(client, task, outcome);
+        }
+    }
+
+    /// Puts a lease's socket where leases find it.
+    pub(super) fn park(&mut self, client: usize, lease: &Lease) {
+        if let Some(socket) = self.sides[client].sockets.get_mut(&lease.socket()) {
+            socket.holder = Holder::Nobody;
+        }
+    }
+
+    /// The exchange is over: read the reply, give everything back.
+    pub(super) fn end_exchange(&mut self, client: usize, task: usize, outcome: Outcome) {
+        let now = self.now;
+        let caller = &mut self.sides[client].tasks[task];
+        let current = caller.current;
+        let State::Exchanging(mut lease) = caller.turn_to(State::Thinking) else {
+            return;
+        };
+        let result = match &outcome {
+            Outcome::Completed => lease.outcome(),
+            Outcome::Failed(error) => Err(error.clone()),
+            Outcome::Abandoned => Ok(()),
+        };
+        if let Some(event) = lease.ended_event(now, result.as_ref().err()) {
+            let kind = EventKind::Command(event);
+            self.observe(client, &Event { at: now, kind });
+        }
+        let ending = match current {
+            Some((step, _)) if result.is_ok() => read(step.deed, &lease),
+            _ => Ok(Ending::Acknowledged),
+        };
+        self.park(client, &lease);
+        let verdict = self.sides[client].core.check_in(now, *lease, outcome);
+        self.drain(client);
+        match verdict {
+            Verdict::Done(Ok(())) => {
+                let ending = ending.unwrap_or_else(Ending::Failed);
+                self.end(client, task, ending);
+            }
+            Verdict::Done(Err(error)) => self.end(client, task, Ending::Failed(error)),
+            Verdict::Again(start) => self.on_start(client, task, start),
+        }
+    }
+}
+
+/// Gives a lease bytes until its reply is whole; what it does not want stays.
+fn feed(lease: &mut Lease, bytes: &mut Vec<u8>) -> Result<bool, Error> {
+    while !bytes.is_empty() {
+        let room = lease.input()?;
+        let count = room.len().min(bytes.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        bytes.drain(..count);
+        if lease.received(count)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a successful reply says.
+fn read(deed: Deed, lease: &Lease) -> Result<Ending, Error> {
+    match deed {
+        Deed::Insert | Deed::Increment => Ok(Ending::Acknowledged),
+        Deed::Find | Deed::FindNearby => {
+            let reply = lease
+                .reply()
+                .ok_or_else(|| Error::protocol("no reply came"))?;
+            Ok(Ending::Found(found(first_document(reply)?)?))
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The core alone against the deployment, in one thread and virtual time.
+//!
+//! The world is the adapter here: it carries out the orders of several clients, performs their
+//! operations, and holds the core to its contract at every step.
+
+mod actions;
+mod exchange;
+mod tasks;
+
+use super::{
+    check::{EventCheckers, check_calm, check_data, check_history},
+    network::{Incoming, LinkId, Network},
+    options::{Way, WorldOptions, index, world_seed},
+    plan::{Disaster, plan},
+    report::{Failure, FailureKind, Report, Tally},
+    setup,
+    trace::Trace,
+    workload::History,
+};
+use onionskin_core::{
+    client::{Action, Client, ClientConfig, Counts},
+    connection::SocketId,
+    error::Error,
+    event::Subscriptions,
+    random::Random,
+    time::{Instant, earliest},
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+use tasks::Task;
+
+/// Operations of each caller after healing.
+const LATE_STEPS: u32 = 8;
+
+/// How much later than its deadline an operation may end: as long as callers take to notice.
+const SLACK: Duration = Duration::from_millis(1);
+
+/// How long closing may take in all, sockets included.
+const CLOSING_LIMIT: Duration = Duration::from_secs(30);
+
+/// A world around the core. See the [module](self).
+#[derive(Debug)]
+pub struct CoreWorld {
+    seed: u64,
+    options: WorldOptions,
+    now: Instant,
+    network: Network,
+    sides: Vec<Side>,
+    plan: VecDeque<(Instant, Disaster)>,
+    schedule: BTreeMap<(Instant, u64), (usize, Wakeup)>,
+    scheduled: u64,
+    history: History,
+    trace: Trace,
+    random: Random,
+    steps: u64,
+    /// From when on everything must work again.
+    late_from: Instant,
+    failure: Option<Failure>,
+    /// Nothing goes wrong in this run.
+    is_calm: bool,
+}
+
+/// One client with its sockets and callers.
+#[derive(Debug)]
+struct Side {
+    core: Client,
+    sockets: BTreeMap<SocketId, Socket>,
+    links: BTreeMap<LinkId, SocketId>,
+    tasks: Vec<Task>,
+    actions: VecDeque<Action>,
+    checkers: EventCheckers,
+    frozen_until: Instant,
+    /// How long it was frozen in all.
+    frozen: Duration,
+    /// What arrived while it was frozen.
+    inbox: VecDeque<(LinkId, Incoming)>,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Socket {
+    link: Option<LinkId>,
+    holder: Holder,
+    /// What arrived and was not read.
+    inbox: VecDeque<Incoming>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Core,
+    Nobody,
+    Task(usize),
+}
+
+/// Something that is to happen at its time. Numbers of turns tell whether it still concerns anyone.
+#[derive(Debug)]
+enum Wakeup {
+    /// A caller takes its next step.
+    Next { task: usize },
+    /// A caller leaves the operation at this place of the history.
+    Leave { task: usize, place: usize },
+    /// A caller looks how its operation goes on.
+    Resume { task: usize, turn: u64 },
+    /// A caller writes the rest of its request.
+    Write { task: usize, turn: u64 },
+    /// A caller hears that its exchange is to be broken.
+    Interrupt {
+        task: usize,
+        turn: u64,
+        error: Error,
+    },
+    /// A dial fails before it reaches the network.
+    Unresolved { socket: SocketId },
+    /// A socket that was closed says something more.
+    Echo { socket: SocketId },
+}
+
+impl CoreWorld {
+    /// A world of this seed.
+    pub fn new(seed: u64, options: WorldOptions) -> Result<Self, Failure> {
+        let split = world_seed(seed);
+        let deployment = setup::deployment(&options, &split)?;
+        let network = Network::new(deployment, &options, &split);
+        let uri = setup::uri(&options);
+        let late_from = Instant::ZERO + options.safety + options.grace;
+        let mut sides = Vec::new();
+        for client in 0..options.clients {
+            let parsed = setup::client_options(&uri)?;
+            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            let config = ClientConfig::new(parsed, split.split(&format!("client {client}")))
+                .map_err(|error| setup::impossible(&error))?;
+            sides.push(Side {
+                core: Client::new(config.with_subscriptions(Subscriptions::all())),
+                sockets: BTreeMap::new(),
+                links: BTreeMap::new(),
+                tasks: (0..options.tasks)
+                    .map(|task| Task::new(&options, &split, client, task))
+                    .collect(),
+                actions: VecDeque::new(),
+                checkers,
+                frozen_until: Instant::ZERO,
+                frozen: Duration::ZERO,
+                inbox: VecDeque::new(),
+                is_closed: false,
+            });
+        }
+        Ok(Self {
+            seed,
+            now: Instant::ZERO,
+            network,
+            sides,
+            plan: plan(&options, &mut split.split("plan").random()),
+            schedule: BTreeMap::new(),
+            scheduled: 0,
+            history: History::default(),
+            trace: Trace::new(options.keep_trace),
+            random: split.split("world").random(),
+            steps: 0,
+            late_from,
+            failure: None,
+            is_calm: options.is_calm(),
+            options,
+        })
+    }
+
+    /// Runs to the end, and says what came of it.
+    #[must_use]
+    pub fn run(mut self) -> Report {
+        for client in 0..self.sides.len() {
+            let now = self.now;
+            self.sides[client].core.open(now);
+            self.drain(client);
+            for task in 0..self.sides[client].tasks.len() {
+                self.plan_next(client, task);
+            }
+        }
+        let limit = self.late_from + Duration::from_secs(600);
+        self.step_until(limit, "its callers to come to an end", |world| {
+            world
+                .sides
+                .iter()
+                .all(|side| side.tasks.iter().all(Task::is_done))
+        });
+        for client in 0..self.sides.len() {
+            self.say_goodbye(client);
+        }
+        let limit = self.now + CLOSING_LIMIT;
+        self.step_until(limit, "sessions to end", |world| {
+            world
+                .sides
+                .iter()
+                .all(|side| side.tasks.iter().all(Task::is_done))
+        });
+        for client in 0..self.sides.len() {
+            self.close(client);
+        }
+        let limit = self.now + CLOSING_LIMIT;
+        self.step_until(limit, "connections to be closed", |world| {
+            world.network.open_links() == 0 && world.sides.iter().all(|s| s.sockets.is_empty())
+        });
+        if self.failure.is_none() {
+            self.failure = self.check_end().err();
+        }
+        Report {
+            seed: self.seed,
+            way: Way::Core,
+            simulated: self.now.since_start(),
+            steps: self.steps,
+            tally: Tally::of(&self.history),
+            digest: self.trace.digest(),
+            trace: self.trace.into_text(),
+            failure: self.failure,
+            options: self.options,
+        }
+    }
+
+    fn step_until(&mut self, limit: Instant, wanted: &str, is_there: impl Fn(&Self) -> bool) {
+        while self.failure.is_none() && !is_there(self) {
+            self.steps += 1;
+            let next = self.next();
+            if self.steps > self.options.max_steps {
+                let message = format!("{} steps, and no end", self.steps);
+                self.fail(FailureKind::Crash, message);
+            } else if next.is_none_or(|next| next > limit) {
+                let message = format!("waited in vain for {wanted}: {}", self.state());
+                self.fail(FailureKind::Liveness, message);
+            } else {
+                self.now = self.now.max(next.unwrap_or(self.now));
+                self.step();
+            }
+        }
+    }
+
+    /// When the next thing happens.
+    fn next(&self) -> Option<Instant> {
+        let mut next = earliest(
+            self.network.deadline(),
+            self.plan.front().map(|(at, _)| *at),
+        );
+        next = earliest(
+            next,
+            self.schedule.first_key_value().map(|(&(at, _), _)| at),
+        );
+        for side in &self.sides {
+            let mut own = side.core.deadline();
+            if !side.inbox.is_empty() {
+                own = earliest(own, Some(Instant::ZERO));
+            }
+            next = earliest(next, own.map(|at| at.max(side.frozen_until)));
+        }
+        next
+    }
+
+    /// Does one thing that is due; things of the same moment come in this order: disasters, the
+    /// network, clients in turn, callers.
+    fn step(&mut self) {
+        let now = self.now;
+        if self.plan.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, disaster)) = self.plan.pop_front() {
+                self.strike(&disaster);
+            }
+            return;
+        }
+        if self.network.advance(now, &mut self.trace) {
+            while let Some((link, client, incoming)) = self.network.poll_arrival() {
+                if self.sides[client].frozen_until > now {
+                    self.sides[client].inbox.push_back((link, incoming));
+                } else {
+                    self.on_incoming(client, link, incoming);
+                }
+            }
+            return;
+        }
+        for client in 0..self.sides.len() {
+            if self.step_client(client) {
+                return;
+            }
+        }
+        let first = self.schedule.first_key_value().map(|(&key, _)| key);
+        if let Some((at, _)) = first
+            && at <= now
+            && let Some((_, (client, wakeup))) = self.schedule.pop_first()
+        {
+            if self.sides[client].frozen_until > now {
+                self.schedule(now, client, wakeup);
+            } else {
+                self.on_wakeup(client, wakeup);
+            }
+        }
+    }
+
+    /// Lets a client catch up with time and with what arrived while it was frozen, in either order.
+    fn step_client(&mut self, client: usize) -> bool {
+        let now = self.now;
+        let side = &mut self.sides[client];
+        if side.frozen_until > now {
+            return false;
+        }
+        let is_due = side.core.deadline().is_some_and(|at| at <= now);
+        let has_mail = !side.inbox.is_empty();
+        if has_mail && (!is_due || self.random.chance(1, 2)) {
+            if let Some((link, incoming)) = side.inbox.pop_front() {
+                self.on_incoming(client, link, incoming);
+            }
+            return true;
+        }
+        if !is_due {
+            return false;
+        }
+        self.trace
+            .note(now, format_args!("client {client} timeout"));
+        side.core.handle_timeout(now);
+        let deadline = side.core.deadline();
+        self.drain(client);
+        if deadline.is_some_and(|at| at <= now) {
+            let message = format!("client {client} wants to be called at {deadline:?} again");
+            self.fail(FailureKind::Crash, message);
+        }
+        true
+    }
+
+    fn strike(&mut self, disaster: &Disaster) {
+        let now = self.now;
+        self.network.strike(now, disaster, &mut self.trace);
+        match *disaster {
+            Disaster::Freeze { client, pause } => {
+                let side = &mut self.sides[client];
+                side.frozen_until = side.frozen_until.max(now + pause);
+                side.frozen += pause;
+            }
+            Disaster::CloseClient(client) => self.close(client),
+            Disaster::Heal => self.options.rates = super::options::Rates::default(),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, client: usize) {
+        let now = self.now;
+        if !std::mem::replace(&mut self.sides[client].is_closed, true) {
+            self.trace.note(now, format_args!("client {client} closes"));
+        }
+        // A second time does nothing.
+        self.sides[client].core.close(now);
+        self.drain(client);
+    }
+
+    fn check_end(&self) -> Result<(), Failure> {
+        let fail = |message: String| Err(Failure::new(FailureKind::Correctness, self.now, message));
+        for (client, side) in self.sides.iter().enumerate() {
+            if side.core.counts() != Counts::default() || !side.core.is_over() {
+                return fail(format!("client {client} keeps {:?}", side.core.counts()));
+            }
+            if let Some(deadline) = side.core.deadline() {
+                return fail(format!(
+                    "client {client} is closed and armed for {deadline}"
+                ));
+            }
+            if let Err(what) = side.checkers.finish() {
+                return fail(format!("client {client}: {what}"));
+            }
+        }
+        if self.network.deployment().connections() != 0 {
+            return fail("members keep connections".to_owned());
+        }
+        check_history(&self.history, |client| self.sides[client].frozen + SLACK)?;
+        if self.is_calm {
+            check_calm(&self.history)?;
+        }
+        check_data(self.now, &self.history, self.network.deployment())
+    }
+
+    fn fail(&mut self, kind: FailureKind, message: String) {
+        let failure = Failure::new(kind, self.now, message);
+        self.trace
+            .note(self.now, format_args!("failure: {failure}"));
+        self.failure.get_or_insert(failure);
+    }
+
+    fn schedule(&mut self, at: Instant, client: usize, wakeup: Wakeup) {
+        self.scheduled += 1;
+        let at = at.max(self.sides[client].frozen_until);
+        self.schedule.insert((at, self.scheduled), (client, wakeup));
+    }
+
+    /// How long somebody takes to notice something: mostly no time.
+    fn draw_delay(&mut self) -> Duration {
+        match self.random.below(4) {
+            0 => Duration::from_micros(index(&mut self.random, 200) as u64),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What everybody is doing, for messages.
+    fn state(&self) -> String {
+        let mut text = format!("{} links open", self.network.open_links());
+        for (client, side) in self.sides.iter().enumerate() {
+            let tasks: Vec<String> = side.tasks.iter().map(Task::state).collect();
+            text.push_str(&format!(
+                "; client {client}: {:?}, sockets {:?}, tasks {tasks:?}, topology {}",
+                side.core.counts(),
+                side.sockets,
+                side.core.topology(),
+            ));
+        }
+        text
+    }
+}

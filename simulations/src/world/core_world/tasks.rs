@@ -1,0 +1,287 @@
+//! Callers: they think, start operations, wait, and sometimes leave.
+
+use super::{CoreWorld, LATE_STEPS, Wakeup};
+use crate::world::{
+    options::WorldOptions,
+    report::FailureKind,
+    workload::{Ending, Script, Step},
+};
+use onionskin_core::{
+    client::{Outcome, Start},
+    error::{Error, ErrorKind},
+    event::{Event, EventKind},
+    operation::{Lease, OperationId},
+    random::Seed,
+    time::Instant,
+};
+use std::time::Duration;
+
+/// How long the goodbye may take.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A caller.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) script: Script,
+    pub(super) state: State,
+    /// Grows whenever what the caller does changes, so that wake-ups for earlier things are known.
+    pub(super) turn: u64,
+    /// The operation that runs: its step, and its place in the history.
+    pub(super) current: Option<(Step, usize)>,
+    late_steps: u32,
+    /// How often the caller looks before it leaves.
+    polls_left: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Thinking,
+    Waiting(OperationId),
+    Exchanging(Box<Lease>),
+    Done,
+}
+
+impl Task {
+    pub(super) fn new(options: &WorldOptions, seed: &Seed, client: usize, task: usize) -> Self {
+        Self {
+            script: Script::new(options, seed, client, task),
+            state: State::Thinking,
+            turn: 0,
+            current: None,
+            late_steps: 0,
+            polls_left: None,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    pub(super) fn waits_for(&self, operation: OperationId) -> bool {
+        matches!(self.state, State::Waiting(id) if id == operation)
+    }
+
+    pub(super) fn state(&self) -> String {
+        match &self.state {
+            State::Thinking => "thinks".to_owned(),
+            State::Waiting(id) => format!("waits as {} with {:?}", id.0, self.current),
+            State::Exchanging(lease) => {
+                format!("exchanges on {:?} with {:?}", lease.socket(), self.current)
+            }
+            State::Done => "is done".to_owned(),
+        }
+    }
+
+    /// Becomes something else; gives what it was.
+    pub(super) fn turn_to(&mut self, state: State) -> State {
+        self.turn += 1;
+        std::mem::replace(&mut self.state, state)
+    }
+}
+
+impl CoreWorld {
+    pub(super) fn on_wakeup(&mut self, client: usize, wakeup: Wakeup) {
+        let is_current = |task: usize, turn| self.sides[client].tasks[task].turn == turn;
+        match wakeup {
+            Wakeup::Next { task } => self.next_step(client, task),
+            Wakeup::Leave { task, place } => self.on_leave(client, task, place),
+            Wakeup::Resume { task, turn } if is_current(task, turn) => self.resume(client, task),
+            Wakeup::Write { task, turn } if is_current(task, turn) => self.write(client, task),
+            Wakeup::Interrupt { task, turn, error } if is_current(task, turn) => {
+                self.end_exchange(client, task, Outcome::Failed(error));
+            }
+            Wakeup::Resume { .. } | Wakeup::Write { .. } | Wakeup::Interrupt { .. } => {}
+            Wakeup::Unresolved { socket } => self.on_unresolved(client, socket),
+            Wakeup::Echo { socket } => self.on_echo(client, socket),
+        }
+    }
+
+    pub(super) fn plan_next(&mut self, client: usize, task: usize) {
+        let at = self.now + self.sides[client].tasks[task].script.pause();
+        // Callers sit still between healing and the time when everything must work.
+        let heals = Instant::ZERO + self.options.safety;
+        let at = if at >= heals || self.sides[client].is_closed {
+            at.max(self.late_from)
+        } else {
+            at
+        };
+        self.schedule(at, client, Wakeup::Next { task });
+    }
+
+    fn next_step(&mut self, client: usize, task: usize) {
+        let now = self.now;
+        let is_late = now >= self.late_from;
+        let is_closed = self.sides[client].is_closed;
+        let caller = &mut self.sides[client].tasks[task];
+        if caller.is_done() {
+            return;
+        }
+        if (is_late && is_closed) || (is_late && caller.late_steps == LATE_STEPS) {
+            caller.turn_to(State::Done);
+            return;
+        }
+        caller.late_steps += u32::from(is_late);
+        let step = caller.script.step(is_late);
+        let place = self.history.begin(client, step, now, is_late);
+        caller.current = Some((step, place));
+        caller.polls_left = step.polls;
+        if let Some(patience) = step.patience {
+            self.schedule(now + patience, client, Wakeup::Leave { task, place });
+        }
+        self.trace.note(
+            now,
+            format_args!(
+                "client {client} task {task} begins {:?} of {}",
+                step.deed, step.id
+            ),
+        );
+        match step.command() {
+            Ok(command) => {
+                let start = self.sides[client].core.start(now, command);
+                self.drain(client);
+                self.on_start(client, task, start);
+            }
+            Err(error) => self.end(client, task, Ending::Failed(error)),
+        }
+    }
+
+    /// The operation goes on, one way or another.
+    pub(super) fn on_start(&mut self, client: usize, task: usize, start: Start) {
+        match start {
+            Start::Leased(lease) => self.begin_exchange(client, task, lease),
+            Start::Waiting(id) => {
+                self.sides[client].tasks[task].turn_to(State::Waiting(id));
+                self.look(client, task);
+            }
+            Start::Failed(error) => self.end(client, task, Ending::Failed(error)),
+        }
+    }
+
+    fn resume(&mut self, client: usize, task: usize) {
+        let now = self.now;
+        let State::Waiting(id) = self.sides[client].tasks[task].state else {
+            return;
+        };
+        let start = self.sides[client].core.resume(now, id);
+        self.drain(client);
+        if let Start::Waiting(_) = start {
+            return;
+        }
+        if self.look(client, task) {
+            self.on_start(client, task, start);
+        } else if let Start::Leased(lease) = start {
+            // Its caller leaves at the very moment at which it could go on.
+            self.give_up_lease(client, lease);
+        }
+    }
+
+    fn give_up_lease(&mut self, client: usize, lease: Lease) {
+        let now = self.now;
+        let _ = self.sides[client]
+            .core
+            .check_in(now, lease, Outcome::Abandoned);
+        self.drain(client);
+    }
+
+    /// Counts how often a caller has looked; false if it left by now.
+    pub(super) fn look(&mut self, client: usize, task: usize) -> bool {
+        let caller = &mut self.sides[client].tasks[task];
+        match &mut caller.polls_left {
+            None => true,
+            Some(left) if *left > 1 => {
+                *left -= 1;
+                true
+            }
+            Some(_) => {
+                self.leave(client, task);
+                false
+            }
+        }
+    }
+
+    fn on_leave(&mut self, client: usize, task: usize, place: usize) {
+        let current = self.sides[client].tasks[task].current;
+        if current.is_some_and(|(_, other)| other == place) {
+            self.leave(client, task);
+        }
+    }
+
+    /// A caller leaves its operation, whatever it is at.
+    pub(super) fn leave(&mut self, client: usize, task: usize) {
+        let now = self.now;
+        self.trace
+            .note(now, format_args!("client {client} task {task} leaves"));
+        let caller = &mut self.sides[client].tasks[task];
+        match caller.turn_to(State::Thinking) {
+            State::Waiting(id) => {
+                self.sides[client].core.cancel(now, id);
+                self.drain(client);
+                self.end(client, task, Ending::Left);
+            }
+            State::Exchanging(mut lease) => {
+                if let Some(event) = lease.abandoned_event(now) {
+                    let kind = EventKind::Command(event);
+                    self.observe(client, &Event { at: now, kind });
+                }
+                self.park(client, &lease);
+                let _ = self.sides[client]
+                    .core
+                    .check_in(now, *lease, Outcome::Abandoned);
+                self.drain(client);
+                self.end(client, task, Ending::Left);
+            }
+            State::Thinking | State::Done => {}
+        }
+    }
+
+    /// The operation is over.
+    pub(super) fn end(&mut self, client: usize, task: usize, ending: Ending) {
+        let now = self.now;
+        let caller = &mut self.sides[client].tasks[task];
+        caller.turn_to(State::Thinking);
+        let Some((step, place)) = caller.current.take() else {
+            // The goodbye; its result does not matter.
+            return self.say_goodbye_of(client, task);
+        };
+        self.trace.note(
+            now,
+            format_args!("client {client} task {task} ends {:?}: {ending:?}", step.id),
+        );
+        let is_closed = matches!(&ending, Ending::Failed(e) if is_client_closed(e));
+        if is_closed && !self.sides[client].is_closed {
+            let message = format!("client {client} says that it is closed, and it is not");
+            self.fail(FailureKind::Correctness, message);
+        }
+        self.history.end(place, now, ending);
+        self.plan_next(client, task);
+    }
+
+    /// Ends the sessions of a client that is about to be closed, as a caller of its own.
+    pub(super) fn say_goodbye(&mut self, client: usize) {
+        if self.sides[client].is_closed {
+            return;
+        }
+        let seed = crate::world::options::world_seed(self.seed);
+        let farewell = Task::new(&self.options, &seed, client, self.options.tasks);
+        self.sides[client].tasks.push(farewell);
+        let task = self.sides[client].tasks.len() - 1;
+        self.say_goodbye_of(client, task);
+    }
+
+    fn say_goodbye_of(&mut self, client: usize, task: usize) {
+        let now = self.now;
+        let side = &mut self.sides[client];
+        let Some(mut command) = side.core.end_sessions() else {
+            side.tasks[task].turn_to(State::Done);
+            return;
+        };
+        command.set_timeout(Some(GOODBYE_TIMEOUT));
+        let start = side.core.start(now, command);
+        self.drain(client);
+        self.on_start(client, task, start);
+    }
+}
+
+fn is_client_closed(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ClientClosed)
+}

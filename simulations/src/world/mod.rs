@@ -1,0 +1,43 @@
+//! The world around clients: callers, a network, members, disasters, and checkers that watch.
+//!
+//! A run is a safety phase in which things go wrong as the seed has it, then a liveness phase in
+//! which everything must work again. Everything follows from the seed, so a seed that fails once
+//! fails always:
+//!
+//! ```
+//! use onionskin_simulations::world::{Way, WorldOptions, run_seed};
+//!
+//! let mut options = WorldOptions::drawn(1);
+//! options.safety = std::time::Duration::from_secs(2);
+//! let report = run_seed(1, Way::Core, options);
+//! assert!(report.failure.is_none(), "{report}");
+//! ```
+
+pub mod check;
+pub mod core_world;
+mod describe;
+pub mod network;
+pub mod options;
+pub mod plan;
+pub mod report;
+pub mod runtime;
+mod setup;
+pub mod trace;
+pub mod workload;
+
+pub use core_world::CoreWorld;
+pub use options::{Rates, Way, WorldOptions};
+pub use report::{Failure, FailureKind, Report, Tally};
+pub use runtime::SimRuntime;
+
+/// Runs a seed to its end.
+#[must_use]
+pub fn run_seed(seed: u64, way: Way, options: WorldOptions) -> Report {
+    if way == Way::Runtime {
+        return runtime::run_world(seed, options);
+    }
+    match CoreWorld::new(seed, options.clone()) {
+        Ok(world) => world.run(),
+        Err(failure) => Report::of_failure(seed, way, options, failure),
+    }
+}

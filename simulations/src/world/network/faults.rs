@@ -1,0 +1,201 @@
+//! What goes wrong between clients and members.
+
+use super::{Incoming, LinkId, Network, Parcel, Towards};
+use crate::world::{options::Rates, plan::Disaster, trace::Trace};
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+/// Most pieces that a slow message is cut into.
+const MAX_PIECES: usize = 48;
+
+/// How long a stalled direction is held back at most.
+const MAX_STALL_MILLIS: u64 = 15_000;
+
+/// How much of a frame's beginning may be corrupted: its header, its flags, the kind of its section
+/// and the length of its document. What comes behind has no checksum, so a driver could not notice.
+const CORRUPTIBLE_BYTES: usize = 25;
+
+impl Network {
+    /// Sends bytes on their way, with whatever befalls them.
+    pub(super) fn transfer(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        towards: Towards,
+        bytes: &[u8],
+        trace: &mut Trace,
+    ) {
+        let Rates {
+            reset,
+            half_open,
+            stall,
+            slow,
+            truncate,
+            corrupt,
+            ..
+        } = self.rates;
+        if self.is_drawn(half_open) {
+            trace.note(now, format_args!("fault: link {} is half open", id.0));
+            if let Some(link) = self.links.get_mut(&id) {
+                link.up.is_dead = true;
+                link.down.is_dead = true;
+            }
+            return;
+        }
+        if self.is_drawn(stall) {
+            let pause = Duration::from_millis(self.random.below(MAX_STALL_MILLIS));
+            trace.note(
+                now,
+                format_args!("fault: link {} stalls for {pause:?}", id.0),
+            );
+            if let Some(link) = self.links.get_mut(&id) {
+                let direction = link.direction(towards);
+                direction.last = direction.last.max(now + pause);
+            }
+        }
+        if self.is_drawn(reset) {
+            // Half of them after the message has arrived: its effect is there, its reply is not.
+            if self.random.chance(1, 2) {
+                self.post_pieces(now, id, towards, bytes);
+            }
+            return self.break_off(now, id, trace);
+        }
+        let is_reply = towards == Towards::Client;
+        if is_reply && self.is_drawn(truncate) {
+            let length = self.random.below(bytes.len() as u64 + 1);
+            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
+            trace.note(
+                now,
+                format_args!("fault: link {} loses the end of a reply", id.0),
+            );
+            self.post_pieces(now, id, towards, part);
+            return self.break_off(now, id, trace);
+        }
+        if is_reply && self.is_drawn(corrupt) {
+            let mut bytes = bytes.to_vec();
+            let reach = bytes.len().min(CORRUPTIBLE_BYTES) * 8;
+            let bit = usize::try_from(self.random.below(reach as u64)).unwrap_or(0);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            trace.note(now, format_args!("fault: link {} flips bit {bit}", id.0));
+            return self.post_pieces(now, id, towards, &bytes);
+        }
+        if self.is_drawn(slow) {
+            return self.trickle(now, id, towards, bytes);
+        }
+        self.post_pieces(now, id, towards, bytes);
+    }
+
+    fn post_pieces(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.post(now, id, towards, parcel(towards, bytes));
+        }
+    }
+
+    /// Delivers bytes in small pieces with pauses.
+    fn trickle(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
+        let most = bytes.len().div_ceil(MAX_PIECES).max(3) as u64;
+        let mut at = now + self.draw_latency();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let length = 1 + usize::try_from(self.random.below(most)).unwrap_or(0);
+            let (piece, tail) = rest.split_at(length.min(rest.len()));
+            rest = tail;
+            self.post_at(at, id, towards, parcel(towards, piece));
+            at = at + Duration::from_micros(self.random.below(3_000));
+        }
+    }
+
+    /// Both sides learn that the connection broke.
+    fn break_off(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
+        trace.note(now, format_args!("fault: link {} breaks", id.0));
+        self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
+        self.post(now, id, Towards::Member, Parcel::Hangup);
+    }
+
+    /// Brings a disaster about. Freezing is the business of whoever runs the client.
+    pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
+        trace.note(now, format_args!("disaster: {disaster:?}"));
+        match *disaster {
+            Disaster::Kill(member) => self.deployment.kill(now, member),
+            Disaster::Restart(member) => self.deployment.restart(now, member),
+            Disaster::StepDown => {
+                self.deployment.step_down(now);
+            }
+            Disaster::CutMembers { from, to } => self.deployment.cut(now, from, to),
+            Disaster::Isolate(member) => self.deployment.partition(now, &[member]),
+            Disaster::JoinMembers => self.deployment.heal(now),
+            Disaster::CutClient {
+                client,
+                member,
+                up,
+                down,
+            } => {
+                if up {
+                    self.cut(client, member, Towards::Member);
+                }
+                if down {
+                    self.cut(client, member, Towards::Client);
+                }
+            }
+            Disaster::JoinClients => self.join(now, trace),
+            Disaster::Freeze { .. } | Disaster::CloseClient(_) => {}
+            Disaster::Heal => self.heal(now, trace),
+        }
+        self.pump(now, trace);
+    }
+
+    /// What is under way in a direction that is cut is lost.
+    fn cut(&mut self, client: usize, member: usize, towards: Towards) {
+        self.cuts.insert((client, member, towards));
+        let links = &mut self.links;
+        self.under_way.retain(|_, (id, parcel)| {
+            let is_there = match parcel {
+                Parcel::Answer(_) => towards == Towards::Client,
+                _ => towards == Towards::Member,
+            };
+            match links.get_mut(id) {
+                Some(link) if is_there && (link.client, link.member) == (client, member) => {
+                    link.direction(towards).is_dead = true;
+                    false
+                }
+                _ => true,
+            }
+        });
+    }
+
+    /// The way is free again. Connections that lost bytes meanwhile break, as they do once a lost
+    /// segment is sent again to somebody who has given up.
+    fn join(&mut self, now: Instant, trace: &mut Trace) {
+        self.cuts.clear();
+        let dead: Vec<LinkId> = self
+            .links
+            .iter()
+            .filter(|(_, link)| link.up.is_dead || link.down.is_dead)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in dead {
+            if let Some(link) = self.links.get_mut(&id) {
+                link.up.is_dead = false;
+                link.down.is_dead = false;
+            }
+            self.break_off(now, id, trace);
+        }
+    }
+
+    fn heal(&mut self, now: Instant, trace: &mut Trace) {
+        self.rates = Rates::default();
+        self.deployment.heal(now);
+        for member in 0..self.deployment.members() {
+            self.deployment.restart(now, member);
+        }
+        self.join(now, trace);
+    }
+}
+
+fn parcel(towards: Towards, bytes: &[u8]) -> Parcel {
+    let bytes = bytes.to_vec();
+    match towards {
+        Towards::Member => Parcel::Request(bytes),
+        Towards::Client => Parcel::Answer(Incoming::Bytes(bytes)),
+    }
+}

@@ -1,0 +1,336 @@
+//! The network between clients and members, with the members behind it.
+//!
+//! Connections are streams: each direction keeps its order. What goes wrong is drawn per connection
+//! and per message; bytes that are lost are lost for good, so a connection that lost some never
+//! carries anything again.
+
+mod faults;
+mod link;
+
+use super::{
+    options::{Rates, WorldOptions},
+    trace::{Summary, Trace},
+};
+use crate::deployment::{Action, ConnId, Deployment};
+use link::Link;
+use onionskin_core::{
+    address::Address,
+    random::{Random, Seed},
+    time::{Instant, earliest},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+/// A connection between a client and a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// What a client hears on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// It is connected.
+    Connected,
+    /// The member does not accept connections.
+    Refused,
+    /// Bytes arrived.
+    Bytes(Vec<u8>),
+    /// The member closed it in an orderly way.
+    Closed,
+    /// It broke.
+    Reset,
+}
+
+/// Something that is under way and arrives at its time.
+#[derive(Debug)]
+enum Parcel {
+    /// An attempt to connect, at the member.
+    Attempt,
+    /// Bytes, at the member.
+    Request(Vec<u8>),
+    /// The end of the connection, at the member.
+    Hangup,
+    /// Anything, at the client.
+    Answer(Incoming),
+}
+
+/// Which direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Towards {
+    /// From a client to a member.
+    Member,
+    /// From a member to a client.
+    Client,
+}
+
+/// The network and the deployment.
+#[derive(Debug)]
+pub struct Network {
+    deployment: Deployment,
+    addresses: Vec<Address>,
+    listening: Vec<bool>,
+    links: BTreeMap<LinkId, Link>,
+    under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
+    arrived: VecDeque<(LinkId, Incoming)>,
+    cuts: BTreeSet<(usize, usize, Towards)>,
+    rates: Rates,
+    latency: (Duration, Duration),
+    random: Random,
+    next_link: u64,
+    next_parcel: u64,
+}
+
+impl Network {
+    /// A network around a deployment.
+    #[must_use]
+    pub fn new(deployment: Deployment, options: &WorldOptions, seed: &Seed) -> Self {
+        let addresses = deployment.options().addresses.clone();
+        Self {
+            listening: vec![true; addresses.len()],
+            addresses,
+            deployment,
+            links: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            arrived: VecDeque::new(),
+            cuts: BTreeSet::new(),
+            rates: options.rates,
+            latency: (options.min_latency, options.max_latency),
+            random: seed.split("client network").random(),
+            next_link: 0,
+            next_parcel: 0,
+        }
+    }
+
+    /// The members.
+    #[must_use]
+    pub const fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
+    /// The addresses of the members.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Connections that some side still holds.
+    #[must_use]
+    pub fn open_links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Begins to connect a client to an address.
+    pub fn dial(
+        &mut self,
+        now: Instant,
+        client: usize,
+        address: &Address,
+        trace: &mut Trace,
+    ) -> LinkId {
+        let id = LinkId(self.next_link);
+        self.next_link += 1;
+        trace.note(
+            now,
+            format_args!("link {} client {client} dials {address}", id.0),
+        );
+        let Some(member) = self.addresses.iter().position(|a| a == address) else {
+            self.links.insert(id, Link::new(client, usize::MAX));
+            self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
+            return id;
+        };
+        let mut link = Link::new(client, member);
+        if self.is_drawn(self.rates.vanish) {
+            link.up.is_dead = true;
+        }
+        self.links.insert(id, link);
+        if self.is_drawn(self.rates.refuse) {
+            self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
+        } else {
+            self.post(now, id, Towards::Member, Parcel::Attempt);
+        }
+        id
+    }
+
+    /// A client writes bytes.
+    pub fn send(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
+        trace.note(now, format_args!("link {} sends {}", id.0, Summary(bytes)));
+        self.transfer(now, id, Towards::Member, bytes, trace);
+    }
+
+    /// A client closes a connection, or stops dialling; it hears nothing of it any more.
+    pub fn close(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        trace.note(now, format_args!("link {} is closed by its client", id.0));
+        link.has_client = false;
+        self.arrived.retain(|(other, _)| *other != id);
+        self.post(now, id, Towards::Member, Parcel::Hangup);
+        self.forget_if_unused(id);
+    }
+
+    /// When [`advance`](Self::advance) is wanted next.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let parcel = self.under_way.first_key_value().map(|(&(at, _), _)| at);
+        earliest(parcel, self.deployment.deadline())
+    }
+
+    /// Delivers the next thing that is due, or lets the deployment's time pass; false if nothing is
+    /// due by now.
+    pub fn advance(&mut self, now: Instant, trace: &mut Trace) -> bool {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let first = self.under_way.first_key_value().map(|(&(at, _), _)| at);
+        if is_due(first) {
+            if let Some((_, (id, parcel))) = self.under_way.pop_first() {
+                self.deliver(now, id, parcel, trace);
+            }
+            return true;
+        }
+        if is_due(self.deployment.deadline()) {
+            self.deployment.handle_timeout(now);
+            self.pump(now, trace);
+            return true;
+        }
+        false
+    }
+
+    /// What arrived at clients.
+    #[must_use]
+    pub fn poll_arrival(&mut self) -> Option<(LinkId, usize, Incoming)> {
+        while let Some((id, incoming)) = self.arrived.pop_front() {
+            if let Some(link) = self.links.get(&id).filter(|link| link.has_client) {
+                return Some((id, link.client, incoming));
+            }
+        }
+        None
+    }
+
+    fn deliver(&mut self, now: Instant, id: LinkId, parcel: Parcel, trace: &mut Trace) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let conn = ConnId(id.0);
+        match parcel {
+            Parcel::Attempt => {
+                if self.listening.get(link.member) == Some(&true) {
+                    link.has_server = true;
+                    let member = link.member;
+                    self.post(
+                        now,
+                        id,
+                        Towards::Client,
+                        Parcel::Answer(Incoming::Connected),
+                    );
+                    self.deployment.handle_connected(now, conn, member);
+                } else {
+                    self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
+                }
+            }
+            Parcel::Request(bytes) => {
+                trace.note(
+                    now,
+                    format_args!("link {} brings {}", id.0, Summary(&bytes)),
+                );
+                if link.has_server {
+                    self.deployment.handle_received(now, conn, &bytes);
+                } else {
+                    self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
+                }
+            }
+            Parcel::Hangup => {
+                if std::mem::take(&mut link.has_server) {
+                    self.deployment.handle_disconnected(now, conn);
+                }
+            }
+            Parcel::Answer(incoming) => {
+                match &incoming {
+                    Incoming::Bytes(bytes) => {
+                        trace.note(now, format_args!("link {} gets {}", id.0, Summary(bytes)));
+                    }
+                    other => trace.note(now, format_args!("link {} hears {other:?}", id.0)),
+                }
+                self.arrived.push_back((id, incoming));
+            }
+        }
+        self.pump(now, trace);
+        self.forget_if_unused(id);
+    }
+
+    /// Carries what the members say.
+    fn pump(&mut self, now: Instant, trace: &mut Trace) {
+        loop {
+            while let Some((conn, bytes)) = self.deployment.poll_transmit() {
+                self.transfer(now, LinkId(conn.0), Towards::Client, &bytes, trace);
+            }
+            let Some(action) = self.deployment.poll_action() else {
+                return;
+            };
+            match action {
+                Action::Close(conn) => {
+                    let id = LinkId(conn.0);
+                    let is_reset = self.random.chance(1, 2);
+                    if let Some(link) = self.links.get_mut(&id) {
+                        link.has_server = false;
+                        let end = if is_reset {
+                            Incoming::Reset
+                        } else {
+                            Incoming::Closed
+                        };
+                        self.post(now, id, Towards::Client, Parcel::Answer(end));
+                        self.forget_if_unused(id);
+                    }
+                }
+                Action::Listen(member) => self.listening[member] = true,
+                Action::StopListening(member) => self.listening[member] = false,
+                Action::Tell(story) => trace.note(now, format_args!("story {story:?}")),
+            }
+        }
+    }
+
+    /// Sends a parcel on its way; lost if the way is cut.
+    fn post(&mut self, now: Instant, id: LinkId, towards: Towards, parcel: Parcel) {
+        let at = now + self.draw_latency();
+        self.post_at(at, id, towards, parcel);
+    }
+
+    fn post_at(&mut self, at: Instant, id: LinkId, towards: Towards, parcel: Parcel) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        if self.cuts.contains(&(link.client, link.member, towards)) {
+            link.direction(towards).is_dead = true;
+        }
+        let direction = link.direction(towards);
+        if direction.is_dead {
+            return;
+        }
+        let at = at.max(direction.last);
+        direction.last = at;
+        self.next_parcel += 1;
+        self.under_way.insert((at, self.next_parcel), (id, parcel));
+    }
+
+    /// Drops a connection that neither side knows and on which nothing is to be told.
+    fn forget_if_unused(&mut self, id: LinkId) {
+        let Some(link) = self.links.get(&id) else {
+            return;
+        };
+        // An attempt may still be under way, and reach the member after its client has left.
+        let is_quiet = || !self.under_way.values().any(|(other, _)| *other == id);
+        if !link.has_client && !link.has_server && is_quiet() {
+            self.links.remove(&id);
+        }
+    }
+
+    fn draw_latency(&mut self) -> Duration {
+        let (least, most) = self.latency;
+        let spread = u64::try_from((most - least).as_nanos()).unwrap_or(0);
+        least + Duration::from_nanos(self.random.below(spread + 1))
+    }
+
+    fn is_drawn(&mut self, per_mille: u16) -> bool {
+        per_mille > 0 && self.random.chance(u64::from(per_mille), 1000)
+    }
+}

@@ -1,0 +1,132 @@
+//! The disasters of a run: what happens when, drawn from the seed before the run begins.
+
+use super::options::{WorldOptions, index};
+use onionskin_core::{random::Random, time::Instant};
+use std::{collections::VecDeque, time::Duration};
+
+/// Something that happens to the whole world at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disaster {
+    /// A member's process ends.
+    Kill(usize),
+    /// A killed member starts again.
+    Restart(usize),
+    /// The primary steps down.
+    StepDown,
+    /// Messages from one member to another are lost.
+    CutMembers {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+    },
+    /// One member is cut off from all others.
+    Isolate(usize),
+    /// Members hear each other again.
+    JoinMembers,
+    /// Bytes between a client and a member are lost.
+    CutClient {
+        /// The client.
+        client: usize,
+        /// The member.
+        member: usize,
+        /// From the client to the member.
+        up: bool,
+        /// From the member to the client.
+        down: bool,
+    },
+    /// Clients reach members again.
+    JoinClients,
+    /// A client's process stands still for a while.
+    Freeze {
+        /// The client.
+        client: usize,
+        /// For how long.
+        pause: Duration,
+    },
+    /// A client is closed in the midst of everything.
+    CloseClient(usize),
+    /// Everything is repaired, and nothing goes wrong any more.
+    Heal,
+}
+
+/// Disasters with their moments, earliest first; the last one is [`Disaster::Heal`].
+#[must_use]
+pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, Disaster)> {
+    let mut plan = Vec::new();
+    let span = u64::try_from(options.safety.as_millis())
+        .unwrap_or(1)
+        .max(1);
+    for _ in 0..options.disasters {
+        let at = Instant::ZERO + Duration::from_millis(random.below(span));
+        let later = at + Duration::from_millis(random.below(20_000));
+        let member = index(random, options.members);
+        let client = index(random, options.clients);
+        match random.below(8) {
+            0 => {
+                plan.push((at, Disaster::Kill(member)));
+                plan.push((later, Disaster::Restart(member)));
+            }
+            1 => plan.push((at, Disaster::StepDown)),
+            2 => {
+                let to = index(random, options.members);
+                plan.push((at, Disaster::CutMembers { from: member, to }));
+                plan.push((later, Disaster::JoinMembers));
+            }
+            3 => {
+                plan.push((at, Disaster::Isolate(member)));
+                plan.push((later, Disaster::JoinMembers));
+            }
+            4 => {
+                let (up, down) = [(true, true), (true, false), (false, true)][index(random, 3)];
+                plan.push((
+                    at,
+                    Disaster::CutClient {
+                        client,
+                        member,
+                        up,
+                        down,
+                    },
+                ));
+                plan.push((later, Disaster::JoinClients));
+            }
+            5 => {
+                let pause = Duration::from_millis(random.below(30_000));
+                plan.push((at, Disaster::Freeze { client, pause }));
+            }
+            6 => plan.push((at, Disaster::CloseClient(client))),
+            // All members one after another, as an upgrade does.
+            _ => {
+                for member in 0..options.members {
+                    let begin = at + Duration::from_secs(4 * member as u64);
+                    plan.push((begin, Disaster::Kill(member)));
+                    plan.push((begin + Duration::from_secs(3), Disaster::Restart(member)));
+                }
+            }
+        }
+    }
+    let end = Instant::ZERO + options.safety;
+    plan.retain(|(at, _)| *at < end);
+    plan.push((end, Disaster::Heal));
+    plan.sort_by_key(|(at, _)| *at);
+    plan.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::options::world_seed;
+
+    #[test]
+    fn every_plan_is_in_order_and_ends_with_healing() {
+        for seed in 0..50 {
+            let mut options = WorldOptions::drawn(seed);
+            options.disasters = 10;
+            let plan = plan(&options, &mut world_seed(seed).random());
+            assert!(plan.iter().is_sorted_by_key(|(at, _)| *at), "seed {seed}");
+            let last = plan.back().map(|(_, disaster)| disaster);
+            assert_eq!(last, Some(&Disaster::Heal), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Callers of the async client, and the run that they make up.
+
+use super::{Executor, SimRuntime, SimSleep, executor::lock};
+use crate::world::{
+    check::{EventCheckers, check_calm, check_data, check_history},
+    network::Network,
+    options::{Way, WorldOptions, world_seed},
+    plan::{Disaster, plan},
+    report::{Failure, FailureKind, Report, Tally},
+    setup,
+    workload::{COLLECTION, DATABASE, Deed, Ending, Script, Step, document},
+};
+use bson::{Document, doc};
+use onionskin::{Client, Runtime, WriteConcern};
+use onionskin_core::{
+    client::Counts, error::ErrorKind, hello::Environment, random::Seed, time::Instant,
+};
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+/// Operations of each caller after healing.
+const LATE_STEPS: u32 = 8;
+
+/// How much later than its deadline an operation may end. Everything is noticed at once.
+const SLACK: Duration = Duration::from_millis(1);
+
+/// Runs a seed with the async client.
+#[must_use]
+pub fn run_world(seed: u64, options: WorldOptions) -> Report {
+    match World::new(seed, &options) {
+        Ok(world) => world.run(seed, options),
+        Err(failure) => Report::of_failure(seed, Way::Runtime, options, failure),
+    }
+}
+
+/// What the callers of one run share.
+struct World {
+    executor: Executor,
+    clients: Vec<Client<SimRuntime>>,
+    /// When which client is closed in the midst of everything.
+    closings: Vec<(Instant, usize)>,
+    seed: Seed,
+    options: WorldOptions,
+}
+
+impl World {
+    fn new(seed: u64, options: &WorldOptions) -> Result<Self, Failure> {
+        let split = world_seed(seed);
+        let deployment = setup::deployment(options, &split)?;
+        let network = Network::new(deployment, options, &split);
+        let plan = plan(options, &mut split.split("plan").random());
+        let closings = plan.iter().filter_map(|(at, disaster)| match disaster {
+            Disaster::CloseClient(client) => Some((*at, *client)),
+            _ => None,
+        });
+        let closings = closings.collect();
+        let executor = Executor::new(network, plan, options, split.split("world").random());
+        let uri = setup::uri(options);
+        let mut clients = Vec::new();
+        for client in 0..options.clients {
+            let parsed = setup::client_options(&uri)?;
+            let checkers = EventCheckers::new(parsed.max_pool_size(), parsed.max_connecting());
+            executor.shared.lock().checkers.push(checkers);
+            let shared = executor.shared.clone();
+            let built = Client::builder(executor.runtime(client), parsed)
+                .seed(split.split(&format!("client {client}")))
+                .environment(Environment::default())
+                .event_listener(Arc::new(move |event| shared.lock().observe(client, event)))
+                .build();
+            clients.push(built.map_err(|error| setup::impossible(&error))?);
+        }
+        Ok(Self {
+            executor,
+            clients,
+            closings,
+            seed: split,
+            options: options.clone(),
+        })
+    }
+
+    fn run(self, seed: u64, options: WorldOptions) -> Report {
+        let late_from = Instant::ZERO + options.safety + options.grace;
+        let limit = late_from + Duration::from_secs(600);
+        let main = self.main(late_from);
+        let mut failure = self
+            .executor
+            .run(limit, main)
+            .and_then(|result| result)
+            .err();
+        if failure.is_none() {
+            failure = self.check_end().err();
+        }
+        let Self {
+            executor, clients, ..
+        } = self;
+        drop(clients);
+        let mut state = executor.shared.lock();
+        let trace = std::mem::replace(&mut state.trace, crate::world::trace::Trace::new(false));
+        let report = Report {
+            seed,
+            way: Way::Runtime,
+            simulated: state.now.since_start(),
+            steps: state.steps,
+            tally: Tally::of(&state.history),
+            digest: trace.digest(),
+            trace: trace.into_text(),
+            failure,
+            options,
+        };
+        drop(state);
+        report
+    }
+
+    /// Everything that happens in a run, from the first caller to the last closed connection.
+    fn main(&self, late_from: Instant) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        let runtime = self.executor.runtime(0);
+        let clients = self.clients.clone();
+        let group = Group::default();
+        for (number, client) in clients.iter().enumerate() {
+            for task in 0..self.options.tasks {
+                let caller = Caller {
+                    number,
+                    runtime: self.executor.runtime(number),
+                    client: client.clone(),
+                    script: Script::new(&self.options, &self.seed, number, task),
+                    heals: Instant::ZERO + self.options.safety,
+                    late_from,
+                };
+                group.spawn(&runtime, caller.run());
+            }
+        }
+        for &(at, number) in &self.closings {
+            let client = clients[number].clone();
+            let sleep = runtime.sleep_until(at);
+            group.spawn(&runtime, async move {
+                sleep.await;
+                client.shutdown().await;
+            });
+        }
+        async move {
+            group.wait().await;
+            // A run is not over before everything has come to rest, even if all clients are gone.
+            runtime.sleep_until(late_from).await;
+            for client in &clients {
+                client.clone().shutdown().await;
+            }
+            // What was closed has to reach its member.
+            runtime.sleep(Duration::from_secs(1)).await;
+            Ok(())
+        }
+    }
+
+    fn check_end(&self) -> Result<(), Failure> {
+        let state = self.executor.shared.lock();
+        let now = state.now;
+        let fail = |message: String| Err(Failure::new(FailureKind::Correctness, now, message));
+        for (number, client) in self.clients.iter().enumerate() {
+            let counts = client.counts();
+            if counts != Counts::default() {
+                return fail(format!("client {number} keeps {counts:?}"));
+            }
+            if let Err(what) = state.checkers[number].finish() {
+                return fail(format!("client {number}: {what}"));
+            }
+        }
+        let (links, connections) = (
+            state.network.open_links(),
+            state.network.deployment().connections(),
+        );
+        if links != 0 || connections != 0 {
+            return fail(format!(
+                "{links} links and {connections} connections are left"
+            ));
+        }
+        check_history(&state.history, |_| state.frozen + SLACK)?;
+        if self.options.is_calm() {
+            check_calm(&state.history)?;
+        }
+        check_data(now, &state.history, state.network.deployment())
+    }
+}
+
+/// Tasks that somebody waits for.
+#[derive(Clone, Default)]
+struct Group(Arc<Mutex<(usize, Option<Waker>)>>);
+
+impl Group {
+    fn spawn(&self, runtime: &SimRuntime, task: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.0).0 += 1;
+        let group = self.clone();
+        runtime.spawn(async move {
+            task.await;
+            let mut group = lock(&group.0);
+            group.0 -= 1;
+            if let (0, Some(waker)) = (group.0, group.1.take()) {
+                waker.wake();
+            }
+        });
+    }
+
+    async fn wait(&self) {
+        poll_fn(|context| {
+            let mut group = lock(&self.0);
+            if group.0 == 0 {
+                return Poll::Ready(());
+            }
+            group.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// One caller.
+struct Caller {
+    number: usize,
+    runtime: SimRuntime,
+    client: Client<SimRuntime>,
+    script: Script,
+    heals: Instant,
+    late_from: Instant,
+}
+
+impl Caller {
+    async fn run(mut self) {
+        let mut late_steps = 0;
+        while late_steps < LATE_STEPS {
+            let mut at = self.now() + self.script.pause();
+            // Callers sit still between healing and the time when everything must work.
+            if at >= self.heals {
+                at = at.max(self.late_from);
+            }
+            self.runtime.sleep_until(at).await;
+            let is_late = self.now() >= self.late_from;
+            late_steps += u32::from(is_late);
+            let step = self.script.step(is_late);
+            let began = self.now();
+            let place = {
+                let mut state = self.runtime.shared.lock();
+                state.history.begin(self.number, step, began, is_late)
+            };
+            let ending = self.perform(step).await;
+            let is_closed = matches!(
+                &ending,
+                Ending::Failed(error) if matches!(error.kind(), ErrorKind::ClientClosed)
+            );
+            let mut state = self.runtime.shared.lock();
+            let now = state.now;
+            state.trace.note(
+                now,
+                format_args!("client {} ends {:?}: {ending:?}", self.number, step.id),
+            );
+            if is_closed {
+                // Whoever asks a closed client hears that it is closed, which is no fault of it.
+                state.history.end(place, now, Ending::Left);
+                return;
+            }
+            state.history.end(place, now, ending);
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.runtime.shared.lock().now
+    }
+
+    async fn perform(&self, step: Step) -> Ending {
+        let collection = self
+            .client
+            .database(DATABASE)
+            .collection::<Document>(COLLECTION);
+        let filter = doc! { "_id": step.id };
+        let acknowledged = |result: Result<(), onionskin::Error>| match result {
+            Ok(()) => Ending::Acknowledged,
+            Err(error) => Ending::Failed(error),
+        };
+        match step.deed {
+            Deed::Insert => {
+                let Ok(document) = Document::try_from(document(step.id)) else {
+                    return Ending::Left;
+                };
+                let insert = collection
+                    .insert_one(document)
+                    .write_concern(WriteConcern::majority())
+                    .timeout(step.timeout);
+                let result = self.impatiently(step, insert.into_future()).await;
+                result.map_or(Ending::Left, |r| acknowledged(r.map(|_| ())))
+            }
+            Deed::Increment => {
+                let update = collection
+                    .update_one(filter, doc! { "$inc": { "n": 1 } })
+                    .write_concern(WriteConcern::majority())
+                    .timeout(step.timeout);
+                let result = self.impatiently(step, update.into_future()).await;
+                result.map_or(Ending::Left, |r| acknowledged(r.map(|_| ())))
+            }
+            Deed::Find | Deed::FindNearby => {
+                let find = collection
+                    .find_one(filter)
+                    .read_preference(step.preference())
+                    .timeout(step.timeout);
+                match self.impatiently(step, find.into_future()).await {
+                    None => Ending::Left,
+                    Some(Ok(found)) => Ending::Found(found),
+                    Some(Err(error)) => Ending::Failed(error),
+                }
+            }
+        }
+    }
+
+    /// Awaits as long as the caller's patience lasts, then drops the operation: `None`.
+    async fn impatiently<F: Future>(&self, step: Step, operation: F) -> Option<F::Output> {
+        let patience: Option<SimSleep> = step.patience.map(|patience| self.runtime.sleep(patience));
+        let mut patience = patience.map(Box::pin);
+        let mut polls = step.polls;
+        let mut operation = pin!(operation);
+        let mut poll = |context: &mut Context<'_>| {
+            if let Poll::Ready(output) = operation.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            if let Some(left) = &mut polls {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    return Poll::Ready(None);
+                }
+            }
+            let is_over = patience
+                .as_mut()
+                .is_some_and(|sleep| Pin::as_mut(sleep).poll(context).is_ready());
+            if is_over {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        };
+        poll_fn(&mut poll).await
+    }
+}

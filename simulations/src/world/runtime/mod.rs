@@ -1,0 +1,192 @@
+//! A runtime without threads, clock or sockets: the async client runs on it in virtual time.
+//!
+//! Tasks take turns on one thread, in an order drawn from the seed; time passes when none can go on;
+//! streams lead through the world's network to the simulated deployment.
+
+mod callers;
+mod executor;
+mod stream;
+
+pub use callers::run_world;
+pub use executor::Executor;
+pub use stream::SimStream;
+
+use super::{
+    network::{Incoming, LinkId},
+    setup,
+};
+use executor::{Pipe, Shared};
+use onionskin::Runtime;
+use onionskin_core::{address::Address, time::Instant};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use stream::error_of;
+
+/// How long a lookup takes at most.
+const MAX_LOOKUP_MILLIS: u64 = 2_000;
+
+/// Calendar time at the world's start.
+const STARTED_AT: Duration = Duration::from_millis(1_750_000_000_000);
+
+/// The runtime of one client. Clones are the same runtime.
+#[derive(Clone, Debug)]
+pub struct SimRuntime {
+    shared: Arc<Shared>,
+    client: usize,
+}
+
+impl SimRuntime {
+    /// Completes at this moment.
+    fn sleep_until(&self, at: Instant) -> SimSleep {
+        SimSleep {
+            shared: self.shared.clone(),
+            at,
+            entry: None,
+        }
+    }
+
+    fn dial(&self, address: &Address) -> SimStream {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let link = state
+            .network
+            .dial(state.now, self.client, address, &mut state.trace);
+        state.pipes.insert(link, Pipe::default());
+        SimStream::new(self.shared.clone(), link)
+    }
+
+    fn poll_connected(&self, link: LinkId, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.lock();
+        let Some(pipe) = state.pipes.get_mut(&link) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        match pipe.inbox.pop_front() {
+            None => {
+                pipe.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Some(Incoming::Connected) => Poll::Ready(Ok(())),
+            Some(Incoming::Bytes(_)) => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+            Some(other) => Poll::Ready(Err(error_of(&other))),
+        }
+    }
+}
+
+impl Runtime for SimRuntime {
+    type Stream = SimStream;
+    type Sleep = SimSleep;
+
+    fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<SimStream>> + Send {
+        let runtime = self.clone();
+        async move {
+            let IpAddr::V4(ip) = address.ip() else {
+                return Err(io::ErrorKind::AddrNotAvailable.into());
+            };
+            let member = usize::from(ip.octets()[3]);
+            let stream = runtime.dial(&Address::tcp(&setup::host(member), address.port()));
+            poll_fn(|context| runtime.poll_connected(stream.link(), context)).await?;
+            Ok(stream)
+        }
+    }
+
+    async fn connect_unix(&self, _: &Path) -> io::Result<SimStream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
+        let runtime = self.clone();
+        let host = host.to_owned();
+        async move {
+            let (delay, fails, member) = {
+                let mut state = runtime.shared.lock();
+                let members = state.network.addresses().len();
+                let member = (0..members).find(|member| setup::host(*member) == host);
+                let rate = u64::from(state.rates.unresolved);
+                let fails = rate > 0 && state.random.chance(rate, 1000);
+                let delay = match fails {
+                    true => 1 + state.random.below(MAX_LOOKUP_MILLIS),
+                    false => 0,
+                };
+                (Duration::from_millis(delay), fails, member)
+            };
+            if !delay.is_zero() {
+                runtime.sleep(delay).await;
+            }
+            match member.and_then(|member| u8::try_from(member).ok()) {
+                Some(member) if !fails => {
+                    let ip = Ipv4Addr::new(10, 0, 0, member);
+                    Ok(vec![SocketAddr::new(ip.into(), port)])
+                }
+                _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such host")),
+            }
+        }
+    }
+
+    fn sleep(&self, duration: Duration) -> SimSleep {
+        let at = self.shared.lock().now + duration;
+        self.sleep_until(at)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.spawn(Box::pin(task));
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.lock().now.since_start()
+    }
+
+    fn wall_time(&self) -> Duration {
+        STARTED_AT + self.now()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.shared.lock().random.fill(bytes);
+        Ok(())
+    }
+}
+
+/// A wait in virtual time.
+#[derive(Debug)]
+pub struct SimSleep {
+    shared: Arc<Shared>,
+    at: Instant,
+    /// Its number among the timers, once it waits.
+    entry: Option<u64>,
+}
+
+impl Future for SimSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = this.shared.lock();
+        if state.now >= this.at {
+            return Poll::Ready(());
+        }
+        let entry = *this.entry.get_or_insert_with(|| state.next_number());
+        state
+            .timers
+            .insert((this.at, entry), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for SimSleep {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            self.shared.lock().timers.remove(&(self.at, entry));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What both ways begin with: the deployment and the clients' options.
+
+use super::{
+    options::WorldOptions,
+    report::{Failure, FailureKind},
+};
+use crate::deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User};
+use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
+use std::fmt;
+
+/// The name of the replica set.
+const SET_NAME: &str = "rs";
+
+/// Who logs in where a login is asked for.
+const USER: (&str, &str) = ("user", "secret");
+
+/// The port of every member.
+pub(super) const PORT: u16 = 27017;
+
+pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployment, Failure> {
+    let addresses: Vec<Address> = (0..options.members)
+        .map(|member| Address::tcp(&host(member), PORT))
+        .collect();
+    let mut wanted = match addresses.as_slice() {
+        [alone] => DeploymentOptions::standalone(alone.clone()),
+        _ => DeploymentOptions::replica_set(SET_NAME, addresses),
+    };
+    wanted.network = NetworkOptions {
+        min_latency: options.min_latency,
+        max_latency: options.max_latency,
+        loss_per_mille: 0,
+    };
+    if let Shape::ReplicaSet(set) = &mut wanted.shape {
+        set.election_timeout = options.election_timeout;
+        set.heartbeat_interval = options.election_timeout / 5;
+    }
+    if options.login {
+        wanted.users = vec![User::new(USER.0, USER.1)];
+    }
+    Deployment::new(wanted, &seed.split("deployment")).map_err(|error| impossible(&error))
+}
+
+/// The name of a member's host.
+pub(super) fn host(member: usize) -> String {
+    format!("member{member}")
+}
+
+/// The connection string of all clients.
+pub(super) fn uri(options: &WorldOptions) -> String {
+    let hosts: Vec<String> = (0..options.members).map(host).collect();
+    let login = match options.login {
+        true => format!("{}:{}@", USER.0, USER.1),
+        false => String::new(),
+    };
+    let set = match options.members {
+        1 => String::new(),
+        _ => format!("replicaSet={SET_NAME}&"),
+    };
+    format!(
+        "mongodb://{login}{}/?{set}{}",
+        hosts.join(","),
+        options.client_options
+    )
+}
+
+pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
+    match uri::parse(uri) {
+        Ok(parsed) => Ok(parsed.options),
+        Err(error) => Err(impossible(&error)),
+    }
+}
+
+/// A world that cannot be made.
+pub(super) fn impossible(error: &dyn fmt::Display) -> Failure {
+    Failure::new(
+        FailureKind::Crash,
+        Instant::ZERO,
+        format!("no such world: {error}"),
+    )
+}

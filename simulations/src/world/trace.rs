@@ -1,0 +1,98 @@
+//! The record of a run: what happened, in order, with its virtual time.
+
+use onionskin_core::time::Instant;
+use sha2::{Digest as _, Sha256};
+use std::fmt::{self, Write as _};
+
+/// Bytes of a trace that are kept; the digest covers all of it.
+const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Lines of text, each with its virtual time, and a digest of them all.
+#[derive(Debug)]
+pub struct Trace {
+    kept: Option<String>,
+    line: String,
+    digest: Sha256,
+    lines: u64,
+}
+
+impl Trace {
+    /// An empty trace. Without `keep`, only the digest is formed.
+    #[must_use]
+    pub fn new(keep: bool) -> Self {
+        Self {
+            kept: keep.then(String::new),
+            line: String::new(),
+            digest: Sha256::new(),
+            lines: 0,
+        }
+    }
+
+    /// Adds a line.
+    pub fn note(&mut self, now: Instant, what: fmt::Arguments<'_>) {
+        self.line.clear();
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.line, "{:>12} {what}", now.as_nanos() / 1000);
+        self.digest.update(self.line.as_bytes());
+        self.lines += 1;
+        if let Some(kept) = &mut self.kept
+            && kept.len() < MAX_KEPT_BYTES
+        {
+            kept.push_str(&self.line);
+        }
+    }
+
+    /// What was kept.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.kept.unwrap_or_default()
+    }
+
+    /// How many lines were added, kept or not.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// SHA-256 of all lines.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest.clone().finalize().into()
+    }
+}
+
+/// Bytes on the wire, as a trace shows them: their number, and a checksum that tells two messages of
+/// the same length apart (FNV-1a).
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'a>(pub &'a [u8]);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+        for &byte in self.0 {
+            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        write!(f, "{} bytes #{sum:016x}", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_covers_what_is_not_kept() {
+        let digest = |keep, text: &str| {
+            let mut trace = Trace::new(keep);
+            trace.note(Instant::ZERO, format_args!("{text}"));
+            trace.digest()
+        };
+        assert_eq!(digest(true, "a"), digest(false, "a"));
+        assert_ne!(digest(false, "a"), digest(false, "b"));
+    }
+
+    #[test]
+    fn one_changed_byte_shows_in_a_summary() {
+        assert_ne!(Summary(b"ab").to_string(), Summary(b"ac").to_string());
+    }
+}

@@ -1,0 +1,165 @@
+//! What operations cost: runs one kind of operation many times and tells the allocations.
+//!
+//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert` or `scan` and RUNTIME is
+//! `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. Run it under
+//! `strace -c -f` for system calls and under `valgrind --tool=callgrind` for instructions; the
+//! difference between two counts is the cost of the operations alone. `docs/performance.md` has the
+//! figures.
+
+use onionskin::{
+    Client, Collection, Database, Error, Runtime,
+    bson::{Document, doc},
+};
+use serde::{Deserialize, Serialize};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::{alloc::System, time::Instant};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Operations before counting begins: connections are made, buffers have grown.
+const WARM_UP: usize = 100;
+
+/// Documents of the scan.
+const SCAN_DOCUMENTS: i32 = 1000;
+
+/// A small document of about 225 bytes.
+#[derive(Debug, Deserialize, Serialize)]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i32,
+    name: String,
+    email: String,
+    age: i32,
+    score: f64,
+    active: bool,
+    note: String,
+}
+
+impl Person {
+    fn new(id: i32) -> Self {
+        Self {
+            id,
+            name: format!("Person number {id:05}"),
+            email: format!("person{id:05}@example.net"),
+            age: id % 90,
+            score: f64::from(id) * 0.5,
+            active: id % 2 == 0,
+            note: "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod"
+                .to_owned(),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [uri, kind, count, rest @ ..] = arguments.as_slice() else {
+        return Err("usage: cost URI ping|find|insert|scan COUNT [RUNTIME]".into());
+    };
+    let count: usize = count.parse()?;
+    match rest.first().map_or("tokio", String::as_str) {
+        "tokio" => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(measure::<onionskin_tokio::TokioRuntime>(uri, kind, count))?;
+        }
+        "tokio-mt" => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let runtime = builder.worker_threads(2).enable_all().build()?;
+            let task = (uri.clone(), kind.clone());
+            runtime.block_on(async {
+                tokio::spawn(async move {
+                    measure::<onionskin_tokio::TokioRuntime>(&task.0, &task.1, count).await
+                })
+                .await
+            })??;
+        }
+        "async-std" => async_std::task::block_on(measure::<onionskin_async_std::AsyncStdRuntime>(
+            uri, kind, count,
+        ))?,
+        "smol" => {
+            smol::block_on(measure::<onionskin_smol::SmolRuntime>(uri, kind, count))?;
+        }
+        other => return Err(format!("no such runtime: {other}").into()),
+    }
+    Ok(())
+}
+
+async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> Result<(), Error> {
+    let client = Client::<R>::with_uri_str(uri).await?;
+    let people = client.database("cost").collection::<Person>("people");
+    if people.count_documents(doc! {}).await? != SCAN_DOCUMENTS as u64 {
+        people.delete_many(doc! {}).await?;
+        people
+            .insert_many((0..SCAN_DOCUMENTS).map(Person::new))
+            .await?;
+    }
+    let inserted = client.database("cost").collection::<Document>("inserted");
+    inserted.delete_many(doc! {}).await?;
+    let handles = Handles {
+        admin: client.database("admin"),
+        people,
+        inserted,
+    };
+    for _ in 0..WARM_UP.min(count) {
+        handles.once(kind).await?;
+    }
+    let region = Region::new(ALLOCATOR);
+    let start = Instant::now();
+    for _ in 0..count {
+        handles.once(kind).await?;
+    }
+    let elapsed = start.elapsed();
+    let change = region.change();
+    let each = |n: usize| n as f64 / count as f64;
+    println!(
+        "{kind}: {:.2} allocations, {:.0} bytes, {:.2} us each",
+        each(change.allocations + change.reallocations),
+        each(change.bytes_allocated),
+        elapsed.as_secs_f64() * 1e6 / count as f64,
+    );
+    drop(handles);
+    client.shutdown().await;
+    Ok(())
+}
+
+struct Handles<R: Runtime> {
+    admin: Database<R>,
+    people: Collection<R, Person>,
+    inserted: Collection<R, Document>,
+}
+
+impl<R: Runtime> Handles<R> {
+    async fn once(&self, kind: &str) -> Result<(), Error> {
+        match kind {
+            "ping" => {
+                self.admin.run_command(doc! { "ping": 1 }).await?;
+            }
+            "find" => {
+                let found = self.people.find_one(doc! { "_id": 7 }).await?;
+                assert!(
+                    found.is_some_and(|person| person.id == 7),
+                    "the document is there"
+                );
+            }
+            "insert" => {
+                self.inserted.insert_one(doc! { "x": 1 }).await?;
+            }
+            "scan" => {
+                let mut cursor = self.people.find(doc! {}).batch_size(1000).await?;
+                let mut sum = 0;
+                while let Some(person) = cursor.next().await {
+                    sum += person?.id;
+                }
+                assert_eq!(sum, SCAN_DOCUMENTS * (SCAN_DOCUMENTS - 1) / 2, "all came");
+            }
+            other => {
+                return Err(Error::argument(format!(
+                    "no such kind of operation: {other}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

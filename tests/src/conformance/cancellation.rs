@@ -1,0 +1,181 @@
+//! Futures that are dropped at every point where they wait.
+
+use super::{
+    Host, Stepper, at_rest, client, end, find, pause, ping,
+    server::{Gate, Request, Server, Step, answer},
+    things,
+};
+use bson::{Document, doc};
+use onionskin::Client;
+use std::time::Duration;
+
+/// Operations do not wait more often than this.
+const MOST_STEPS: usize = 500;
+
+/// The replies come in pieces, so that there is much to wait for.
+fn slowly(request: &Request) -> Vec<Step> {
+    let pieces = |step| match step {
+        Step::Send(bytes) => Step::Trickle(bytes, 40),
+        other => other,
+    };
+    answer(request).into_iter().map(pieces).collect()
+}
+
+/// Polls `count` times. `late`: waits in the end until there is a reason to poll once more. True if
+/// it came to its end.
+async fn poll_times<F: Future>(stepper: &mut Stepper<F>, count: usize, late: bool) -> bool {
+    for step in 1..=count {
+        if stepper.step().await.is_some() {
+            return true;
+        }
+        if step < count || late {
+            stepper.woken().await;
+        }
+    }
+    false
+}
+
+/// Drops the operation that `make` makes after its first poll, its second, and so on until it
+/// completes. After each the client must be as good as new.
+async fn drop_everywhere<H: Host, F: Future>(
+    server: &Server,
+    is_cold: bool,
+    make: impl Fn(Client<H::R>) -> F,
+) {
+    let uri = server.uri("maxPoolSize=1");
+    for late in [false, true] {
+        let mut used = client::<H>(&uri);
+        for count in 0..=MOST_STEPS {
+            assert!(count < MOST_STEPS, "it never ends");
+            let mut stepper = Stepper::new(make(used.clone()));
+            let is_over = poll_times(&mut stepper, count, late).await;
+            drop(stepper);
+            at_rest::<H>(&used).await;
+            // Where a reply was left behind, this would get it.
+            let n = i32::try_from(count).unwrap_or(0) + 1000;
+            find(&used, n).await.expect("the connection or another one");
+            assert!(used.counts().sockets <= 3, "{:?}", used.counts());
+            if is_over {
+                break;
+            }
+            if is_cold {
+                end::<H>(used, server).await;
+                used = client::<H>(&uri);
+            }
+        }
+        end::<H>(used, server).await;
+    }
+}
+
+/// A find on a warm pool.
+pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
+    let server = Server::scripted(slowly);
+    drop_everywhere::<H, _>(&server, false, |client| async move {
+        let _ = find(&client, 7).await;
+    })
+    .await;
+}
+
+/// A command on a client that has to find its server and connect first.
+pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
+    let server = Server::scripted(slowly);
+    drop_everywhere::<H, _>(&server, true, |client| async move {
+        let _ = ping(&client).await;
+    })
+    .await;
+}
+
+/// A large insert.
+pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
+    let server = Server::scripted(slowly);
+    drop_everywhere::<H, _>(&server, false, |client| async move {
+        let document: Document = doc! { "text": "x".repeat(2_000_000) };
+        let _ = things(&client).insert_one(&document).await;
+    })
+    .await;
+}
+
+/// A cursor that fetches several batches.
+pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
+    let server = Server::scripted(slowly);
+    drop_everywhere::<H, _>(&server, false, |client| async move {
+        let filter = doc! { "n": 7, "open": true };
+        let Ok(mut cursor) = things(&client).find(filter).await else {
+            return;
+        };
+        for _ in 0..3 {
+            let document = cursor.next().await.expect("it never ends");
+            assert_eq!(document.ok(), Some(doc! { "n": 7 }));
+        }
+    })
+    .await;
+    let (opened, killed) = (server.seen("find"), server.seen("killCursors"));
+    assert!(!killed.is_empty() && killed.len() <= opened.len());
+}
+
+/// A request that is dropped when only a part of it was written ends its connection.
+pub async fn a_request_may_be_dropped_half_written<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    // Connections of the pool are not read from after their hello, until the gate is opened.
+    let server = Server::scripted(move |request| match request.connection {
+        1 => [answer(request), vec![Step::Hold(held.clone())]].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let document: Document = doc! { "text": "x".repeat(16_000_000) };
+    let things = things(&client);
+    let mut insert = Stepper::new(things.insert_one(&document));
+    let mut polls_on_the_connection = 0;
+    while polls_on_the_connection < 50 {
+        assert!(insert.step().await.is_none(), "nobody reads");
+        polls_on_the_connection += client.counts().leased;
+        pause::<H>(Duration::from_millis(1)).await;
+    }
+    assert_eq!(client.counts().leased, 1);
+    drop(insert);
+    at_rest::<H>(&client).await;
+    find(&client, 3).await.expect("another connection");
+    gate.open();
+    end::<H>(client, &server).await;
+    assert!(server.seen("insert").is_empty());
+}
+
+/// Waiters that leave make room for those behind them.
+pub async fn waiters_may_leave_the_queue<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    find(&client, 0).await.expect("a reply");
+    let things = things(&client);
+    let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
+    assert!(first.step().await.is_none());
+    let mut waiters = Vec::new();
+    for n in 10..30 {
+        let mut waiter = Stepper::new(things.find_one(doc! { "n": n }));
+        assert!(waiter.step().await.is_none());
+        waiters.push((n, waiter));
+    }
+    assert_eq!(client.counts().waiting, 20);
+    waiters.retain(|(n, _)| n % 2 == 1);
+    assert_eq!(client.counts().waiting, 10);
+    gate.open();
+    first.woken().await;
+    assert_eq!(first.step().await, Some(Ok(Some(doc! { "n": 1 }))));
+    for (n, mut waiter) in waiters {
+        let found = loop {
+            waiter.woken().await;
+            if let Some(found) = waiter.step().await {
+                break found;
+            }
+        };
+        assert_eq!(found, Ok(Some(doc! { "n": n })));
+    }
+    assert_eq!(server.seen("find").len(), 12);
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}

@@ -1,0 +1,209 @@
+//! Time limits, timers, and replies that come too late.
+
+use super::{
+    Host, SLACK, Stepper, at_rest, client, end, find, pause, ping,
+    server::{Gate, Request, Server, Step, answer},
+    things, together, until, within,
+};
+use bson::{Document, doc};
+use onionskin::{Client, Runtime};
+use onionskin_core::error::{Error, ErrorKind, Wait};
+use std::{net::TcpListener, time::Duration};
+
+/// The time limit of operations that are to miss it.
+const LIMIT: Duration = Duration::from_millis(120);
+
+fn waited_for(error: &Error) -> Option<Wait> {
+    match error.kind() {
+        ErrorKind::Timeout { wait, .. } => Some(*wait),
+        _ => None,
+    }
+}
+
+/// Runs a find with the limit, which is to be missed, and not by much.
+async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
+    let runtime = H::runtime();
+    let began = runtime.now();
+    let things = things(client);
+    let call = things.find_one(doc! { "n": n }).timeout(LIMIT);
+    let result: Result<Option<Document>, Error> =
+        within::<H, _>(LIMIT + SLACK, "the time limit", call.into_future()).await;
+    let took = runtime.now() - began;
+    let error = result.expect_err("nobody answers");
+    assert!(took >= LIMIT, "gave up after {took:?}: {error}");
+    error
+}
+
+/// Answers `n: 1` only after the gate was opened.
+fn holding(gate: &std::sync::Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
+    let gate = gate.clone();
+    move |request: &Request| match request.n() {
+        Some(1) => [vec![Step::Hold(gate.clone())], answer(request)].concat(),
+        _ => answer(request),
+    }
+}
+
+/// A server that accepts and never answers costs the operation's limit; the next operation has
+/// another connection, and the silent one is closed.
+pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
+    let gate = Gate::new();
+    let server = Server::scripted(holding(&gate));
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let error = missed::<H>(&client, 1).await;
+    assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
+    assert_eq!(
+        error.server().map(ToString::to_string),
+        Some(server.address())
+    );
+    find(&client, 2).await.expect("a reply");
+    let finds = server.seen("find");
+    assert_ne!(finds[0].connection, finds[1].connection);
+    at_rest::<H>(&client).await;
+    gate.open();
+    end::<H>(client, &server).await;
+}
+
+/// Replies that come after their operation gave up are seen by nobody.
+pub async fn a_late_reply_is_never_seen<H: Host>() {
+    let gate = Gate::new();
+    let server = Server::scripted(holding(&gate));
+    let client = client::<H>(&server.uri("maxPoolSize=2"));
+    for n in [2, 3] {
+        find(&client, n).await.expect("a reply");
+    }
+    missed::<H>(&client, 1).await;
+    gate.open();
+    for n in 4..20 {
+        find(&client, n).await.expect("the reply to this question");
+    }
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// The limit of an operation that got its reply nevertheless is not felt by the next one on the
+/// same connection.
+pub async fn a_limit_ends_with_its_operation<H: Host>() {
+    let gate = Gate::new();
+    let server = Server::scripted(holding(&gate));
+    let client = client::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
+    find(&client, 7).await.expect("a reply");
+    // Sent, and answered, but not looked at until the limit is over.
+    let things = things(&client);
+    let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(LIMIT));
+    let mut outcome = slow.step().await;
+    until::<H>("the request", || server.seen("find").len() == 2).await;
+    pause::<H>(LIMIT * 2).await;
+    while outcome.is_none() {
+        slow.woken().await;
+        outcome = slow.step().await;
+    }
+    drop(slow);
+    let waiting = client.clone();
+    let next = async move { find(&waiting, 1).await.expect("a reply without a limit") };
+    let opener = async move {
+        pause::<H>(LIMIT).await;
+        gate.open();
+    };
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 2] =
+        [Box::pin(next), Box::pin(opener)];
+    together::<H, _>(tasks).await;
+    assert_eq!(server.most_operating(), 1);
+    end::<H>(client, &server).await;
+}
+
+/// Waiting for a connection counts as well.
+pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
+    let gate = Gate::new();
+    let server = Server::scripted(holding(&gate));
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
+    while server.seen("find").is_empty() {
+        assert!(first.step().await.is_none());
+        pause::<H>(Duration::from_millis(1)).await;
+    }
+    missed::<H>(&client, 2).await;
+    assert_eq!(client.counts().waiting, 0);
+    gate.open();
+    let found = loop {
+        first.woken().await;
+        if let Some(found) = first.step().await {
+            break found;
+        }
+    };
+    assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// So does the search for a server, and the making of a connection.
+pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let silent = client::<H>(&format!("mongodb://{address}/"));
+    missed::<H>(&silent, 1).await;
+    assert_eq!(silent.counts().waiting, 0);
+    within::<H, _>(SLACK, "shutdown", silent.shutdown()).await;
+
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.connection {
+        0 => answer(request),
+        _ => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+    });
+    let client = client::<H>(&server.uri(""));
+    missed::<H>(&client, 1).await;
+    at_rest::<H>(&client).await;
+    gate.open();
+    find(&client, 2).await.expect("a reply");
+    end::<H>(client, &server).await;
+}
+
+/// `socketTimeoutMS` and `timeoutMS` of the connection string bound what has no limit of its own.
+pub async fn limits_of_the_connection_string_hold<H: Host>() {
+    for option in ["socketTimeoutMS=100", "timeoutMS=100"] {
+        let gate = Gate::new();
+        let server = Server::scripted(holding(&gate));
+        let client = client::<H>(&server.uri(&format!("retryReads=false&{option}")));
+        let result = within::<H, _>(SLACK, option, find(&client, 1)).await;
+        let error = result.expect_err("nobody answers");
+        assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
+        find(&client, 2).await.expect("a reply");
+        gate.open();
+        end::<H>(client, &server).await;
+    }
+}
+
+/// Timers fire, none early, in the order of their times.
+pub async fn timers_fire_in_order_and_not_early<H: Host>() {
+    let ends = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    together::<H, _>([90, 10, 0, 50].map(|millis| {
+        let ends = ends.clone();
+        async move {
+            let runtime = H::runtime();
+            let wanted = Duration::from_millis(millis);
+            let began = runtime.now();
+            runtime.sleep(wanted).await;
+            assert!(runtime.now() - began >= wanted, "{millis} ms were less");
+            ends.lock().expect("no panic").push(millis);
+        }
+    }))
+    .await;
+    assert_eq!(*ends.lock().expect("no panic"), [0, 10, 50, 90]);
+}
+
+/// A timer that is dropped disturbs no other, and the clock does not stand still.
+pub async fn dropped_timers_are_forgotten<H: Host>() {
+    let runtime = H::runtime();
+    let began = runtime.now();
+    for _ in 0..100 {
+        let mut timer = Stepper::new(runtime.sleep(Duration::from_secs(3600)));
+        assert!(timer.step().await.is_none());
+    }
+    runtime.sleep(Duration::from_millis(5)).await;
+    assert!(runtime.now() - began < Duration::from_secs(60));
+    let server = Server::plain();
+    let client = client::<H>(&server.uri(""));
+    ping(&client).await.expect("a reply");
+    end::<H>(client, &server).await;
+}

@@ -1,0 +1,128 @@
+//! Making connections, and not being able to.
+
+use super::{Host, SLACK, client, end, find, ping, until, within};
+use crate::conformance::server::{Server, answer};
+use onionskin::Client;
+use onionskin_core::error::{Error, ErrorKind, NetworkFault};
+use std::{net::TcpListener, time::Duration};
+
+/// The error that the client holds against its only server.
+pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
+    let topology = client.topology();
+    let server = topology.servers.values().next().expect("one server");
+    let error = server.error.clone().expect("an error");
+    assert_eq!(error.server(), Some(&server.address), "{error}");
+    error
+}
+
+/// Asserts that no server is found before the selection's time is over, and says why.
+pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> Error {
+    let limit = client.options().server_selection_timeout() + SLACK;
+    let result = within::<H, _>(limit, "selection", ping(client)).await;
+    let error = result.expect_err("there is no server");
+    let is_selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
+    assert!(is_selection, "{error}");
+    let text = error.to_string();
+    assert!(text.contains(address), "{text} does not name {address}");
+    let cause = server_error::<H>(client);
+    let reason = cause.kind().to_string();
+    assert!(text.contains(&reason), "{text} does not say {reason}");
+    cause
+}
+
+/// A client finds its server, asks it, and leaves it.
+pub async fn a_server_is_found_asked_and_left<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri(""));
+    ping(&client).await.expect("a reply");
+    find(&client, 7).await.expect("a reply");
+    assert_eq!(server.seen("ping").len(), 1);
+    end::<H>(client, &server).await;
+}
+
+/// Nobody listens.
+pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=150");
+    let client = client::<H>(&uri);
+    let cause = not_found::<H>(&client, &address).await;
+    let fault = NetworkFault::Refused;
+    assert!(
+        matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
+        "{cause}"
+    );
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// The system accepts, but nobody ever answers.
+pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let options = "connectTimeoutMS=100&serverSelectionTimeoutMS=300";
+    let client = client::<H>(&format!("mongodb://{address}/?{options}"));
+    let cause = not_found::<H>(&client, &address).await;
+    assert!(cause.is_timeout(), "{cause}");
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// A label of a host name has 63 characters at most, so this one needs no name server to fail.
+pub async fn a_name_without_address_is_told<H: Host>() {
+    let host = "x".repeat(64) + ".invalid";
+    let uri = format!("mongodb://{host}/?serverSelectionTimeoutMS=200");
+    let client = client::<H>(&uri);
+    let cause = not_found::<H>(&client, &host).await;
+    let fault = NetworkFault::NotResolved;
+    assert!(
+        matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
+        "{cause}"
+    );
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// `localhost` may have several addresses; the server listens on one of them.
+pub async fn every_address_of_a_name_is_tried<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&format!("mongodb://localhost:{}/", server.port()));
+    find(&client, 1).await.expect("a reply");
+    end::<H>(client, &server).await;
+}
+
+/// Unix domain sockets.
+pub async fn a_unix_socket_is_a_server_too<H: Host>() {
+    let server = Server::unix(answer);
+    let uri = server.uri("");
+    let connected = client::<H>(&uri);
+    for n in 0..10 {
+        find(&connected, n).await.expect("a reply");
+    }
+    end::<H>(connected, &server).await;
+    let address = server.address();
+    drop(server);
+    let client = client::<H>(&(uri + "serverSelectionTimeoutMS=150"));
+    not_found::<H>(&client, &address).await;
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// A server that comes up while an operation waits for it is found.
+pub async fn a_server_that_starts_late_is_found<H: Host>() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let uri = format!("mongodb://{address}/?connectTimeoutMS=200&heartbeatFrequencyMS=500");
+    let client = client::<H>(&uri);
+    until::<H>("the first failed check", || {
+        client
+            .topology()
+            .servers
+            .values()
+            .any(|s| s.error.is_some())
+    })
+    .await;
+    drop(taken);
+    let server = Server::at(&address);
+    let limit = Duration::from_secs(5);
+    let result = within::<H, _>(limit, "the next check", ping(&client)).await;
+    result.expect("a reply");
+    end::<H>(client, &server).await;
+}

@@ -1,0 +1,286 @@
+//! Closing, by word and by dropping.
+
+use super::{
+    Host, SLACK, Stepper, at_rest, client, end, find, ping,
+    server::{Gate, Server, Step, answer},
+    things, until, within,
+};
+use bson::doc;
+use onionskin::Runtime;
+use onionskin_core::{client::Counts, error::ErrorKind};
+use std::{
+    net::TcpListener,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::Duration,
+};
+
+/// With idle connections, in whatever number.
+pub async fn shutdown_closes_an_idle_pool<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri("minPoolSize=3"));
+    find(&client, 1).await.expect("a reply");
+    until::<H>("the pool to fill", || server.open() == 4).await;
+    let clone = client.clone();
+    end::<H>(client, &server).await;
+    assert_eq!(server.seen("endSessions").len(), 1);
+    assert_eq!(clone.counts(), Counts::default());
+    let error = find(&clone, 2).await.expect_err("it is closed");
+    assert_eq!(error, ErrorKind::ClientClosed);
+    within::<H, _>(SLACK, "a second shutdown", clone.shutdown()).await;
+}
+
+/// With operations that wait for a server that does not exist.
+pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let client = client::<H>(&format!("mongodb://{address}/"));
+    let things = things(&client);
+    let mut waiters = Vec::new();
+    for n in 0..5 {
+        let mut waiter = Stepper::new(things.find_one(doc! { "n": n }));
+        assert!(waiter.step().await.is_none());
+        waiters.push(waiter);
+    }
+    assert_eq!(client.counts().waiting, 5);
+    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+    for mut waiter in waiters {
+        waiter.woken().await;
+        let error = waiter.step().await.expect("an end").expect_err("no server");
+        assert_eq!(error, ErrorKind::ClientClosed);
+    }
+    assert_eq!(client.counts(), Counts::default());
+}
+
+/// With operations that wait for a connection, and with connections that are being made.
+pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.connection {
+        0 => answer(request),
+        _ => vec![Step::Hold(held.clone())],
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let mut waiters: Vec<_> = (0..5)
+        .map(|n| Stepper::new(things.find_one(doc! { "n": n })))
+        .collect();
+    until::<H>("the server", || {
+        client
+            .topology()
+            .servers
+            .values()
+            .any(|s| s.server_type.is_available())
+    })
+    .await;
+    for waiter in &mut waiters {
+        assert!(waiter.step().await.is_none());
+    }
+    until::<H>("a connection", || server.accepted() == 2).await;
+    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+    for mut waiter in waiters {
+        waiter.woken().await;
+        let error = waiter
+            .step()
+            .await
+            .expect("an end")
+            .expect_err("no connection");
+        assert_eq!(error, ErrorKind::ClientClosed);
+    }
+    assert_eq!(client.counts(), Counts::default());
+    gate.open();
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// Operations on a connection come to their end first.
+pub async fn shutdown_lets_exchanges_finish<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri(""));
+    let things = things(&client);
+    let mut running = Stepper::new(things.find_one(doc! { "n": 1 }));
+    while server.seen("find").is_empty() {
+        assert!(running.step().await.is_none());
+        super::pause::<H>(Duration::from_millis(1)).await;
+    }
+    let mut shutdown = Stepper::new(client.clone().shutdown());
+    for _ in 0..20 {
+        assert!(shutdown.step().await.is_none(), "an operation still runs");
+        super::pause::<H>(Duration::from_millis(1)).await;
+    }
+    gate.open();
+    let found = loop {
+        running.woken().await;
+        if let Some(found) = running.step().await {
+            break found;
+        }
+    };
+    assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+    let over = async {
+        while shutdown.step().await.is_none() {
+            shutdown.woken().await;
+        }
+    };
+    within::<H, _>(SLACK, "shutdown", over).await;
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+    assert_eq!(client.counts(), Counts::default());
+}
+
+/// At any moment of a client's beginning.
+pub async fn shutdown_works_at_any_moment<H: Host>() {
+    let server = Server::plain();
+    for polls in 0..12 {
+        let client = client::<H>(&server.uri("minPoolSize=2"));
+        let things = things(&client);
+        let mut find = Stepper::new(things.find_one(doc! { "n": 1 }));
+        for _ in 0..polls {
+            if find.step().await.is_some() {
+                break;
+            }
+            find.woken().await;
+        }
+        drop(find);
+        end::<H>(client.clone(), &server).await;
+        assert_eq!(client.counts(), Counts::default());
+    }
+}
+
+/// The sessions' farewell is not worth waiting for a server that is gone.
+pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
+    find(&client, 1).await.expect("a reply");
+    drop(server);
+    until::<H>("the loss", || {
+        client
+            .topology()
+            .servers
+            .values()
+            .any(|s| s.error.is_some())
+    })
+    .await;
+    let limit = Duration::from_millis(500);
+    within::<H, _>(limit, "shutdown", client.shutdown()).await;
+}
+
+/// Dropping the last handle closes everything as well.
+pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri("minPoolSize=2"));
+    find(&client, 1).await.expect("a reply");
+    until::<H>("the pool to fill", || server.open() == 3).await;
+    let things = things(&client);
+    drop(client);
+    things
+        .find_one(doc! { "n": 2 })
+        .await
+        .expect("a collection is a handle");
+    drop(things);
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// A cursor is a handle as well: it outlives the client that it came from.
+pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri(""));
+    let filter = doc! { "n": 7, "open": true };
+    let mut cursor = things(&client).find(filter).await.expect("a cursor");
+    drop(client);
+    for _ in 0..3 {
+        let document = cursor.next().await.expect("it never ends");
+        assert_eq!(document, Ok(doc! { "n": 7 }));
+    }
+    drop(cursor);
+    until::<H>("the cursor's end", || server.seen("killCursors").len() == 1).await;
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// So does an operation that was begun but not yet awaited.
+pub async fn an_operation_keeps_its_client_alive<H: Host>() {
+    let server = Server::plain();
+    let operation = {
+        let client = client::<H>(&server.uri(""));
+        things(&client).find_one(doc! { "n": 7 }).into_future()
+    };
+    assert_eq!(operation.await, Ok(Some(doc! { "n": 7 })));
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// A cursor that is dropped while it is open is ended on the server; one that came to its end is
+/// not.
+pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let mut ended = things.find(doc! { "n": 5 }).await.expect("a cursor");
+    while ended.next().await.is_some() {}
+    drop(ended);
+    let filter = doc! { "n": 7, "open": true };
+    let mut open = things.find(filter).await.expect("a cursor");
+    assert_eq!(open.next().await, Some(Ok(doc! { "n": 7 })));
+    drop(open);
+    until::<H>("the cursor's end", || server.seen("killCursors").len() == 1).await;
+    let kill = server.seen("killCursors").remove(0).body;
+    assert_eq!(kill.get_str("killCursors").ok(), Some("things"));
+    assert_eq!(kill.get_array("cursors").ok(), Some(&vec![8_i64.into()]));
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// Wakes a thread.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future in a thread that no runtime knows.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Operations may be awaited, and everything may be dropped, in threads that are none of the
+/// runtime's.
+pub async fn any_thread_may_use_and_drop_a_client<H: Host>() {
+    let server = Server::plain();
+    let client = client::<H>(&server.uri(""));
+    let thread = thread::spawn(move || {
+        block_on(async {
+            ping(&client).await.expect("a reply");
+            let filter = doc! { "n": 7, "open": true };
+            let mut cursor = things(&client).find(filter).await.expect("a cursor");
+            assert_eq!(cursor.next().await, Some(Ok(doc! { "n": 7 })));
+            drop(cursor);
+        });
+    });
+    until::<H>("the thread", || thread.is_finished()).await;
+    thread.join().expect("no panic");
+    until::<H>("the cursor's end", || server.seen("killCursors").len() == 1).await;
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// Tasks that the runtime was given run to their end, whoever gave them.
+pub async fn spawned_tasks_run_on_their_own<H: Host>() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    H::runtime().spawn(async move {
+        let runtime = H::runtime();
+        runtime.sleep(Duration::from_millis(1)).await;
+        let _ = sender.send(());
+    });
+    until::<H>("the task", || receiver.try_recv().is_ok()).await;
+}

@@ -1,0 +1,329 @@
+//! Peers that do not keep to the protocol.
+
+use super::{
+    Host, at_rest, client,
+    dialing::not_found,
+    end, find,
+    server::{Gate, Request, Server, Step, answer, hello},
+    together, until,
+};
+use bson::{Document, doc, rawdoc};
+use onionskin_core::{
+    error::{Error, ErrorKind, NetworkFault},
+    wire::{Flags, HEADER_BYTES, MessageWriter},
+};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Turns a right answer into a wrong one.
+type Spoil = fn(&Request, Vec<u8>) -> Vec<Step>;
+
+/// Sets a number of the header or the flags.
+fn patched(mut frame: Vec<u8>, at: usize, value: i32) -> Vec<Step> {
+    frame[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    vec![Step::Send(frame)]
+}
+
+/// Frames that are whole and wrong.
+const WRONG_FRAMES: &[(&str, Spoil)] = &[
+    ("noise", |_, _| vec![Step::Send(vec![0xff; 64])]),
+    ("zeros", |_, _| vec![Step::Send(vec![0; 64])]),
+    ("length -1", |_, frame| patched(frame, 0, -1)),
+    ("length 0", |_, frame| patched(frame, 0, 0)),
+    ("length 15", |_, frame| patched(frame, 0, 15)),
+    ("length 16", |_, frame| patched(frame, 0, 16)),
+    ("length 48000001", |_, frame| patched(frame, 0, 48_000_001)),
+    ("length 2^31-1", |_, frame| patched(frame, 0, i32::MAX)),
+    ("length -2^31", |_, frame| patched(frame, 0, i32::MIN)),
+    ("another request", |request, frame| {
+        patched(frame, 8, request.id ^ 1)
+    }),
+    ("request 0", |_, frame| patched(frame, 8, 0)),
+    ("request -1", |_, frame| patched(frame, 8, -1)),
+    ("operation 0", |_, frame| patched(frame, 12, 0)),
+    ("operation 2012", |_, frame| patched(frame, 12, 2012)),
+    ("operation 2004", |_, frame| patched(frame, 12, 2004)),
+    ("operation -1", |_, frame| patched(frame, 12, -1)),
+    ("an unknown flag", |_, frame| patched(frame, 16, 4)),
+    ("a false checksum", |_, frame| patched(frame, 16, 1)),
+    ("more to come", |_, frame| patched(frame, 16, 2)),
+    ("section kind 9", |_, mut frame| {
+        frame[20] = 9;
+        vec![Step::Send(frame)]
+    }),
+    ("a body that is too long", |_, frame| {
+        patched(frame, 21, i32::MAX)
+    }),
+    ("a body of negative length", |_, frame| {
+        patched(frame, 21, -5)
+    }),
+    ("a body without end", |_, mut frame| {
+        *frame.last_mut().expect("a frame") = 1;
+        vec![Step::Send(frame)]
+    }),
+    ("no body", |request, _| {
+        let mut frame = Vec::new();
+        MessageWriter::begin(&mut frame, 1, request.id).end();
+        vec![Step::Send(frame)]
+    }),
+    ("two bodies", |request, _| {
+        let mut frame = Vec::new();
+        MessageWriter::begin(&mut frame, 1, request.id)
+            .body(&rawdoc! { "ok": 1 })
+            .body(&rawdoc! { "ok": 1 })
+            .end();
+        vec![Step::Send(frame)]
+    }),
+];
+
+/// Where a reply may break off: nothing, within each field of the header, within flags, section
+/// kind, the body's length, the body; minus one is all but the last byte.
+const CUTS: [isize; 14] = [0, 1, 4, 7, 8, 12, 15, 16, 17, 20, 21, 23, 25, -1];
+
+fn cut(mut frame: Vec<u8>, at: isize, ending: Step) -> Vec<Step> {
+    let length = usize::try_from(at).unwrap_or(frame.len() - at.unsigned_abs());
+    frame.truncate(length);
+    vec![Step::Send(frame), ending]
+}
+
+/// The frame that `answer` would have sent.
+fn right_frame(request: &Request) -> Vec<u8> {
+    match answer(request).pop() {
+        Some(Step::Send(frame)) => frame,
+        other => panic!("an answer is one frame, not {other:?}"),
+    }
+}
+
+fn is_protocol(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Protocol { .. })
+}
+
+fn is_broken(error: &Error) -> bool {
+    let faults = [NetworkFault::Closed, NetworkFault::Reset];
+    matches!(error.kind(), ErrorKind::Network { fault, .. } if faults.contains(fault))
+}
+
+/// One client, three operations: the first waits, the second is treated badly, the first gets its
+/// reply nevertheless, the third finds a connection.
+async fn misbehave<H: Host>(
+    name: String,
+    spoil: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+    is_expected: fn(&Error) -> bool,
+) {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(2) => spoil(request),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("retryReads=false"));
+    let waiting = client.clone();
+    let is_answered = Arc::new(AtomicBool::new(false));
+    let answered = is_answered.clone();
+    let first = async move {
+        find(&waiting, 1).await.expect("the right reply");
+        answered.store(true, Ordering::SeqCst);
+    };
+    onionskin::Runtime::spawn(&H::runtime(), first);
+    until::<H>("the first find", || server.seen("find").len() == 1).await;
+
+    let error = find(&client, 2).await.expect_err("no reply");
+    assert!(is_expected(&error), "{name}: {error:?}");
+    let address = error.server().map(ToString::to_string);
+    assert_eq!(address, Some(server.address()), "{name}: {error:?}");
+    gate.open();
+    until::<H>("the first reply", || is_answered.load(Ordering::SeqCst)).await;
+    find(&client, 3).await.expect("the right reply");
+    at_rest::<H>(&client).await;
+    let bad = server.seen("find")[1].connection;
+    let last = server.seen("find")[2].connection;
+    assert_ne!(bad, last, "{name}: the connection was used again");
+    end::<H>(client, &server).await;
+}
+
+/// A wrong frame costs its connection and its operation, and nothing else.
+pub async fn a_wrong_frame_costs_its_connection_alone<H: Host>() {
+    together::<H, _>(WRONG_FRAMES.iter().map(|&(name, spoil)| {
+        let bad = move |request: &Request| spoil(request, right_frame(request));
+        misbehave::<H>(name.to_owned(), bad, is_protocol)
+    }))
+    .await;
+}
+
+/// A reply that breaks off anywhere costs its connection and its operation, and nothing else.
+pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
+    let endings = [Step::Close, Step::HalfClose, Step::Reset];
+    let cases = CUTS
+        .iter()
+        .flat_map(|&at| endings.iter().map(move |ending| (at, ending.clone())));
+    together::<H, _>(cases.map(|(at, ending)| {
+        let name = format!("cut at {at}, {ending:?}");
+        let bad = move |request: &Request| cut(right_frame(request), at, ending.clone());
+        misbehave::<H>(name, bad, is_broken)
+    }))
+    .await;
+}
+
+/// The same during the hello: the server is not found, and the reason is told.
+pub async fn a_wrong_hello_is_told<H: Host>() {
+    let wrong = WRONG_FRAMES.iter().map(|&(name, spoil)| {
+        let bad = move |request: &Request| spoil(request, right_frame(request));
+        (
+            name.to_owned(),
+            Box::new(bad) as Box<dyn Fn(&Request) -> Vec<Step> + Send + Sync>,
+        )
+    });
+    let cuts = CUTS.iter().flat_map(|&at| {
+        [Step::Close, Step::HalfClose, Step::Reset].map(|ending| {
+            let name = format!("cut at {at}, {ending:?}");
+            let bad = move |request: &Request| cut(right_frame(request), at, ending.clone());
+            (
+                name,
+                Box::new(bad) as Box<dyn Fn(&Request) -> Vec<Step> + Send + Sync>,
+            )
+        })
+    });
+    together::<H, _>(wrong.chain(cuts).map(|(name, bad)| async move {
+        let server = Server::scripted(bad);
+        let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+        let cause = not_found::<H>(&client, &server.address()).await;
+        assert!(
+            is_protocol(&cause) || is_broken(&cause),
+            "{name}: {cause:?}"
+        );
+        end::<H>(client, &server).await;
+    }))
+    .await;
+}
+
+/// What servers of other protocols say, and what else a listener may do to those who come.
+pub async fn another_protocol_is_told<H: Host>() {
+    const BANNERS: [&[u8]; 4] = [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        b"220 mail.example.net ESMTP ready\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x16",
+    ];
+    together::<H, _>(
+        BANNERS
+            .into_iter()
+            .flat_map(|banner| [(banner, true), (banner, false)])
+            .map(|(banner, at_once)| async move {
+                let server = Server::raw(move |mut stream: TcpStream| {
+                    if !at_once {
+                        let _ = stream.read(&mut [0; HEADER_BYTES]);
+                    }
+                    let _ = stream.write_all(banner);
+                    // Until the client has had enough.
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                    let _ = stream.read_to_end(&mut Vec::new());
+                });
+                let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+                let cause = not_found::<H>(&client, &server.address()).await;
+                assert!(is_protocol(&cause) || is_broken(&cause), "{cause:?}");
+                end::<H>(client, &server).await;
+            }),
+    )
+    .await;
+}
+
+/// Connections that are accepted and broken at once.
+pub async fn a_reset_at_once_is_told<H: Host>() {
+    let server = Server::raw(|stream: TcpStream| {
+        // A socket that has unread bytes is reset when it is closed.
+        let _ = stream.peek(&mut [0]);
+    });
+    let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+    let cause = not_found::<H>(&client, &server.address()).await;
+    assert!(is_broken(&cause), "{cause:?}");
+    end::<H>(client, &server).await;
+}
+
+/// A server that is healthy for monitors and breaks what comes after: operations fail in time.
+pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
+    let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
+    for ending in [None, Some(Step::Reset), Some(Step::Close)] {
+        let refusal = refusal.clone();
+        let script = move |request: &Request| match (&ending, request.connection) {
+            (_, 0) => answer(request),
+            (None, _) => request.reply(&refusal),
+            (Some(ending), _) => vec![ending.clone()],
+        };
+        let server = Server::scripted(script);
+        let uri = server.uri("serverSelectionTimeoutMS=300&retryReads=false");
+        let client = client::<H>(&uri);
+        let error = super::within::<H, _>(super::SOON, "the failure", find(&client, 1)).await;
+        let error = error.expect_err("there is no connection");
+        let text = error.to_string();
+        let is_told = error.server().is_some() || text.contains(&server.address());
+        assert!(is_told, "{error:?}");
+        at_rest::<H>(&client).await;
+        end::<H>(client, &server).await;
+    }
+}
+
+/// A server that sends hello after hello without being asked costs its own connection.
+pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
+    let flood = Arc::new(AtomicBool::new(true));
+    let script_flood = flood.clone();
+    let server = Server::scripted(move |request| {
+        if request.is_hello() && script_flood.load(Ordering::SeqCst) {
+            let greeting: Document = hello(request.connection);
+            let frame = request.frame(&greeting);
+            return vec![Step::Send(frame.repeat(2000))];
+        }
+        answer(request)
+    });
+    let flooded = client::<H>(&server.uri("serverSelectionTimeoutMS=1200"));
+    assert!(
+        find(&flooded, 1).await.is_err(),
+        "nothing of this is a server"
+    );
+    flood.store(false, Ordering::SeqCst);
+    find(&flooded, 2).await.expect("it has come to its senses");
+    end::<H>(flooded, &server).await;
+}
+
+/// A monitor's connection on which the server streams as fast as it can has its turn, and no more.
+pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
+    let server = Server::scripted(|request| {
+        if !request.is_hello() {
+            return answer(request);
+        }
+        let process = bson::oid::ObjectId::from_bytes([7; 12]);
+        let mut greeting = hello(request.connection);
+        greeting.insert(
+            "topologyVersion",
+            doc! { "processId": process, "counter": 0_i64 },
+        );
+        if !request.body.contains_key("maxAwaitTimeMS") {
+            return request.reply(&greeting);
+        }
+        // Each reply announces the next, and the next answers the one before it.
+        let streamed = |answered: i32| {
+            let raw = bson::RawDocumentBuf::try_from(&greeting).expect("a document");
+            let mut frame = Vec::new();
+            MessageWriter::begin(&mut frame, 1, answered)
+                .flags(Flags::MORE_TO_COME)
+                .body(&raw)
+                .end();
+            frame
+        };
+        vec![
+            Step::Send(streamed(request.id)),
+            Step::Flood(streamed(1).repeat(100)),
+        ]
+    });
+    let client = client::<H>(&server.uri(""));
+    for n in 0..50 {
+        find(&client, n).await.expect("a reply");
+    }
+    end::<H>(client, &server).await;
+}

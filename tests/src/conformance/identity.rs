@@ -1,0 +1,198 @@
+//! Who is who: TLS and passwords, right and wrong.
+
+use super::{
+    Host, SLACK, client,
+    dialing::not_found,
+    end, find,
+    server::{Request, Server, Step, answer, hello},
+    within,
+};
+use crate::peers::Scratch;
+use bson::{Binary, doc, spec::BinarySubtype};
+use onionskin_core::error::{Error, ErrorKind, NetworkFault, TlsFault};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// A TLS server with a certificate for this name, and the file of the authority that signed it.
+fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let signed = authority
+        .self_signed(&authority_key)
+        .expect("a certificate");
+    let file = format!("{name}.pem");
+    let file = scratch.write(&file, &signed.pem()).expect("a file");
+    let issuer = Issuer::new(authority, authority_key);
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("they belong together");
+    (Server::tls(config), file)
+}
+
+fn tls_fault(error: &Error) -> Option<TlsFault> {
+    match error.kind() {
+        ErrorKind::Tls { fault, .. } => Some(*fault),
+        _ => None,
+    }
+}
+
+/// A certificate for the right name by a known authority.
+pub async fn a_good_certificate_is_accepted<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, ca) = secure_server("127.0.0.1", &scratch);
+    let uri = server.uri(&format!("tls=true&tlsCAFile={}", ca.display()));
+    let client = client::<H>(&uri);
+    for n in 0..3 {
+        find(&client, n).await.expect("a reply");
+    }
+    super::things(&client)
+        .insert_one(&doc! { "text": "x".repeat(3_000_000) })
+        .await
+        .expect("many records");
+    end::<H>(client, &server).await;
+}
+
+/// Unknown authorities and foreign names are told apart, and each is let in by the option for it.
+pub async fn a_wrong_certificate_is_told<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (here, _) = secure_server("127.0.0.1", &scratch);
+    let (elsewhere, ca) = secure_server("elsewhere.example.net", &scratch);
+    let known = format!("&tlsCAFile={}", ca.display());
+    let cases = [
+        (
+            &here,
+            String::new(),
+            TlsFault::Certificate,
+            "tlsAllowInvalidCertificates",
+        ),
+        (&here, known.clone(), TlsFault::Certificate, "tlsInsecure"),
+        (
+            &elsewhere,
+            known,
+            TlsFault::HostName,
+            "tlsAllowInvalidHostnames",
+        ),
+    ];
+    for (server, options, fault, relaxed) in cases {
+        let options = format!("tls=true&serverSelectionTimeoutMS=200{options}");
+        let strict = client::<H>(&server.uri(&options));
+        let cause = not_found::<H>(&strict, &server.address()).await;
+        assert_eq!(tls_fault(&cause), Some(fault), "{cause:?}");
+        end::<H>(strict, server).await;
+        let lax = client::<H>(&server.uri(&format!("{options}&{relaxed}=true")));
+        find(&lax, 1).await.expect("a reply");
+        end::<H>(lax, server).await;
+    }
+}
+
+/// Only one side speaks TLS.
+pub async fn one_sided_tls_is_told<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (secure, _) = secure_server("127.0.0.1", &scratch);
+    let plain = client::<H>(&secure.uri("serverSelectionTimeoutMS=200"));
+    let cause = not_found::<H>(&plain, &secure.address()).await;
+    let is_peer = matches!(
+        cause.kind(),
+        ErrorKind::Protocol { .. }
+            | ErrorKind::Network {
+                fault: NetworkFault::Closed | NetworkFault::Reset,
+                ..
+            }
+    );
+    assert!(is_peer, "{cause:?}");
+    end::<H>(plain, &secure).await;
+
+    let chatty = Server::raw(|mut stream: TcpStream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let wishful = client::<H>(&chatty.uri("tls=true&serverSelectionTimeoutMS=200"));
+    let cause = not_found::<H>(&wishful, &chatty.address()).await;
+    assert_eq!(tls_fault(&cause), Some(TlsFault::Handshake), "{cause:?}");
+    end::<H>(wishful, &chatty).await;
+
+    let server = Server::plain();
+    let wishful = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
+    not_found::<H>(&wishful, &server.address()).await;
+    end::<H>(wishful, &server).await;
+}
+
+/// A server that knows users, and treats the first step of each proof as `treat` says.
+fn with_users(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Server {
+    Server::scripted(move |request| match request.name.as_str() {
+        _ if request.is_hello() => {
+            let mut reply = hello(request.connection);
+            if request.body.contains_key("saslSupportedMechs") {
+                reply.insert("saslSupportedMechs", vec!["SCRAM-SHA-256", "SCRAM-SHA-1"]);
+            }
+            request.reply(&reply)
+        }
+        "saslStart" => treat(request),
+        _ => answer(request),
+    })
+}
+
+/// Asserts that an operation fails for want of a proof of identity, soon and with the address.
+async fn not_let_in<H: Host>(server: &Server) -> String {
+    let uri = server.uri("serverSelectionTimeoutMS=300");
+    let uri = uri.replace("mongodb://", "mongodb://user:sesame@");
+    let client = client::<H>(&uri);
+    let result = within::<H, _>(SLACK, "the refusal", find(&client, 1)).await;
+    let error = result.expect_err("nobody is let in");
+    let is_authentication = matches!(error.kind(), ErrorKind::Authentication { .. });
+    assert!(is_authentication, "{error:?}");
+    assert_eq!(
+        error.server().map(ToString::to_string),
+        Some(server.address())
+    );
+    let text = format!("{error} {error:?} {client:?} {:?}", client.options());
+    assert!(!text.contains("sesame"), "{text} has the password");
+    assert!(server.seen("find").is_empty(), "it went on without proof");
+    end::<H>(client, server).await;
+    error.to_string()
+}
+
+/// The server does not accept the proof.
+pub async fn a_wrong_password_is_told<H: Host>() {
+    let server = with_users(|request| {
+        request.reply(&doc! {
+            "ok": 0,
+            "code": 18,
+            "codeName": "AuthenticationFailed",
+            "errmsg": "Authentication failed.",
+        })
+    });
+    let text = not_let_in::<H>(&server).await;
+    assert!(text.contains("Authentication failed."), "{text}");
+}
+
+/// The server does not know the client's nonce: it is not the one that was asked.
+pub async fn a_server_that_proves_nothing_is_left<H: Host>() {
+    let server = with_users(|request| {
+        let payload = Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: b"r=somebodyelses,s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096".to_vec(),
+        };
+        request.reply(&doc! { "ok": 1, "conversationId": 1, "done": false, "payload": payload })
+    });
+    not_let_in::<H>(&server).await;
+}

@@ -1,0 +1,249 @@
+//! What listeners hear, and in which order.
+
+use super::{
+    Host, builder, end, find, ping,
+    server::{Gate, Server, Step, answer},
+    things, until,
+};
+use bson::doc;
+use onionskin::{Client, Runtime};
+use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Remembers events by name.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn listener(&self) -> onionskin::EventListener {
+        let diary = self.clone();
+        Arc::new(move |event: &Event| diary.write(event))
+    }
+
+    fn write(&self, event: &Event) {
+        if let Some(name) = name(event) {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(name);
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Asserts that these come in this order, with whatever in between.
+    fn assert_order(&self, expected: &[&str]) {
+        let names = self.names();
+        let mut rest = names.iter();
+        for wanted in expected {
+            assert!(
+                rest.any(|name| name == wanted),
+                "{wanted} is not in its place in {names:#?}"
+            );
+        }
+    }
+}
+
+fn name(event: &Event) -> Option<String> {
+    Some(match &event.kind {
+        EventKind::Sdam(event) => match event {
+            SdamEvent::TopologyOpening { .. } => "topology opening".to_owned(),
+            SdamEvent::TopologyClosed { .. } => "topology closed".to_owned(),
+            SdamEvent::TopologyDescriptionChanged { new, .. } => {
+                format!("topology {}", new.topology_type)
+            }
+            SdamEvent::ServerOpening { .. } => "server opening".to_owned(),
+            SdamEvent::ServerClosed { .. } => "server closed".to_owned(),
+            SdamEvent::ServerDescriptionChanged { new, .. } => {
+                format!("server {}", new.server_type)
+            }
+            SdamEvent::HeartbeatStarted { .. } => "heartbeat started".to_owned(),
+            SdamEvent::HeartbeatSucceeded { .. } => "heartbeat succeeded".to_owned(),
+            SdamEvent::HeartbeatFailed { .. } => "heartbeat failed".to_owned(),
+            _ => return None,
+        },
+        EventKind::Pool(event) => match event {
+            PoolEvent::Created { .. } => "pool created".to_owned(),
+            PoolEvent::Ready { .. } => "pool ready".to_owned(),
+            PoolEvent::Cleared { .. } => "pool cleared".to_owned(),
+            PoolEvent::Closed { .. } => "pool closed".to_owned(),
+            PoolEvent::ConnectionCreated { .. } => "connection created".to_owned(),
+            PoolEvent::ConnectionReady { .. } => "connection ready".to_owned(),
+            PoolEvent::ConnectionClosed { .. } => "connection closed".to_owned(),
+            PoolEvent::CheckOutStarted { .. } => "check out started".to_owned(),
+            PoolEvent::CheckOutFailed { .. } => "check out failed".to_owned(),
+            PoolEvent::CheckedOut { .. } => "checked out".to_owned(),
+            PoolEvent::CheckedIn { .. } => "checked in".to_owned(),
+            _ => return None,
+        },
+        EventKind::Command(event) => match event {
+            CommandEvent::Started { facts, .. } => format!("{} started", facts.name),
+            CommandEvent::Succeeded { facts, .. } => format!("{} succeeded", facts.name),
+            CommandEvent::Failed { facts, .. } => format!("{} failed", facts.name),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// From the first event to the last.
+pub async fn a_clients_life_is_told_in_order<H: Host>() {
+    let server = Server::plain();
+    let diary = Diary::default();
+    let builder = builder::<H>(&server.uri("maxPoolSize=1"));
+    let client = builder
+        .event_listener(diary.listener())
+        .build()
+        .expect("a client");
+    find(&client, 1).await.expect("a reply");
+    end::<H>(client, &server).await;
+    let names = diary.names();
+    assert_eq!(names.first().map(String::as_str), Some("topology opening"));
+    assert_eq!(
+        names.last().map(String::as_str),
+        Some("topology closed"),
+        "{names:#?}"
+    );
+    diary.assert_order(&[
+        "topology opening",
+        "server opening",
+        "heartbeat started",
+        "heartbeat succeeded",
+        "server Standalone",
+        "topology Single",
+        "server closed",
+        "topology closed",
+    ]);
+    diary.assert_order(&[
+        "pool created",
+        "pool ready",
+        "check out started",
+        "connection created",
+        "connection ready",
+        "checked out",
+        "find started",
+        "find succeeded",
+        "checked in",
+        "check out started",
+        "checked out",
+        "endSessions started",
+        "endSessions succeeded",
+        "checked in",
+        "connection closed",
+        "pool closed",
+    ]);
+}
+
+/// Failures are told: what failed, what follows from it, and only then what follows from that.
+pub async fn failures_are_told_in_order<H: Host>() {
+    let server = Server::scripted(|request| match request.n() {
+        Some(1) => vec![Step::Close],
+        _ => answer(request),
+    });
+    let diary = Diary::default();
+    let builder = builder::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
+    let client = builder
+        .event_listener(diary.listener())
+        .build()
+        .expect("a client");
+    let unknown = client
+        .database("app")
+        .run_command(doc! { "shrug": 1 })
+        .await;
+    assert_eq!(unknown.expect_err("no such command").code(), Some(59));
+    find(&client, 1).await.expect_err("no reply");
+    ping(&client).await.expect("a reply");
+    end::<H>(client, &server).await;
+    diary.assert_order(&[
+        "shrug started",
+        "shrug failed",
+        "checked in",
+        "find started",
+        "find failed",
+        "pool cleared",
+        "server Unknown",
+        "checked in",
+        "connection closed",
+        "pool ready",
+        "server Standalone",
+        "ping started",
+        "ping succeeded",
+    ]);
+}
+
+/// Each command has one start and one end, whoever else runs what at the same time.
+pub async fn every_start_has_its_end<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted(move |request| match request.n() {
+        Some(-1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let open = Arc::new(Mutex::new((Vec::new(), 0)));
+    let listened = open.clone();
+    let listener = Arc::new(move |event: &Event| {
+        let EventKind::Command(event) = &event.kind else {
+            return;
+        };
+        let mut open = listened.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            CommandEvent::Started { facts, command } => {
+                assert_eq!(command.get_str("$db").ok(), Some(&*facts.database));
+                open.0.push((facts.request_id, facts.operation_id));
+            }
+            CommandEvent::Succeeded { facts, .. } | CommandEvent::Failed { facts, .. } => {
+                let ids = (facts.request_id, facts.operation_id);
+                let place = open.0.iter().position(|&begun| begun == ids);
+                open.0.remove(place.expect("a start comes before its end"));
+                open.1 += 1;
+            }
+            _ => {}
+        }
+    });
+    let builder = builder::<H>(&server.uri("maxPoolSize=4"));
+    let client = builder.event_listener(listener).build().expect("a client");
+    super::together::<H, _>((0..100).map(|n| {
+        let client = client.clone();
+        async move { find(&client, n).await.expect("a reply") }
+    }))
+    .await;
+    // A find that is dropped on its way ends as well.
+    let things = things(&client);
+    let mut left = super::Stepper::new(things.find_one(doc! { "n": -1 }));
+    assert!(left.step().await.is_none());
+    drop(left);
+    gate.open();
+    end::<H>(client, &server).await;
+    until::<H>("the last event", || {
+        let open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.0.is_empty() && open.1 >= 102
+    })
+    .await;
+}
+
+/// A listener may look at the client that it listens to.
+pub async fn a_listener_may_ask_its_client<H: Host>() {
+    let server = Server::plain();
+    let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
+    let asked = slot.clone();
+    let sums = Arc::new(Mutex::new(0));
+    let sum = sums.clone();
+    let listener = Arc::new(move |_: &Event| {
+        if let Some(client) = asked.get() {
+            *sum.lock().unwrap_or_else(PoisonError::into_inner) += client.counts().sockets;
+            let _ = client.topology();
+        }
+    });
+    let builder = builder::<H>(&server.uri(""));
+    let client = builder.event_listener(listener).build().expect("a client");
+    let _ = slot.set(client.clone());
+    find(&client, 1).await.expect("a reply");
+    H::runtime().sleep(std::time::Duration::ZERO).await;
+    assert!(*sums.lock().unwrap_or_else(PoisonError::into_inner) > 0);
+    end::<H>(client, &server).await;
+}

@@ -1,0 +1,75 @@
+//! The list of all checks.
+
+/// Makes a test of each check, for one [`Host`](crate::conformance::Host).
+#[macro_export]
+macro_rules! conformance_suite {
+    ($host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            dialing::a_server_is_found_asked_and_left,
+            dialing::a_refused_connection_is_told_with_its_address,
+            dialing::a_silent_listener_costs_the_connect_timeout,
+            dialing::a_name_without_address_is_told,
+            dialing::every_address_of_a_name_is_tried,
+            dialing::a_unix_socket_is_a_server_too,
+            dialing::a_server_that_starts_late_is_found,
+            traffic::replies_may_come_in_any_pieces,
+            traffic::the_largest_reply_arrives_whole,
+            traffic::the_largest_request_leaves_whole,
+            traffic::an_unasked_reply_is_given_to_nobody,
+            traffic::a_connection_closed_while_idle_is_replaced,
+            hostile::a_wrong_frame_costs_its_connection_alone,
+            hostile::a_cut_reply_costs_its_connection_alone,
+            hostile::a_wrong_hello_is_told,
+            hostile::another_protocol_is_told,
+            hostile::a_reset_at_once_is_told,
+            hostile::a_server_that_refuses_only_pools_is_told,
+            hostile::a_flood_of_hellos_disturbs_nobody,
+            hostile::a_flood_of_streamed_hellos_leaves_time_for_others,
+            deadlines::a_silent_server_costs_the_operations_limit,
+            deadlines::a_late_reply_is_never_seen,
+            deadlines::a_limit_ends_with_its_operation,
+            deadlines::the_limit_covers_the_wait_for_a_connection,
+            deadlines::the_limit_covers_selection_and_connecting,
+            deadlines::limits_of_the_connection_string_hold,
+            deadlines::timers_fire_in_order_and_not_early,
+            deadlines::dropped_timers_are_forgotten,
+            identity::a_good_certificate_is_accepted,
+            identity::a_wrong_certificate_is_told,
+            identity::one_sided_tls_is_told,
+            identity::a_wrong_password_is_told,
+            identity::a_server_that_proves_nothing_is_left,
+            cancellation::a_find_may_be_dropped_at_any_point,
+            cancellation::a_first_command_may_be_dropped_at_any_point,
+            cancellation::an_insert_may_be_dropped_at_any_point,
+            cancellation::a_cursor_may_be_dropped_at_any_point,
+            cancellation::a_request_may_be_dropped_half_written,
+            cancellation::waiters_may_leave_the_queue,
+            endings::shutdown_closes_an_idle_pool,
+            endings::shutdown_ends_those_who_wait_for_a_server,
+            endings::shutdown_ends_those_who_wait_for_a_connection,
+            endings::shutdown_lets_exchanges_finish,
+            endings::shutdown_works_at_any_moment,
+            endings::shutdown_does_not_wait_for_a_lost_server,
+            endings::dropping_the_last_handle_closes_everything,
+            endings::a_cursor_keeps_its_client_alive,
+            endings::an_operation_keeps_its_client_alive,
+            endings::an_open_cursor_is_ended_when_it_is_dropped,
+            endings::any_thread_may_use_and_drop_a_client,
+            endings::spawned_tasks_run_on_their_own,
+            crowd::thousands_of_tasks_share_few_connections,
+            crowd::a_crowd_survives_broken_connections_and_leavers,
+            monitoring::a_clients_life_is_told_in_order,
+            monitoring::failures_are_told_in_order,
+            monitoring::every_start_has_its_end,
+            monitoring::a_listener_may_ask_its_client,
+            uris::a_malformed_connection_string_is_told_by_part,
+            uris::a_missing_certificate_file_is_told,
+        }
+    };
+    (@each $host:ty; $($module:ident::$check:ident,)*) => {$(
+        #[test]
+        fn $check() {
+            $crate::conformance::run::<$host, _>($crate::conformance::$module::$check::<$host>);
+        }
+    )*};
+}

@@ -1,0 +1,145 @@
+//! Bytes in whatever pieces and sizes.
+
+use super::{
+    Host, at_rest, client, end, find,
+    server::{Server, Step, answer},
+    things, until,
+};
+use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use onionskin_core::error::ErrorKind;
+
+/// The largest document that servers store.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A value of this many bytes that no two places of a test share.
+fn blob(size: usize, byte: u8) -> Bson {
+    Bson::Binary(Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: vec![byte; size],
+    })
+}
+
+/// Cuts what a script sends into pieces.
+fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
+    let cut = |step| match step {
+        Step::Send(bytes) => Step::Trickle(bytes, size),
+        other => other,
+    };
+    steps.into_iter().map(cut).collect()
+}
+
+/// Replies that come byte by byte, from the first hello on, are the same replies.
+pub async fn replies_may_come_in_any_pieces<H: Host>() {
+    for size in [1, 3, 16, 17] {
+        let server = Server::scripted(move |request| in_pieces(answer(request), size));
+        let client = client::<H>(&server.uri(""));
+        for n in 0..4 {
+            find(&client, n).await.expect("a reply");
+        }
+        end::<H>(client, &server).await;
+    }
+}
+
+/// A reply of nearly 48 MB arrives whole, and the next one after it.
+pub async fn the_largest_reply_arrives_whole<H: Host>() {
+    const PART: usize = 15_990_000;
+    let server = Server::scripted(|request| {
+        if request.name != "find" || request.n() != Some(1) {
+            return answer(request);
+        }
+        let documents: Vec<Bson> = (0..3)
+            .map(|place| Bson::from(doc! { "place": place, "blob": blob(PART, place as u8) }))
+            .collect();
+        let cursor = doc! { "id": 0_i64, "ns": "app.things", "firstBatch": documents };
+        request.reply(&doc! { "ok": 1, "cursor": cursor })
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let cursor = things(&client)
+        .find(doc! { "n": 1 })
+        .await
+        .expect("a reply");
+    let documents = cursor.collect().await.expect("documents");
+    assert_eq!(documents.len(), 3);
+    for (place, document) in documents.iter().enumerate() {
+        let bytes = document.get_binary_generic("blob").expect("a blob");
+        assert_eq!(bytes.len(), PART);
+        assert!(bytes.iter().all(|&b| usize::from(b) == place));
+    }
+    find(&client, 2).await.expect("a reply");
+    end::<H>(client, &server).await;
+}
+
+/// The largest document, and the largest message, leave whole although no buffer takes them at
+/// once; one byte more is refused before anything is sent.
+pub async fn the_largest_request_leaves_whole<H: Host>() {
+    for server in [Server::plain(), Server::unix(answer)] {
+        let client = client::<H>(&server.uri("maxPoolSize=1"));
+        let things = things(&client);
+        let overhead = bson::serialize_to_vec(&doc! { "_id": 1, "blob": blob(0, 0) });
+        let room = MAX_DOCUMENT_BYTES - overhead.expect("a document").len();
+        let largest = doc! { "_id": 1, "blob": blob(room, 1) };
+        things.insert_one(&largest).await.expect("a reply");
+        let many: Vec<Document> = (0..3)
+            .map(|id| doc! { "_id": id, "blob": blob(15_990_000, 2) })
+            .collect();
+        let inserted = things.insert_many(&many).await.expect("a reply");
+        assert_eq!(inserted.inserted_ids.len(), 3);
+        let seen = server.seen("insert").len();
+        let too_many: Vec<&Document> = many.iter().chain(&many).collect();
+        let error = things.insert_many(too_many).await.expect_err("96 MB");
+        assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+        assert_eq!(server.seen("insert").len(), seen, "something was sent");
+        find(&client, 3)
+            .await
+            .expect("the connection is as good as before");
+        assert_eq!(server.most_operating(), 1);
+        end::<H>(client, &server).await;
+    }
+}
+
+/// A second reply in the same segment as the first belongs to nobody: the first is given, the
+/// second costs the connection, and the next operation gets its own reply.
+pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
+    let server = Server::scripted(|request| {
+        let Some(1) = request.n() else {
+            return answer(request);
+        };
+        let mut both = Vec::new();
+        for n in [1, 99] {
+            let documents = vec![Bson::from(doc! { "n": n })];
+            let cursor = doc! { "id": 0_i64, "ns": "app.things", "firstBatch": documents };
+            both.extend(request.frame(&doc! { "ok": 1, "cursor": cursor }));
+        }
+        vec![Step::Send(both)]
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    for n in [1, 2, 1, 3] {
+        find(&client, n).await.expect("a reply");
+    }
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// A connection that the server closed while it was idle costs a retry, not an error.
+pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
+    for last in [Step::Close, Step::HalfClose] {
+        let farewell = last.clone();
+        let server = Server::scripted(move |request| {
+            let mut steps = answer(request);
+            if request.n() == Some(1) {
+                steps.push(farewell.clone());
+            }
+            steps
+        });
+        let client = client::<H>(&server.uri("maxPoolSize=1"));
+        find(&client, 1).await.expect("a reply");
+        find(&client, 2)
+            .await
+            .expect("a reply on another connection");
+        until::<H>("the second connection", || server.most_operating() > 0).await;
+        let finds = server.seen("find");
+        let (first, last) = (finds.first(), finds.last());
+        assert_ne!(first.map(|s| s.connection), last.map(|s| s.connection));
+        end::<H>(client, &server).await;
+    }
+}

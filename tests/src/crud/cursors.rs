@@ -1,0 +1,124 @@
+//! Results that come in batches.
+
+use super::Bench;
+use bson::{Bson, Document, doc};
+use futures_core::Stream as _;
+use onionskin::{Collection, Runtime};
+use std::{future::poll_fn, pin::pin};
+
+/// Documents of each case; no multiple of [`BATCH`].
+const DOCUMENTS: i32 = 33;
+/// Documents of a batch.
+const BATCH: u32 = 7;
+
+async fn filled<R: Runtime + Default>(b: &Bench<R>, case: &str) -> Collection<R, Document> {
+    let items = b.empty::<Document>(case).await;
+    let documents = (0..DOCUMENTS).map(|n| doc! { "_id": n });
+    items.insert_many(documents).await.expect("inserts");
+    b.watch.clear();
+    items
+}
+
+fn id(document: &Document) -> i32 {
+    document.get_i32("_id").expect("a number")
+}
+
+pub(super) async fn a_cursor_fetches_batch_by_batch<R: Runtime + Default>(b: &Bench<R>) {
+    let items = filled(b, "batches").await;
+    let query = items
+        .find(doc! {})
+        .sort(doc! { "_id": 1 })
+        .batch_size(BATCH);
+    let mut cursor = query.await.expect("finds");
+    for expected in 0..DOCUMENTS {
+        let document = cursor.next().await.expect("more").expect("a document");
+        assert_eq!(id(&document), expected);
+        let fetched = b.watch.of("getMore").len();
+        let needed = expected as usize / BATCH as usize;
+        assert_eq!(fetched, needed, "batches fetched before {expected}");
+    }
+    assert!(cursor.next().await.is_none());
+    assert!(cursor.next().await.is_none(), "it stays over");
+    assert_eq!(b.watch.of("find").len(), 1);
+    let fetches = b.watch.of("getMore");
+    assert_eq!(fetches.len(), 4);
+    for fetch in fetches {
+        assert_eq!(
+            fetch.command.get("batchSize"),
+            Some(&Bson::from(7)),
+            "{fetch:?}"
+        );
+    }
+    drop(cursor);
+    assert_eq!(items.count_documents(doc! {}).await, Ok(33));
+    assert!(b.watch.of("killCursors").is_empty(), "it was at its end");
+}
+
+pub(super) async fn a_cursor_is_a_stream<R: Runtime + Default>(b: &Bench<R>) {
+    let items = filled(b, "stream").await;
+    let query = items
+        .find(doc! {})
+        .sort(doc! { "_id": -1 })
+        .batch_size(BATCH);
+    let mut cursor = pin!(query.await.expect("finds"));
+    let mut ids = Vec::new();
+    while let Some(document) = poll_fn(|context| cursor.as_mut().poll_next(context)).await {
+        ids.push(id(&document.expect("a document")));
+    }
+    assert_eq!(ids, (0..DOCUMENTS).rev().collect::<Vec<_>>());
+    assert_eq!(b.watch.of("getMore").len(), 4);
+}
+
+pub(super) async fn a_cursor_over_nothing_ends_at_once<R: Runtime + Default>(b: &Bench<R>) {
+    let items = filled(b, "nothing").await;
+    let mut cursor = items.find(doc! { "_id": -1 }).await.expect("finds");
+    assert!(cursor.next().await.is_none());
+    drop(cursor);
+    let all = items.find(doc! {}).limit(5).await.expect("finds");
+    let all = all.collect().await.expect("collects");
+    assert_eq!(all.len(), 5);
+    assert!(b.watch.of("getMore").is_empty());
+}
+
+pub(super) async fn a_cursor_dropped_half_way_is_killed_on_the_server<R>(b: &Bench<R>)
+where
+    R: Runtime + Default,
+{
+    let items = filled(b, "dropped").await;
+    let query = items.find(doc! {}).batch_size(BATCH);
+    let mut cursor = query.await.expect("finds");
+    for _ in 0..=BATCH {
+        cursor.next().await.expect("more").expect("a document");
+    }
+    drop(cursor);
+    let killed = || b.watch.of("killCursors").pop().and_then(|sent| sent.reply);
+    b.until("the end of the cursor", || killed().is_some())
+        .await;
+    let reply = killed().expect("it was there");
+    let find = b.watch.of("find").pop().and_then(|sent| sent.reply);
+    let opened = find.expect("it succeeded");
+    let opened = opened.get_document("cursor").and_then(|c| c.get_i64("id"));
+    let named = reply.get_array("cursorsKilled").expect("a list");
+    assert_eq!(named, &[opened.expect("an id").into()], "{reply}");
+    b.until("the lease", || b.client.counts().leased == 0).await;
+}
+
+pub(super) async fn two_cursors_take_turns<R: Runtime + Default>(b: &Bench<R>) {
+    let items = filled(b, "turns").await;
+    let query = |order| {
+        items
+            .find(doc! {})
+            .sort(doc! { "_id": order })
+            .batch_size(2)
+    };
+    let mut up = query(1).await.expect("finds");
+    let mut down = query(-1).await.expect("finds");
+    for expected in 0..DOCUMENTS {
+        let rising = up.next().await.expect("more").expect("a document");
+        let falling = down.next().await.expect("more").expect("a document");
+        assert_eq!(id(&rising), expected);
+        assert_eq!(id(&falling), DOCUMENTS - 1 - expected);
+    }
+    assert!(up.next().await.is_none());
+    assert!(down.next().await.is_none());
+}

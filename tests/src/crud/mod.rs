@@ -1,0 +1,169 @@
+//! Reading and writing, on any runtime and any deployment.
+//!
+//! One list of cases runs unchanged on each adapter, against a server for which nobody here wrote
+//! anything and against the simulated one: what holds for both is no agreement of the driver with
+//! itself. What only a replica set can do is in [`replica_set`].
+
+mod cursors;
+mod errors;
+mod reads;
+pub mod replica_set;
+mod watch;
+mod writes;
+
+pub use watch::{Sent, Watch};
+
+use bson::{Document, doc};
+use onionskin::{Client, Collection, Error, Runtime};
+use std::{
+    future::{Future, poll_fn},
+    io::{self, Write as _},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+/// How long all cases of one deployment may take together before they count as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long something that must come true by itself may take.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Pause between two looks at something that must come true.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The database that the cases write to.
+const DATABASE: &str = "onionskin_crud";
+
+/// A client under test, with all commands that it sends on record.
+#[derive(Debug)]
+pub struct Bench<R: Runtime> {
+    /// The client.
+    pub client: Client<R>,
+    /// What it sent.
+    pub watch: Watch,
+}
+
+impl<R: Runtime + Default> Bench<R> {
+    /// A client for the deployment behind `uri`.
+    ///
+    /// # Panics
+    ///
+    /// Where the connection string or a file that it names cannot be used.
+    pub fn new(uri: &str) -> Self {
+        let watch = Watch::default();
+        let client = Client::builder_from_uri(R::default(), uri)
+            .and_then(|builder| builder.event_listener(watch.listener()).build())
+            .unwrap_or_else(|error| panic!("no client for {uri}: {error}"));
+        Self { client, watch }
+    }
+
+    /// A collection for one case, without documents.
+    pub(crate) async fn empty<T: Send + Sync>(&self, case: &str) -> Collection<R, T> {
+        let collection = self.client.database(DATABASE).collection::<T>(case);
+        let cleared = collection.delete_many(doc! {}).await;
+        cleared.unwrap_or_else(|error| panic!("{case}: cannot be cleared: {error}"));
+        collection
+    }
+
+    /// Waits until `holds`.
+    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let runtime = R::default();
+        let start = runtime.now();
+        while !holds() {
+            let waited = runtime.now().saturating_sub(start);
+            assert!(waited < SOON, "waited {waited:?} for {what}");
+            runtime.sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Runs the cases in turn and gives their number.
+macro_rules! in_turn {
+    ($bench:expr, [$($case:path),+ $(,)?]) => {{
+        let mut passed = 0_u32;
+        $(
+            $case($bench).await;
+            passed += 1;
+        )+
+        passed
+    }};
+}
+
+pub(crate) use in_turn;
+
+/// All cases that any deployment must pass; prints how many there were.
+///
+/// # Panics
+///
+/// Where one fails, and where all together take too long.
+pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
+    let bench = Bench::<R>::new(uri);
+    let passed = within::<R, _>(async {
+        in_turn!(
+            &bench,
+            [
+                writes::an_inserted_document_gets_an_object_id,
+                writes::a_given_id_is_kept,
+                writes::many_are_inserted_in_order,
+                writes::a_duplicate_key_is_a_write_error,
+                writes::an_unordered_insert_goes_on_after_a_failure,
+                writes::updates_change_one_or_all_that_match,
+                writes::an_upsert_inserts_where_nothing_matches,
+                writes::deletes_remove_one_or_all_that_match,
+                writes::a_document_that_fills_several_reads_survives,
+                reads::find_one_gives_the_document_or_none,
+                reads::results_are_sorted_skipped_limited_and_projected,
+                reads::documents_are_counted,
+                reads::typed_documents_keep_their_shape,
+                reads::a_document_of_another_type_is_an_error_of_its_own,
+                cursors::a_cursor_fetches_batch_by_batch,
+                cursors::a_cursor_is_a_stream,
+                cursors::a_cursor_over_nothing_ends_at_once,
+                cursors::a_cursor_dropped_half_way_is_killed_on_the_server,
+                cursors::two_cursors_take_turns,
+                errors::commands_run_as_they_are,
+                errors::an_unknown_command_is_the_servers_error,
+                errors::a_deadline_that_has_passed_is_a_timeout,
+                errors::a_dropped_operation_disturbs_no_other,
+            ]
+        )
+    })
+    .await;
+    report("crud", name, passed);
+    within::<R, _>(bench.client.shutdown()).await;
+}
+
+/// Why a client with this connection string cannot read, and what it knows at the end.
+pub async fn refusal<R: Runtime + Default>(uri: &str) -> (Error, Client<R>) {
+    let bench = Bench::<R>::new(uri);
+    let collection = bench.client.database(DATABASE).collection::<Document>("no");
+    let outcome = within::<R, _>(async { collection.find_one(doc! {}).await }).await;
+    let error = outcome.expect_err("it must not be let in");
+    drop(collection);
+    (error, bench.client)
+}
+
+/// A future's output, which must be there before patience ends.
+pub(crate) async fn within<R: Runtime + Default, T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut limit = pin!(R::default().sleep(PATIENCE));
+    poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(output);
+        }
+        let hangs = limit.as_mut().poll(context).is_ready();
+        assert!(!hangs, "nothing came of it within {PATIENCE:?}");
+        Poll::Pending
+    })
+    .await
+}
+
+/// One line for the closing summary, past the capturing of test output.
+pub(crate) fn report(suite: &str, name: &str, passed: u32) {
+    // A closed standard error must not fail a test that is otherwise fine.
+    drop(writeln!(
+        io::stderr(),
+        "SUITE: {suite}: {name}: {passed} passed, 0 failed, 0 skipped"
+    ));
+}

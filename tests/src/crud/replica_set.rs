@@ -1,0 +1,286 @@
+//! What a client does with a replica set: retries, gossip, reads from secondaries.
+//!
+//! The deployment is the simulated one, because it steps down and loses connections on demand.
+
+use super::{Bench, DATABASE, SOON, in_turn, report, within};
+use bson::{Bson, Document, doc};
+use onionskin::{Collection, ReadMode, ReadPreference, Runtime, WriteConcern};
+use onionskin_core::address::Address;
+use onionskin_simulations::serve::Embedded;
+use std::{collections::BTreeSet, time::Duration};
+
+/// Inserts around each step-down.
+const INSERTS: i32 = 60;
+
+/// Step-downs during the inserts.
+const STEP_DOWNS: i32 = 2;
+
+/// How long the server holds back an answer for which the client does not wait.
+const HELD_BACK: Duration = Duration::from_secs(5);
+
+/// A replica set and a client of it.
+#[derive(Debug)]
+struct Stage<'a, R: Runtime> {
+    deployment: &'a Embedded,
+    bench: Bench<R>,
+}
+
+/// All cases of a replica set; prints how many there were.
+///
+/// # Panics
+///
+/// Where one fails, and where all together take too long.
+pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
+    let stage = Stage {
+        deployment,
+        bench: Bench::<R>::new(deployment.uri()),
+    };
+    let passed = within::<R, _>(async {
+        in_turn!(
+            &stage,
+            [
+                cluster_time_goes_along_with_each_command,
+                a_write_that_lost_its_connection_is_sent_again_once,
+                a_read_that_lost_its_connection_is_sent_again,
+                without_retries_a_lost_connection_is_the_callers,
+                an_answer_held_back_is_not_waited_for_beyond_the_deadline,
+                secondaries_answer_where_the_preference_says_so,
+                writes_survive_step_downs,
+            ]
+        )
+    })
+    .await;
+    report("crud in a replica set", name, passed);
+    within::<R, _>(stage.bench.client.shutdown()).await;
+}
+
+impl<R: Runtime + Default> Stage<'_, R> {
+    /// Makes the primary treat the next command of this name so.
+    async fn fail_next(&self, command: &str, how: Document) {
+        let mut data = doc! { "failCommands": [command] };
+        data.extend(how);
+        let point = doc! {
+            "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data,
+        };
+        let admin = self.bench.client.database("admin");
+        admin.run_command(point).await.expect("a fail point");
+        self.bench.watch.clear();
+    }
+
+    fn primary(&self) -> Option<Address> {
+        let topology = self.bench.client.topology();
+        topology.primary().map(|server| server.address.clone())
+    }
+}
+
+fn ids(documents: &[Document]) -> BTreeSet<i32> {
+    let ids = documents
+        .iter()
+        .map(|d| d.get_i32("_id").expect("a number"));
+    ids.collect()
+}
+
+async fn cluster_time_goes_along_with_each_command<R: Runtime + Default>(s: &Stage<'_, R>) {
+    let items = s.bench.empty::<Document>("gossip").await;
+    s.bench.watch.clear();
+    for id in 0..10 {
+        items.insert_one(doc! { "_id": id }).await.expect("inserts");
+        items.find_one(doc! { "_id": id }).await.expect("finds");
+    }
+    let sent = s.bench.watch.all();
+    let mut times = Vec::new();
+    for attempt in &sent[1..] {
+        let time = attempt.cluster_time();
+        assert!(attempt.known_time.is_some(), "replies carry a time");
+        assert_eq!(
+            time, attempt.known_time,
+            "the newest goes along: {attempt:?}"
+        );
+        times.push(time);
+    }
+    times.dedup();
+    assert!(times.len() >= 10, "each write moves the time on: {times:?}");
+    for attempt in &sent {
+        assert!(attempt.command.contains_key("lsid"), "{attempt:?}");
+    }
+}
+
+async fn a_write_that_lost_its_connection_is_sent_again_once<R>(s: &Stage<'_, R>)
+where
+    R: Runtime + Default,
+{
+    let items = s.bench.empty::<Document>("retried").await;
+    s.fail_next("insert", doc! { "closeConnection": true })
+        .await;
+    items
+        .insert_one(doc! { "_id": 1 })
+        .await
+        .expect("is sent again");
+    let sent = s.bench.watch.of("insert");
+    let [first, second] = &sent[..] else {
+        panic!("{} attempts: {sent:?}", sent.len());
+    };
+    assert_eq!(first.operation, second.operation);
+    for field in ["lsid", "txnNumber"] {
+        let value = first.command.get(field);
+        assert!(value.is_some(), "{first:?}");
+        assert_eq!(value, second.command.get(field), "{field}");
+    }
+    assert_eq!(items.count_documents(doc! {}).await, Ok(1));
+
+    // The write is done and only its answer is an error: the server knows the number again.
+    let error = doc! { "code": 91, "errmsg": "leaving", "errorLabels": ["RetryableWriteError"] };
+    s.fail_next("insert", doc! { "writeConcernError": error })
+        .await;
+    items.insert_one(doc! { "_id": 2 }).await.expect("is known");
+    assert_eq!(s.bench.watch.of("insert").len(), 2);
+    assert_eq!(items.count_documents(doc! {}).await, Ok(2));
+}
+
+async fn a_read_that_lost_its_connection_is_sent_again<R: Runtime + Default>(s: &Stage<'_, R>) {
+    let items = s.bench.empty::<Document>("read_again").await;
+    items.insert_one(doc! { "_id": 1 }).await.expect("inserts");
+    s.fail_next("find", doc! { "closeConnection": true }).await;
+    let found = items.find_one(doc! {}).await;
+    assert_eq!(found, Ok(Some(doc! { "_id": 1 })));
+    assert_eq!(s.bench.watch.of("find").len(), 2);
+}
+
+async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(s: &Stage<'_, R>) {
+    let uri = format!("{}&retryWrites=false&retryReads=false", s.deployment.uri());
+    let bench = Bench::<R>::new(&uri);
+    let items = bench.empty::<Document>("once").await;
+    for command in ["insert", "find"] {
+        s.fail_next(command, doc! { "closeConnection": true }).await;
+        bench.watch.clear();
+        let error = match command {
+            "insert" => items.insert_one(doc! { "_id": 1 }).await.err(),
+            _ => items.find_one(doc! {}).await.err(),
+        };
+        let error = error.expect("the connection is lost");
+        assert!(error.is_network(), "{error:?}");
+        assert!(error.server().is_some(), "{error:?}");
+        assert_eq!(bench.watch.of(command).len(), 1);
+    }
+    drop(items);
+    bench.client.shutdown().await;
+}
+
+async fn an_answer_held_back_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)
+where
+    R: Runtime + Default,
+{
+    let items = s.bench.empty::<Document>("held_back").await;
+    let millis = i64::try_from(HELD_BACK.as_millis()).expect("a short time");
+    let block = doc! { "blockConnection": true, "blockTimeMS": millis };
+    s.fail_next("find", block).await;
+    let runtime = R::default();
+    let start = runtime.now();
+    let error = items
+        .find_one(doc! {})
+        .timeout(Duration::from_millis(100))
+        .await;
+    let error = error.expect_err("the answer is held back");
+    assert!(error.is_timeout(), "{error:?}");
+    let took = runtime.now().saturating_sub(start);
+    assert!(
+        took >= Duration::from_millis(100) && took < HELD_BACK,
+        "{took:?}"
+    );
+    assert_eq!(
+        items.find_one(doc! {}).await,
+        Ok(None),
+        "on another connection"
+    );
+}
+
+async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s: &Stage<'_, R>) {
+    let items = s.bench.empty::<Document>("secondary").await;
+    let everywhere = WriteConcern::nodes(3);
+    let insert = items
+        .insert_one(doc! { "_id": 1 })
+        .write_concern(everywhere);
+    insert.await.expect("reaches all members");
+    let primary = s.primary().expect("one is known");
+    s.bench.watch.clear();
+    for mode in ReadMode::ALL {
+        for _ in 0..8 {
+            let find = items
+                .find_one(doc! {})
+                .read_preference(ReadPreference::new(mode));
+            assert!(matches!(find.await, Ok(Some(_))), "{mode:?}");
+        }
+        let sent = s.bench.watch.of("find");
+        s.bench.watch.clear();
+        let at_primary = sent.iter().filter(|s| s.server == primary).count();
+        match mode {
+            ReadMode::Primary | ReadMode::PrimaryPreferred => assert_eq!(at_primary, 8),
+            ReadMode::Secondary | ReadMode::SecondaryPreferred => assert_eq!(at_primary, 0),
+            ReadMode::Nearest => {}
+        }
+        let wanted = sent[0].command.get_document("$readPreference").ok();
+        let named = wanted.and_then(|p| p.get_str("mode").ok());
+        let expected = (mode != ReadMode::Primary).then(|| mode.name());
+        assert_eq!(named.filter(|n| *n != "primary"), expected);
+    }
+    batches_come_from_one_member(s, &items).await;
+}
+
+/// Further batches come from the server that has the cursor.
+async fn batches_come_from_one_member<R>(s: &Stage<'_, R>, items: &Collection<R, Document>)
+where
+    R: Runtime + Default,
+{
+    let insert = items.insert_many((10..30).map(|id| doc! { "_id": id }));
+    let insert = insert.write_concern(WriteConcern::nodes(3));
+    insert.await.expect("reaches all members");
+    s.bench.watch.clear();
+    let secondary = ReadPreference::new(ReadMode::Secondary);
+    let find = items.find(doc! {}).batch_size(4).read_preference(secondary);
+    let found = find
+        .await
+        .expect("finds")
+        .collect()
+        .await
+        .expect("collects");
+    assert_eq!(found.len(), 21);
+    let opened = s.bench.watch.of("find").pop().expect("it was sent").server;
+    let fetches = s.bench.watch.of("getMore");
+    assert!(fetches.len() > 3, "{fetches:?}");
+    assert!(fetches.iter().all(|fetch| fetch.server == opened));
+}
+
+async fn writes_survive_step_downs<R: Runtime + Default>(s: &Stage<'_, R>) {
+    let items = s.bench.empty::<Document>("survivors").await;
+    let mut primaries = BTreeSet::from([s.primary().expect("one is known")]);
+    s.bench.watch.clear();
+    let start = R::default().now();
+    for id in 0..INSERTS * (STEP_DOWNS + 1) {
+        if id > 0 && id % INSERTS == 0 {
+            s.bench
+                .until("a primary", || s.deployment.step_down())
+                .await;
+        }
+        let document = doc! { "_id": id, "from": DATABASE };
+        let insert = items
+            .insert_one(document)
+            .write_concern(WriteConcern::majority());
+        let result = insert.await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        assert_eq!(result.inserted_id, Bson::from(id));
+        primaries.extend(s.primary());
+    }
+    assert!(R::default().now().saturating_sub(start) < SOON);
+    assert!(
+        primaries.len() > 1,
+        "nobody else was elected: {primaries:?}"
+    );
+    let stored = items.find(doc! {}).batch_size(50).await.expect("finds");
+    let stored = stored.collect().await.expect("collects");
+    assert_eq!(
+        stored.len(),
+        ids(&stored).len(),
+        "no document is there twice"
+    );
+    assert_eq!(ids(&stored), (0..INSERTS * (STEP_DOWNS + 1)).collect());
+    assert!(s.bench.watch.of("insert").len() as i32 >= INSERTS * (STEP_DOWNS + 1));
+}

@@ -1,0 +1,203 @@
+//! Every adapter against FerretDB and against the simulated deployment, with the same cases.
+
+use onionskin::{Client, Error, ErrorKind, Runtime};
+use onionskin_async_std::AsyncStdRuntime;
+use onionskin_core::error::TlsFault;
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use onionskin_smol::SmolRuntime;
+use onionskin_tests::{
+    crud,
+    peers::{self, Certificates, FerretDb},
+};
+use onionskin_tokio::TokioRuntime;
+use std::{path::Path, time::Duration};
+
+/// One runtime, and how futures run on it.
+trait Adapter {
+    /// What connects, waits and spawns.
+    type R: Runtime + Default;
+
+    /// Its name in reports.
+    const NAME: &'static str;
+
+    /// Runs a future to its end.
+    fn block_on<T>(future: impl Future<Output = T>) -> T;
+}
+
+struct Tokio;
+
+impl Adapter for Tokio {
+    type R = TokioRuntime;
+    const NAME: &'static str = "tokio";
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(future)
+    }
+}
+
+struct AsyncStd;
+
+impl Adapter for AsyncStd {
+    type R = AsyncStdRuntime;
+    const NAME: &'static str = "async-std";
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        async_std::task::block_on(future)
+    }
+}
+
+struct Smol;
+
+impl Adapter for Smol {
+    type R = SmolRuntime;
+    const NAME: &'static str = "smol";
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        smol::block_on(future)
+    }
+}
+
+fn crud<A: Adapter>(deployment: &str, uri: &str) {
+    let name = format!("{deployment}, {}", A::NAME);
+    A::block_on(crud::run::<A::R>(&name, uri));
+}
+
+/// Asserts that a client which cannot log in says so.
+fn assert_no_login<A: Adapter>(uri: &str) {
+    let (error, client) = A::block_on(crud::refusal::<A::R>(uri));
+    let ErrorKind::Authentication { mechanism, .. } = error.kind() else {
+        panic!("{error:?} is not about the login");
+    };
+    assert_eq!(*mechanism, "SCRAM-SHA-256", "{error:?}");
+    assert!(error.server().is_some(), "{error:?}");
+    shut_down::<A>(client);
+}
+
+/// Asserts that a client which does not trust the server's certificate says so. No server can be
+/// selected then (SEL-60), so the cause is in the text and in the description of the server.
+fn assert_no_trust<A: Adapter>(uri: &str) {
+    let uri = format!("{uri}&serverSelectionTimeoutMS=500");
+    let (error, client): (Error, _) = A::block_on(crud::refusal::<A::R>(&uri));
+    let selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
+    assert!(
+        selection && error.to_string().contains("TLS: "),
+        "{error:?}"
+    );
+    let topology = client.topology();
+    assert!(!topology.servers.is_empty());
+    for server in topology.servers.values() {
+        let cause = server.error.as_ref().map(Error::kind);
+        let Some(ErrorKind::Tls { fault, .. }) = cause else {
+            panic!("{cause:?} is not about TLS");
+        };
+        assert_eq!(*fault, TlsFault::Certificate);
+    }
+    shut_down::<A>(client);
+}
+
+fn shut_down<A: Adapter>(client: Client<A::R>) {
+    A::block_on(client.shutdown());
+}
+
+fn ferretdb_plain<A: Adapter>() {
+    let Some(server) = peers::ferretdb(FerretDb::default()).expect("starts") else {
+        return;
+    };
+    crud::<A>("FerretDB", server.uri());
+}
+
+fn ferretdb_with_scram<A: Adapter>() {
+    let options = FerretDb::default().with_authentication();
+    let Some(server) = peers::ferretdb(options).expect("starts") else {
+        return;
+    };
+    let uri = format!("{}?authMechanism=SCRAM-SHA-256", server.uri());
+    crud::<A>("FerretDB with SCRAM", &uri);
+    assert_no_login::<A>(&uri.replace("pencil", "chalk"));
+}
+
+fn ferretdb_with_tls<A: Adapter>() {
+    let options = FerretDb::default().with_tls();
+    let Some(server) = peers::ferretdb(options).expect("starts") else {
+        return;
+    };
+    crud::<A>("FerretDB with TLS", server.uri());
+    let others = Certificates::generate().expect("other certificates");
+    assert_no_trust::<A>(&with_authority(server.uri(), &others.authority));
+}
+
+/// The URI with another `tlsCAFile`.
+fn with_authority(uri: &str, authority: &Path) -> String {
+    let (before, after) = uri.split_once("tlsCAFile=").expect("an authority");
+    let rest = after.split_once('&').map_or("", |(_, rest)| rest);
+    let path = authority.display().to_string().replace('/', "%2F");
+    format!("{before}tlsCAFile={path}&{rest}")
+        .trim_end_matches('&')
+        .to_owned()
+}
+
+/// A replica set that does not wait long before it elects.
+fn replica_set() -> ServeOptions {
+    let mut options = ServeOptions::replica_set("rs0", 3);
+    options.election_timeout = Duration::from_millis(200);
+    options.heartbeat_interval = Duration::from_millis(40);
+    options
+}
+
+fn embedded_standalone<A: Adapter>() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    crud::<A>("embedded standalone", deployment.uri());
+}
+
+fn embedded_replica_set<A: Adapter>() {
+    let deployment = Embedded::start(replica_set()).expect("starts");
+    crud::<A>("embedded replica set", deployment.uri());
+    let name = format!("embedded, {}", A::NAME);
+    A::block_on(crud::replica_set::run::<A::R>(&name, &deployment));
+}
+
+fn embedded_replica_set_with_login_and_tls<A: Adapter>() {
+    let certificates = peers::Scratch::new().expect("a directory");
+    let mut options = replica_set();
+    options.users.push(User::new("ada", "pen cil:@/"));
+    options.tls = true;
+    options.tls_directory = Some(certificates.path().to_owned());
+    let deployment = Embedded::start(options).expect("starts");
+    let uri = deployment.uri();
+    crud::<A>("embedded replica set with login and TLS", uri);
+    assert_no_login::<A>(&uri.replace("ada:pen", "ada:ink"));
+    let others = Certificates::generate().expect("other certificates");
+    assert_no_trust::<A>(&with_authority(uri, &others.authority));
+}
+
+/// All tests on one adapter.
+macro_rules! on {
+    ($module:ident, $adapter:ident, [$($test:ident),+ $(,)?]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test::<super::$adapter>();
+                }
+            )+
+        }
+    };
+    ($($module:ident: $adapter:ident),+ $(,)?) => {
+        $(
+            on!($module, $adapter, [
+                ferretdb_plain,
+                ferretdb_with_scram,
+                ferretdb_with_tls,
+                embedded_standalone,
+                embedded_replica_set,
+                embedded_replica_set_with_login_and_tls,
+            ]);
+        )+
+    };
+}
+
+on!(on_tokio: Tokio, on_async_std: AsyncStd, on_smol: Smol);

@@ -1,0 +1,163 @@
+//! `onionskin serve` as other drivers see it: each writes through a step-down of the primary and
+//! finds every acknowledged document again.
+//!
+//! The programs in `tests/peers` judge; these tests start what they judge. Whatever the driver of
+//! this repository is tried against holds up against drivers that others wrote.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use onionskin_tests::peers::{self, Output, Peer};
+
+/// Bound on one driver's run.
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The ways in which a deployment is served.
+const SERVED: [&[&str]; 4] = [
+    &[],
+    &["--auth", "ada:pen/cil:@"],
+    &["--tls"],
+    &["--tls", "--auth", "ada:pen/cil:@"],
+];
+
+/// A replica set of three members.
+fn serve_replica_set(more: &[&str]) -> Peer {
+    let set = ["--replica-set", "rs0", "--members", "3"];
+    peers::serve(set.iter().chain(more).copied()).expect("onionskin serve starts")
+}
+
+/// Runs the driver against a fresh deployment for each way of serving; `satisfied` looks closer.
+fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Output)) {
+    for more in SERVED {
+        let server = serve_replica_set(more);
+        let output = peers::run(driver(server.uri()), RUN_TIMEOUT).expect("the driver runs");
+        assert!(
+            output.status.success(),
+            "served with {more:?}: {output:?}\n{}",
+            server.log()
+        );
+        satisfied(&output);
+    }
+}
+
+/// What the official and the Node.js driver report when all inserts of three phases were found.
+fn all_were_found(output: &Output) {
+    assert!(
+        output.stdout.contains("\"stepped_down\":true"),
+        "{output:?}"
+    );
+    assert!(output.stdout.contains("\"acknowledged\":300"), "{output:?}");
+    assert!(output.stdout.contains("\"read\":300"), "{output:?}");
+}
+
+fn python(interpreter: &Path, uri: &str) -> Command {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/peers/pymongo/follow_step_down.py"
+    );
+    let mut command = Command::new(interpreter);
+    command.args([script, uri]);
+    command
+}
+
+#[test]
+fn pymongo_follows_a_step_down() {
+    let Some(interpreter) = peers::python_with_pymongo() else {
+        return;
+    };
+    follow_step_downs(
+        |uri| python(&interpreter, uri),
+        |output| {
+            for check in ["new_primary", "each_write_once", "all_writes_acknowledged"] {
+                let line = format!("\"{check}\": true");
+                assert!(output.stdout.contains(&line), "{output:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn the_official_driver_follows_a_step_down() {
+    let Some(binary) = peers::official_driver_binary() else {
+        return;
+    };
+    let driver = |uri: &str| {
+        let mut command = Command::new(&binary);
+        command.arg(uri);
+        command
+    };
+    follow_step_downs(driver, all_were_found);
+}
+
+#[test]
+fn the_node_driver_follows_a_step_down() {
+    let Some(script) = peers::node_driver_script() else {
+        return;
+    };
+    let driver = |uri: &str| {
+        let mut command = Command::new("node");
+        command.arg(&script).arg(uri);
+        command
+    };
+    follow_step_downs(driver, all_were_found);
+}
+
+#[test]
+fn each_scram_mechanism_satisfies_each_driver() {
+    let server = serve_replica_set(&["--auth", "ada:pencil"]);
+    for mechanism in ["SCRAM-SHA-1", "SCRAM-SHA-256"] {
+        let uri = format!("{}&authMechanism={mechanism}", server.uri());
+        let mut drivers = Vec::new();
+        if let Some(binary) = peers::official_driver_binary() {
+            drivers.push(Command::new(binary));
+        }
+        if let Some(script) = peers::node_driver_script() {
+            let mut node = Command::new("node");
+            node.arg(script);
+            drivers.push(node);
+        }
+        for mut command in drivers {
+            command.args([uri.as_str(), "--without-step-down"]);
+            let output = peers::run(command, RUN_TIMEOUT).expect("the driver runs");
+            assert!(output.status.success(), "{mechanism}: {output:?}");
+        }
+        if let Some(interpreter) = peers::python_with_pymongo() {
+            let output = peers::run(python(&interpreter, &uri), RUN_TIMEOUT).expect("it runs");
+            assert!(output.status.success(), "{mechanism}: {output:?}");
+        }
+    }
+}
+
+/// Reads one document; fails when the driver is not let in.
+const PYMONGO_READ: &str = "
+import sys, pymongo
+client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=1000)
+client.onionskin_peers.pymongo.find_one({})
+";
+
+#[test]
+fn drivers_without_the_password_or_the_authority_are_not_let_in() {
+    let Some(interpreter) = peers::python_with_pymongo() else {
+        return;
+    };
+    let server = serve_replica_set(&["--tls", "--auth", "ada:pencil"]);
+    let uri = server.uri();
+    let (without_authority, _) = uri.split_once("&tlsCAFile").expect("an authority");
+    let (without_tls, _) = uri
+        .split_once("&tls=true")
+        .expect("an encrypted connection");
+    let refused = [
+        (uri.replace("pencil", "chalk"), "Authentication failed"),
+        (uri.replace("ada:pencil@", ""), "requires authentication"),
+        (without_authority.to_owned(), "CERTIFICATE_VERIFY_FAILED"),
+        (without_tls.to_owned(), "ServerSelectionTimeoutError"),
+    ];
+    for (uri, reason) in refused {
+        let mut command = Command::new(&interpreter);
+        command.args(["-c", PYMONGO_READ, &uri]);
+        let output = peers::run(command, RUN_TIMEOUT).expect("python runs");
+        assert!(!output.status.success(), "{uri} was let in");
+        assert!(output.stderr.contains(reason), "{uri}: {output:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! What the world's suites share: which seeds to run, and how a failure says how to replay it.
+
+use onionskin_simulations::world::{Way, WorldOptions, run_seed};
+use std::env;
+
+/// The variable that chooses one seed instead of all.
+const SEED: &str = "ONIONSKIN_SEED";
+
+/// Seeds that found something once, one per line.
+const REGRESSIONS: &str = include_str!("regressions.txt");
+
+fn chosen_seed() -> Option<u64> {
+    let text = env::var(SEED).ok()?;
+    Some(text.parse().expect("a seed is a number"))
+}
+
+fn regressions() -> Vec<u64> {
+    REGRESSIONS
+        .lines()
+        .filter_map(|line| line.split('#').next()?.trim().parse().ok())
+        .collect()
+}
+
+/// Runs seeds of regressions, then `count` others, or the one that the environment names.
+pub(crate) fn try_seeds(way: Way, count: u64) {
+    let chosen = chosen_seed();
+    let seeds = match chosen {
+        Some(seed) => vec![seed],
+        None => regressions().into_iter().chain(0..count).collect(),
+    };
+    let mut succeeded = 0;
+    for seed in seeds {
+        let mut options = WorldOptions::drawn(seed);
+        options.keep_trace = chosen.is_some();
+        let report = run_seed(seed, way, options);
+        if chosen.is_some() {
+            eprintln!("{}", report.trace);
+        }
+        eprintln!("{report}");
+        assert!(
+            report.failure.is_none(),
+            "{report}\nreplay: {SEED}={seed} cargo test -p onionskin-tests --test world_{way} every"
+        );
+        succeeded += report.tally.succeeded;
+    }
+    assert!(
+        chosen.is_some() || succeeded > 1_000,
+        "only {succeeded} operations succeeded"
+    );
+}
+
+/// Runs some seeds twice and compares their traces.
+pub(crate) fn try_twice(way: Way) {
+    for seed in [3, 4, 5, 6] {
+        let run = || {
+            let mut options = WorldOptions::drawn(seed);
+            options.keep_trace = true;
+            run_seed(seed, way, options)
+        };
+        let (one, other) = (run(), run());
+        let lines = one.trace.lines().zip(other.trace.lines()).enumerate();
+        for (number, (a, b)) in lines {
+            assert_eq!(a, b, "seed {seed}, line {number}");
+        }
+        assert_eq!(one.trace.as_bytes(), other.trace.as_bytes(), "seed {seed}");
+        assert_eq!(one.digest, other.digest, "seed {seed}");
+        assert!(one.trace.len() > 10_000, "seed {seed} has hardly a trace");
+    }
+}
+
+/// Runs seeds without anything that goes wrong.
+pub(crate) fn try_calm(way: Way, count: u64) {
+    for seed in 0..count {
+        let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());
+        assert!(report.failure.is_none(), "{report}");
+        assert_eq!(report.tally.left, 0, "{report}");
+    }
+}

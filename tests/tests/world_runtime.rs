@@ -1,0 +1,23 @@
+//! The async client on the simulated runtime, in the world, over many seeds.
+
+mod world;
+
+use onionskin_simulations::world::Way;
+
+/// How many seeds each run of the suite tries.
+const SEEDS: u64 = 30;
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    world::try_seeds(Way::Runtime, SEEDS);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_byte_for_byte() {
+    world::try_twice(Way::Runtime);
+}
+
+#[test]
+fn without_faults_nothing_fails() {
+    world::try_calm(Way::Runtime, 5);
+}
