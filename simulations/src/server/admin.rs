@@ -144,10 +144,11 @@ impl Member {
             (_, false) => 2,
         };
         let term = i64::try_from(self.replica.term()).unwrap_or(i64::MAX);
+        let voters = set.members.iter().filter(|m| m.votes).count();
+        let majority = i32::try_from(voters / 2 + 1).unwrap_or(i32::MAX);
         Ok(doc! {
             "set": set.name.as_str(), "date": self.date(now), "myState": mine, "term": term,
-            "majorityVoteCount": i32::try_from(set.members.iter().filter(|m| m.votes).count() / 2 + 1)
-                .unwrap_or(i32::MAX),
+            "majorityVoteCount": majority,
             "members": members,
         })
     }

@@ -30,6 +30,9 @@ struct Tally {
     effects: Vec<(usize, Effect)>,
 }
 
+/// What a statement did, and the changes that it made.
+type Ran = Result<(Effect, Vec<Change>), StoreError>;
+
 impl Tally {
     fn count(&mut self, index: usize, effect: &Effect) {
         let Effect::Write {
@@ -246,7 +249,7 @@ impl Member {
         request: &Request,
         attempt: Option<Attempt>,
         statements: &[S],
-        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<(Effect, Vec<Change>), StoreError>,
+        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Ran,
     ) -> Tally {
         let mut tally = Tally::default();
         let variables = request.command.get_document("let").ok();

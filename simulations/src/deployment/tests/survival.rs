@@ -118,7 +118,8 @@ fn a_retried_write_is_done_once_also_after_a_failover() {
         bytes: vec![1; 16],
     };
     let update = doc! {
-        "update": "c", "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } }, "upsert": true }],
+        "update": "c",
+        "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } }, "upsert": true }],
         "lsid": { "id": session }, "txnNumber": 5_i64, "$db": "d",
     };
     let without_times = |mut reply: Document| {
