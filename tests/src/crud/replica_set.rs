@@ -18,6 +18,10 @@ const STEP_DOWNS: i32 = 2;
 /// How long the server holds back an answer for which the client does not wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
+/// A fail point's error makes a member unknown that has nothing new to tell: the next answer that
+/// its monitor awaits comes after this interval.
+const CHECK_OFTEN: &str = "&heartbeatFrequencyMS=500";
+
 /// A replica set and a client of it.
 #[derive(Debug)]
 struct Stage<'a, R: Runtime> {
@@ -33,7 +37,7 @@ struct Stage<'a, R: Runtime> {
 pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
     let stage = Stage {
         deployment,
-        bench: Bench::<R>::new(deployment.uri()),
+        bench: Bench::<R>::new(&format!("{}{CHECK_OFTEN}", deployment.uri())),
     };
     let passed = within::<R, _>(async {
         in_turn!(
