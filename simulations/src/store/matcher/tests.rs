@@ -49,12 +49,6 @@ fn values_and_arrays_match_as_the_server_does() {
             doc! { "a": "xy" },
             true,
         ),
-    ]);
-}
-
-#[test]
-fn operators_match_as_the_server_does() {
-    check_table([
         (doc! { "a": { "$nin": [1] } }, doc! { "a": [1] }, false),
         (
             doc! { "$or": [{ "a": 1 }, { "b": 1 }] },
@@ -73,6 +67,12 @@ fn operators_match_as_the_server_does() {
             doc! { "a": null },
             false,
         ),
+    ]);
+}
+
+#[test]
+fn operators_match_as_the_server_does() {
+    check_table([
         (
             doc! { "a": { "$type": "number" } },
             doc! { "a": 1_i64 },
