@@ -20,8 +20,8 @@ use std::{collections::BTreeMap, time::Duration};
 const DUPLICATE_KEY: i32 = 11000;
 
 /// Checks every operation on its own. `slack` says how much later than its deadline an operation of
-/// a client may end, `aftermath` how many operations of a client may meet, after healing, what broke
-/// before.
+/// a client may end, `aftermath` how many operations of a client may meet, after healing, what
+/// broke before.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,

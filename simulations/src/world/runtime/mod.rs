@@ -1,7 +1,7 @@
 //! A runtime without threads, clock or sockets: the async client runs on it in virtual time.
 //!
-//! Tasks take turns on one thread, in an order drawn from the seed; time passes when none can go on;
-//! streams lead through the world's network to the simulated deployment.
+//! Tasks take turns on one thread, in an order drawn from the seed; time passes when none can go
+//! on; streams lead through the world's network to the simulated deployment.
 
 mod callers;
 mod executor;
