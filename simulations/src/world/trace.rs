@@ -61,8 +61,8 @@ impl Trace {
     }
 }
 
-/// Bytes on the wire, as a trace shows them: their number, and a checksum that tells two messages of
-/// the same length apart (FNV-1a).
+/// Bytes on the wire, as a trace shows them: their number, and a checksum that tells two messages
+/// of the same length apart (FNV-1a).
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a>(pub &'a [u8]);
 
