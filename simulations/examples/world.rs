@@ -40,9 +40,8 @@ fn main() -> ExitCode {
     }
     let real = began.elapsed();
     println!(
-        "{count} seeds ({way}): {failures} failed; {succeeded} operations succeeded in \
-         {steps} steps; \
-         {:.0} virtual seconds in {:.2} real seconds: {:.0} to 1",
+        "{count} seeds ({way}): {failures} failed; {succeeded} operations succeeded in {steps} \
+         steps; {:.0} virtual seconds in {:.2} real seconds: {:.0} to 1",
         simulated.as_secs_f64(),
         real.as_secs_f64(),
         simulated.as_secs_f64() / real.as_secs_f64(),
