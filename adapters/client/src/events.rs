@@ -6,6 +6,7 @@ use onionskin_core::{
 };
 use std::{
     collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, TryLockError},
 };
 
@@ -72,7 +73,9 @@ impl Delivery {
             };
             while let Some(event) = self.pop() {
                 for listener in &self.listeners {
-                    listener(&event);
+                    // A listener's panic is its own: the task that tells it may be the client's
+                    // timer, and must go on.
+                    let _ = catch_unwind(AssertUnwindSafe(|| listener(&event)));
                 }
             }
             drop(_turn);

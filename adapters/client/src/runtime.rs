@@ -8,7 +8,8 @@ use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
 /// An implementation decides nothing about MongoDB. The conformance suite of the `onionskin-tests`
 /// crate shows whether it is right.
 pub trait Runtime: Send + Sync + 'static {
-    /// A connected byte stream. Dropping it closes it.
+    /// A connected byte stream. Dropping it closes it. What was written must go out by itself: the
+    /// client does not flush.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
     /// A wait that was begun with [`sleep`](Self::sleep).

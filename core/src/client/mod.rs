@@ -23,6 +23,7 @@ use crate::{
     description::{ServerId, TopologyDescription, TopologyId},
     event::{Event, EventKind, Subscriptions},
     operation::{ClusterTime, Command, CommandKind, Operation, OperationId},
+    options::{ReadMode, ReadPreference},
     random::Random,
     sdam::{CheckId, Sdam},
     selection::Selector,
@@ -321,6 +322,8 @@ impl Client {
         }
         command.body().array("endSessions", &array);
         command.set_session(crate::operation::SessionUse::None);
+        let anywhere = ReadPreference::new(ReadMode::PrimaryPreferred);
+        command.set_read_preference(Arc::new(anywhere));
         Some(command)
     }
 

@@ -15,6 +15,10 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+/// Largest message that is accepted before a server has said who it is, and from monitored servers
+/// ever: a hello reply of many members and tags has some tens of kilobytes.
+const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 1024 * 1024;
+
 /// Rounds of one authentication at most; the longest conversation of SCRAM has three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
@@ -75,7 +79,7 @@ impl Connection {
             options,
             purpose,
             state: State::Dialling,
-            transport: Transport::new(None),
+            transport: handshake_transport(None),
             conversation: None,
             hello: None,
             deadline,
@@ -94,7 +98,7 @@ impl Connection {
             None => self.on_secure(now, random),
             Some(context) => match TlsSession::new(context, self.address.host()) {
                 Ok(session) => {
-                    self.transport = Transport::new(Some(session));
+                    self.transport = handshake_transport(Some(session));
                     self.state = State::Securing;
                 }
                 Err(error) => self.fail(error),
@@ -371,7 +375,10 @@ impl Connection {
                  but the server does not support this mode.",
             ));
         }
-        self.transport.set_max_bytes(hello.max_message_size_bytes);
+        // A monitor's connection never carries more than hellos.
+        if self.purpose == Purpose::Operations {
+            self.transport.set_max_bytes(hello.max_message_size_bytes);
+        }
         self.output.push_back(Output::Greeted { reply, round_trip });
         let step = match &mut self.conversation {
             // AUTH-16: an arbiter knows no users.
@@ -457,4 +464,11 @@ impl Connection {
             phase,
         });
     }
+}
+
+/// A transport for a peer that is not trusted with large messages yet.
+fn handshake_transport(session: Option<TlsSession>) -> Transport {
+    let mut transport = Transport::new(session);
+    transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
+    transport
 }

@@ -6,6 +6,8 @@ use crate::{
     wire::{FrameDecoder, Header, WireError},
 };
 
+use std::fmt;
+
 /// Room for ciphertext of one read: a full TLS record and its header.
 const CIPHER_BYTES: usize = 16 * 1024 + 512;
 
@@ -17,7 +19,6 @@ const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 /// To send: append a message with [`send`](Self::send), then write [`output`](Self::output) and say
 /// how much went out with [`sent`](Self::sent). To receive: read into [`input`](Self::input), say
 /// how much came with [`received`](Self::received), then ask for a [`frame`](Self::frame).
-#[derive(Debug)]
 pub struct Transport {
     tls: Option<Tls>,
     decoder: FrameDecoder,
@@ -25,13 +26,22 @@ pub struct Transport {
     sent: usize,
 }
 
-#[derive(Debug)]
 struct Tls {
     session: Box<TlsSession>,
     /// Ciphertext of the current read; empty while idle.
     cipher: Vec<u8>,
     /// The plain message before it is encrypted; empty while idle.
     plain: Vec<u8>,
+}
+
+/// Buffers may hold secrets, so only their sizes are shown.
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("tls", &self.tls.is_some())
+            .field("output_bytes", &self.output().len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Transport {

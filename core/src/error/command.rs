@@ -61,7 +61,7 @@ impl CommandFault {
     /// Reads an error reply. Missing fields stay empty: a server may leave out any of them.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
-        let text = |key| reply.get_str(key).unwrap_or_default().to_owned();
+        let text = |key| shortened(reply.get_str(key).unwrap_or_default());
         Self {
             code: number(reply, "code").filter(|&code| code != 0),
             code_name: text("codeName"),
@@ -200,6 +200,18 @@ impl fmt::Display for WriteFault {
     }
 }
 
+/// Bytes of a server's message that are kept; it is repeated in errors, events and logs.
+pub const MAX_MESSAGE_TEXT_BYTES: usize = 16 * 1024;
+
+/// The text, cut where it is too long to be meant for people.
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(MAX_MESSAGE_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
 fn details(from: &RawDocument) -> Option<Bson> {
     let info = from.get_document("errInfo").ok()?;
     if is_deeper(info, MAX_DETAILS_DEPTH).ok()? {
@@ -230,6 +242,13 @@ mod tests {
     fn a_reply_with_odd_types_is_still_read() {
         let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 11600.0, "errmsg": 7 });
         assert_eq!((fault.code, fault.message.as_str()), (Some(11600), ""));
+    }
+
+    #[test]
+    fn a_message_without_end_is_cut_between_characters() {
+        let endless = "\u{e4}".repeat(MAX_MESSAGE_TEXT_BYTES);
+        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "errmsg": endless });
+        assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
     }
 
     #[test]

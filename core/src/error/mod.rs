@@ -6,7 +6,8 @@ mod label;
 mod nesting;
 
 pub use command::{
-    CommandFault, MAX_DETAILS_DEPTH, TopologyVersion, WriteConcernFault, WriteError, WriteFault,
+    CommandFault, MAX_DETAILS_DEPTH, MAX_MESSAGE_TEXT_BYTES, TopologyVersion, WriteConcernFault,
+    WriteError, WriteFault,
 };
 pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};

@@ -5,7 +5,7 @@ use crate::{
     session::ServerSession,
 };
 use bson::Document;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// What kind of operation a command serves. It decides how a server is chosen and what may be done
 /// after a failure.
@@ -43,7 +43,6 @@ impl CommandKind {
 /// ping.body().i32("ping", 1);
 /// assert_eq!(ping.name(), "ping");
 /// ```
-#[derive(Debug)]
 pub struct Command {
     /// `None`: the first key of the elements.
     name: Option<&'static str>,
@@ -57,6 +56,18 @@ pub struct Command {
     pub(crate) session: SessionUse,
     pub(crate) acknowledged: bool,
     pub(crate) timeout: Option<Duration>,
+}
+
+/// The body may hold secrets, as `createUser` does, so only its size is shown.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("name", &self.name())
+            .field("database", &self.database)
+            .field("kind", &self.kind)
+            .field("body_bytes", &self.elements.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which session a command runs in.
@@ -154,5 +165,29 @@ impl Command {
     /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::doc;
+
+    #[test]
+    fn a_commands_body_is_not_shown() {
+        let body = doc! { "createUser": "u", "pwd": "hunter2" };
+        let command = Command::from_document(&body, "admin").expect("it has a name");
+        let shown = format!("{command:?}");
+        assert!(
+            shown.contains("createUser") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+        let bytes = format!("{:?}", b"hunter2");
+        assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+    }
+
+    #[test]
+    fn a_command_without_a_name_is_refused() {
+        assert!(Command::from_document(&doc! {}, "admin").is_err());
     }
 }
