@@ -94,10 +94,18 @@ impl Play {
     fn started(&mut self, start: Start) {
         match start {
             Start::Leased(mut lease) => {
-                lease.begin(self.now).expect("it fits");
                 assert!(self.open.contains(&lease.socket()));
                 assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
-                self.leases.push(lease);
+                match lease.begin(self.now) {
+                    Ok(_) => self.leases.push(lease),
+                    // Its time ran out while it waited: nothing was sent, the connection is whole.
+                    Err(error) => {
+                        assert!(error.is_timeout(), "{error}");
+                        let outcome = Outcome::Failed(error);
+                        let verdict = self.client.check_in(self.now, lease, outcome);
+                        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+                    }
+                }
             }
             Start::Waiting(id) => self.waiting.push(id),
             Start::Failed(_) => {}
