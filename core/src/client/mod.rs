@@ -2,7 +2,7 @@
 //!
 //! It routes and holds no policy: the topology decides about servers, pools about connections,
 //! `operation/retry.rs` about retries. The control plane lives here; what an operation does on its
-//! connection happens in the [`Lease`] that it gets, outside.
+//! connection happens in the [`Lease`](crate::operation::Lease) that it gets, outside.
 
 mod action;
 mod config;
