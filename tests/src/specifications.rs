@@ -23,7 +23,7 @@ pub struct TestFile {
 /// loud message, where the tree has no such folder; under `CI=true` that is a panic.
 #[must_use]
 pub fn files(path: &str) -> Option<Vec<TestFile>> {
-    let folder = root().join("source").join(path);
+    let folder = folder(path);
     if !folder.is_dir() {
         let message = format!(
             "NOT RUN: there are no official tests at {}; set {ROOT_VARIABLE} to a checkout of the \
@@ -43,6 +43,12 @@ pub fn files(path: &str) -> Option<Vec<TestFile>> {
         content: read(path),
     });
     Some(files.collect())
+}
+
+/// The folder `source/<path>` of the tree, whether or not it is there.
+#[must_use]
+pub fn folder(path: &str) -> PathBuf {
+    root().join("source").join(path)
 }
 
 fn root() -> PathBuf {

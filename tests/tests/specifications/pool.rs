@@ -7,11 +7,13 @@ use onionskin_core::{
     pool::{Action, CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
     time::{Instant, earliest},
 };
+use onionskin_tests::{
+    report::Suite,
+    specifications::{TestFile, files},
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs,
-    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -24,43 +26,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The thread that runs operations without a thread of their own.
 const MAIN: &str = "main";
 
-fn specifications() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/specifications");
-    let root = std::env::var_os("MONGODB_SPECIFICATIONS").map_or(beside, PathBuf::from);
-    let folder = root.join("source/connection-monitoring-and-pooling/tests/cmap-format");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("NOT RUN: no files at {}", folder.display());
-    let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!in_ci, "CI has to run the specification files");
-    None
-}
-
-#[test]
-fn the_official_files_see_the_events_that_they_expect() {
-    let Some(folder) = specifications() else {
-        return;
-    };
-    let entries = fs::read_dir(folder).expect("the folder is there");
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-    paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    paths.sort();
-    assert!(!paths.is_empty());
-    let mut failed = 0;
-    for path in &paths {
-        let text = fs::read_to_string(path).expect("the file was just listed");
-        let file: Value = serde_json::from_str(&text).expect("specification files are JSON");
-        if let Err(why) = run(&file) {
-            failed += 1;
-            eprintln!("FAILED {}: {why}", path.display());
+pub(crate) fn run_suite() {
+    let folder = "connection-monitoring-and-pooling/tests/cmap-format";
+    let Some(files) = files(folder) else { return };
+    let mut suite = Suite::new("connection-monitoring-and-pooling", &[]);
+    for TestFile { name, content } in files {
+        match content {
+            Ok(content) => suite.case(&name, "", || run(&content)),
+            Err(reason) => suite.unreadable(&name, &reason),
         }
     }
-    println!(
-        "cmap: {} passed, {failed} failed, 0 skipped",
-        paths.len() - failed
-    );
-    assert_eq!(failed, 0);
+    suite.not_attempted("logging: unified format".to_owned());
+    suite.finish();
 }
 
 /// One thread of a file.

@@ -1,65 +1,35 @@
 //! The official tests of `initial-dns-seedlist-discovery`, with the zone that comes with them in
 //! place of DNS: seeds, options and errors. What needs servers (`hosts`, `ping`) is not asserted.
-//!
-//! The tree is looked for at `$MONGODB_SPECIFICATIONS`, else beside the workspace. Where it is
-//! missing the test says so and passes, except under `CI=true`.
 
 use onionskin_core::{
     address::Address,
     options::ClientOptions,
     uri::{self, OptionValue},
 };
-use serde_json::Value;
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
+use onionskin_tests::{
+    report::Suite,
+    specifications::{self, TestFile, files},
 };
+use serde_json::Value;
+use std::{fs, path::Path};
 
-#[test]
-fn official_seed_lists_are_found_in_the_official_zone() {
-    let Some(root) = specifications() else {
-        return;
-    };
-    let folder = root.join("source/initial-dns-seedlist-discovery/tests");
-    let zone = Zone::read(&folder.join("zone.txt"));
-    let (mut passed, mut failed) = (0, Vec::new());
-    for part in ["replica-set", "sharded", "load-balanced"] {
-        let entries = fs::read_dir(folder.join(part)).expect("the folder is there");
-        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        files.retain(|file| file.extension().is_some_and(|e| e == "json"));
-        files.sort();
-        assert!(!files.is_empty(), "{part} has no tests");
-        for file in files {
-            let text = fs::read_to_string(&file).expect("a file of the tree can be read");
-            let case: Value = serde_json::from_str(&text).expect("the tests are JSON");
-            match run(&zone, &case) {
-                Ok(()) => passed += 1,
-                Err(reason) => failed.push(format!("{}: {reason}", file.display())),
-            }
+pub(crate) fn run_suite() {
+    let folder = "initial-dns-seedlist-discovery/tests";
+    let Some(files) = files(folder) else { return };
+    let mut suite = Suite::new("initial-dns-seedlist-discovery", &[]);
+    let zone = specifications::folder(folder).join("zone.txt");
+    if !zone.is_file() {
+        suite.not_attempted("all: there is no zone.txt with the records".to_owned());
+        return suite.report();
+    }
+    let zone = Zone::read(&zone);
+    for TestFile { name, content } in files {
+        match content {
+            Ok(case) => suite.case(&name, "", || run(&zone, &case)),
+            Err(reason) => suite.unreadable(&name, &reason),
         }
     }
-    println!(
-        "initial-dns-seedlist-discovery: {passed} passed, {} failed, 0 skipped",
-        failed.len()
-    );
-    assert!(failed.is_empty(), "failed:\n{}", failed.join("\n"));
-}
-
-fn specifications() -> Option<PathBuf> {
-    let root = env::var_os("MONGODB_SPECIFICATIONS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/specifications"),
-        PathBuf::from,
-    );
-    if root.join("source").is_dir() {
-        return Some(root);
-    }
-    let message = format!(
-        "NOT RUN: no official tests at {}; set MONGODB_SPECIFICATIONS to a checkout",
-        root.display()
-    );
-    assert!(env::var("CI").as_deref() != Ok("true"), "{message}");
-    eprintln!("{message}");
-    None
+    suite.finish();
 }
 
 /// The records of the zone file: name without its last dot, and what it stands for.

@@ -11,11 +11,13 @@ use onionskin_core::{
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector, in_window, suitable},
     time::{Instant, WallTime},
 };
+use onionskin_tests::{
+    report::Suite,
+    specifications::{TestFile, files},
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -26,69 +28,34 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 type Verdict = Result<(), String>;
 
 /// The tree of specifications: named by the environment, or beside the workspace.
-fn specifications() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/specifications");
-    let root = std::env::var_os("MONGODB_SPECIFICATIONS").map_or(beside, PathBuf::from);
-    if root.join("source").is_dir() {
-        return Some(root.join("source"));
+pub(crate) fn server_selection() {
+    let mut suite = Suite::new("server-selection", &[]);
+    let found = add(&mut suite, "server-selection/tests/server_selection", logic)
+        & add(&mut suite, "server-selection/tests/in_window", frequencies);
+    suite.not_attempted("logging: unified format".to_owned());
+    if found {
+        suite.finish();
     }
-    eprintln!("NOT RUN: no specifications at {}", root.display());
-    let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!in_ci, "CI has to run the specification files");
-    None
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|e| e == "json") {
-            found.push(path);
-        }
+pub(crate) fn max_staleness() {
+    let mut suite = Suite::new("max-staleness", &[]);
+    if add(&mut suite, "max-staleness/tests", logic) {
+        suite.finish();
     }
-    found.sort();
-    found
 }
 
-fn run(source: &Path, folder: &str, test: fn(&Value) -> Verdict) -> (usize, usize) {
-    let (mut passed, mut failed) = (0, 0);
-    for path in files(&source.join(folder)) {
-        let text = fs::read_to_string(&path).expect("the file was just listed");
-        let value = serde_json::from_str(&text).expect("specification files are JSON");
-        match test(&value) {
-            Ok(()) => passed += 1,
-            Err(why) => {
-                failed += 1;
-                eprintln!("FAILED {}: {why}", path.display());
-            }
-        }
-    }
-    (passed, failed)
-}
-
-#[test]
-fn the_official_files_select_what_they_should() {
-    let Some(source) = specifications() else {
-        return;
+fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Verdict) -> bool {
+    let Some(files) = files(folder) else {
+        return false;
     };
-    let (mut passed, mut failed) = (0, 0);
-    for (folder, test) in [
-        (
-            "server-selection/tests/server_selection",
-            logic as fn(&Value) -> Verdict,
-        ),
-        ("server-selection/tests/in_window", frequencies),
-        ("max-staleness/tests", logic),
-    ] {
-        let (p, f) = run(&source, folder, test);
-        assert!(p + f > 0, "{folder} holds no files");
-        passed += p;
-        failed += f;
+    for TestFile { name, content } in files {
+        match content {
+            Ok(content) => suite.case(&name, "", || test(&content)),
+            Err(reason) => suite.unreadable(&name, &reason),
+        }
     }
-    println!("server-selection: {passed} passed, {failed} failed, 0 skipped");
-    assert_eq!(failed, 0);
+    true
 }
 
 /// Suitable servers and those in the latency window.

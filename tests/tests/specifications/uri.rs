@@ -1,8 +1,5 @@
 //! The official tests of connection strings, as they are: `connection-string`, `uri-options`, the
 //! connection strings of `auth` and those of `read-write-concern`.
-//!
-//! The tree is looked for at `$MONGODB_SPECIFICATIONS`, else beside the workspace. Where it is
-//! missing the test says so and passes, except under `CI=true`.
 
 use onionskin_core::{
     address::Address,
@@ -10,149 +7,77 @@ use onionskin_core::{
     options::{Acknowledgment, Credential, Mechanism},
     uri::{self, OptionValue, ParsedUri},
 };
-use serde_json::Value;
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
+use onionskin_tests::{
+    report::{Skip, Suite},
+    specifications::{TestFile, files},
 };
+use serde_json::Value;
 
-/// Cases that do not hold here, by file and description, and why. One that passes is a failure.
-const SKIPPED: [(&str, &str, &str); 4] = [
-    (
-        "single-threaded-options.json",
-        "Valid options specific to single-threaded drivers are parsed correctly",
-        "this driver monitors in parallel and has no serverSelectionTryOnce",
-    ),
-    (
-        "connection-string.json",
-        "should use username and password if specified (MONGODB-AWS)",
-        "contradicts the newer cases of the same file, which refuse credentials (AUTH-49)",
-    ),
-    (
-        "connection-string.json",
-        "should use username, password and session token if specified (MONGODB-AWS)",
-        "contradicts the newer cases of the same file, which refuse credentials (AUTH-49)",
-    ),
-    (
-        "write-concern.json",
-        "wtimeoutMS as an invalid number",
-        "contradicts concern-options.json, where a negative wTimeoutMS is ignored with a warning",
-    ),
+const URI_OPTIONS: &[Skip] = &[Skip {
+    file: "single-threaded-options.json",
+    case: "Valid options specific to single-threaded drivers are parsed correctly",
+    reason: "this driver monitors in parallel and has no serverSelectionTryOnce (SEL-6)",
+}];
+
+const AUTH: &[Skip] = &[
+    Skip {
+        file: "connection-string.json",
+        case: "should use username and password if specified (MONGODB-AWS)",
+        reason: "contradicts the newer cases of the file, which refuse credentials (AUTH-49)",
+    },
+    Skip {
+        file: "connection-string.json",
+        case: "should use username, password and session token if specified (MONGODB-AWS)",
+        reason: "contradicts the newer cases of the file, which refuse credentials (AUTH-49)",
+    },
 ];
+
+const READ_WRITE_CONCERN: &[Skip] = &[Skip {
+    file: "write-concern.json",
+    case: "wtimeoutMS as an invalid number",
+    reason: "contradicts concern-options.json, where a negative wTimeoutMS only warns",
+}];
+
+pub(crate) fn connection_string() {
+    suite("connection-string", "connection-string/tests", &[]);
+}
+
+pub(crate) fn uri_options() {
+    suite("uri-options", "uri-options/tests", URI_OPTIONS);
+}
+
+pub(crate) fn auth() {
+    suite("auth", "auth/tests/legacy", AUTH);
+}
+
+pub(crate) fn read_write_concern() {
+    let path = "read-write-concern/tests/connection-string";
+    suite("read-write-concern", path, READ_WRITE_CONCERN);
+}
 
 type Outcome = Result<(), String>;
 
-#[test]
-fn official_connection_strings_are_read_as_written() {
-    let Some(root) = specifications() else {
-        return;
-    };
-    let mut tally = Tally::default();
-    for (suite, path) in [
-        ("connection-string", "connection-string/tests"),
-        ("uri-options", "uri-options/tests"),
-        ("auth", "auth/tests/legacy/connection-string.json"),
-        (
-            "read-write-concern",
-            "read-write-concern/tests/connection-string",
-        ),
-    ] {
-        let files = json_files(&root.join("source").join(path));
-        assert!(
-            !files.is_empty(),
-            "{path} has no tests under {}",
-            root.display()
-        );
-        tally.suite(suite, &files);
-    }
-    for (file, description, _) in SKIPPED {
-        let known = tally.skipped.contains(&(file, description));
-        assert!(
-            known,
-            "the skipped case {file}: {description} does not exist"
-        );
-    }
-    assert!(
-        tally.failed.is_empty(),
-        "failed:\n{}",
-        tally.failed.join("\n")
-    );
-}
-
-fn specifications() -> Option<PathBuf> {
-    let root = env::var_os("MONGODB_SPECIFICATIONS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/specifications"),
-        PathBuf::from,
-    );
-    if root.join("source").is_dir() {
-        return Some(root);
-    }
-    let message = format!(
-        "NOT RUN: no official tests at {}; set MONGODB_SPECIFICATIONS to a checkout",
-        root.display()
-    );
-    assert!(env::var("CI").as_deref() != Ok("true"), "{message}");
-    eprintln!("{message}");
-    None
-}
-
-/// The file itself, or the JSON files of a folder, in order.
-fn json_files(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.to_owned()];
-    }
-    let mut files: Vec<PathBuf> = fs::read_dir(path)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    files.retain(|file| file.extension().is_some_and(|e| e == "json"));
-    files.sort();
-    files
-}
-
-#[derive(Default)]
-struct Tally {
-    failed: Vec<String>,
-    skipped: Vec<(&'static str, &'static str)>,
-}
-
-impl Tally {
-    fn suite(&mut self, suite: &str, files: &[PathBuf]) {
-        let (mut passed, failed, skipped) = (0, self.failed.len(), self.skipped.len());
-        for path in files {
-            let file = path
-                .file_name()
-                .and_then(|n| n.to_str())
-                .unwrap_or_default();
-            let text = fs::read_to_string(path).expect("a file of the tree can be read");
-            let content: Value = serde_json::from_str(&text).expect("the tests are JSON");
-            for case in content["tests"].as_array().into_iter().flatten() {
-                let description = case["description"].as_str().unwrap_or_default();
-                let skip = SKIPPED.iter().find(|s| (s.0, s.1) == (file, description));
-                match (run(case), skip) {
-                    (Ok(()), None) => passed += 1,
-                    (Err(reason), None) => {
-                        self.failed
-                            .push(format!("{suite}, {file}: {description}: {reason}"));
-                    }
-                    (Err(_), Some(skip)) => self.skipped.push((skip.0, skip.1)),
-                    (Ok(()), Some(skip)) => {
-                        self.skipped.push((skip.0, skip.1));
-                        self.failed
-                            .push(format!("{file}: {description}: skipped, yet it passes"));
-                    }
-                }
+fn suite(name: &'static str, path: &str, skips: &'static [Skip]) {
+    let Some(files) = files(path) else { return };
+    let mut suite = Suite::new(name, skips);
+    for TestFile { name, content } in files {
+        let content = match content {
+            Ok(content) => content,
+            Err(reason) => {
+                suite.unreadable(&name, &reason);
+                continue;
             }
-        }
-        let new_failures = &self.failed[failed..];
-        let skipped = self.skipped.len() - skipped;
-        println!(
-            "{suite}: {passed} passed, {} failed, {skipped} skipped",
-            new_failures.len()
-        );
-        for failure in new_failures {
-            println!("  {failure}");
+        };
+        let Some(cases) = content["tests"].as_array() else {
+            suite.unreadable(&name, "has no list of tests");
+            continue;
+        };
+        for case in cases {
+            let description = case["description"].as_str().unwrap_or_default();
+            suite.case(&name, description, || run(case));
         }
     }
+    suite.finish();
 }
 
 /// Runs one case; fields that are absent or null assert nothing, except a null credential.
