@@ -65,7 +65,12 @@ fn functions_are_short() {
 
 #[test]
 fn lines_fit_in_100_columns() {
-    check(ours(), lengths::long_lines);
+    // The property tests' own notes of what failed are written by a machine.
+    let written = |path: &String| !path.contains("proptest-regressions/");
+    check(
+        ours().into_iter().filter(written).collect(),
+        lengths::long_lines,
+    );
 }
 
 #[test]
