@@ -21,7 +21,12 @@ impl TopologyVersion {
     /// Reads the `topologyVersion` field of a reply; `None` where it is absent or malformed.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
-        let version = reply.get_document("topologyVersion").ok()?;
+        Self::from_document(reply.get_document("topologyVersion").ok()?)
+    }
+
+    /// Reads the document itself.
+    #[must_use]
+    pub fn from_document(version: &RawDocument) -> Option<Self> {
         Some(Self {
             process_id: version.get_object_id("processId").ok()?,
             counter: version.get_i64("counter").ok()?,

@@ -2,13 +2,13 @@
 
 use crate::{
     address::Address,
-    bson::{integer_field, is_ok},
+    bson::integer,
     description::{ServerDescription, ServerType, Tags},
     error::TopologyVersion,
     time::{Instant, WallTime},
     wire::MAX_MESSAGE_BYTES,
 };
-use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
 /// How many entries of each of `hosts`, `passives` and `arbiters` are used; a replica set has at
@@ -17,6 +17,9 @@ pub const MAX_MEMBERS: usize = 256;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
+
+/// How many fields of a reply are looked at; servers send about thirty.
+const MAX_FIELDS: usize = 128;
 
 /// The largest `maxWriteBatchSize` that is believed; servers say 100 000.
 pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
@@ -105,8 +108,9 @@ impl HelloReply {
     /// Reads a reply.
     #[must_use]
     pub fn parse(reply: &RawDocument) -> Self {
+        let reply = &Fields::of(reply);
         let max_message_size_bytes = size(reply, "maxMessageSizeBytes", MAX_MESSAGE_BYTES);
-        let ok = is_ok(reply);
+        let ok = reply.get("ok").is_some_and(is_true);
         Self {
             ok,
             server_type: if ok {
@@ -115,8 +119,8 @@ impl HelloReply {
                 ServerType::Unknown
             },
             set_name: text(reply, "setName"),
-            set_version: integer_field(reply, "setVersion"),
-            election_id: reply.get_object_id("electionId").ok(),
+            set_version: reply.integer("setVersion"),
+            election_id: reply.object_id("electionId"),
             me: address(reply, "me"),
             hosts: members(reply, "hosts"),
             passives: members(reply, "passives"),
@@ -126,21 +130,22 @@ impl HelloReply {
             last_write_date: last_write_date(reply),
             min_wire_version: wire_version(reply, "minWireVersion"),
             max_wire_version: wire_version(reply, "maxWireVersion"),
-            logical_session_timeout_minutes: integer_field(reply, "logicalSessionTimeoutMinutes"),
-            topology_version: TopologyVersion::from_reply(reply),
+            logical_session_timeout_minutes: reply.integer("logicalSessionTimeoutMinutes"),
+            topology_version: reply
+                .document("topologyVersion")
+                .and_then(TopologyVersion::from_document),
             max_bson_object_size: size(reply, "maxBsonObjectSize", DEFAULT_BSON_OBJECT_SIZE)
                 .min(MAX_MESSAGE_BYTES),
             max_message_size_bytes: max_message_size_bytes.min(MAX_MESSAGE_BYTES),
             max_write_batch_size: size(reply, "maxWriteBatchSize", DEFAULT_WRITE_BATCH_SIZE)
                 .min(MAX_WRITE_BATCH_SIZE),
-            connection_id: integer_field(reply, "connectionId"),
+            connection_id: reply.integer("connectionId"),
             compression: names(reply, "compression").unwrap_or_default(),
             sasl_supported_mechs: names(reply, "saslSupportedMechs"),
             speculative_authenticate: reply
-                .get_document("speculativeAuthenticate")
-                .ok()
+                .document("speculativeAuthenticate")
                 .map(ToOwned::to_owned),
-            service_id: reply.get_object_id("serviceId").ok(),
+            service_id: reply.object_id("serviceId"),
             hello_ok: flag(reply, "helloOk") == Some(true),
             is_cryptd: flag(reply, "iscryptd") == Some(true),
         }
@@ -187,14 +192,57 @@ impl HelloReply {
     }
 }
 
+/// The fields of a reply, found in one walk: looking each up by itself would walk the lists of a
+/// large set two dozen times.
+struct Fields<'a>(Vec<(&'a str, RawBsonRef<'a>)>);
+
+impl<'a> Fields<'a> {
+    /// All fields up to the first that is not BSON, and no more than [`MAX_FIELDS`].
+    fn of(reply: &'a RawDocument) -> Self {
+        let fields = reply.into_iter().map_while(Result::ok).take(MAX_FIELDS);
+        Self(fields.map(|(key, value)| (key.as_str(), value)).collect())
+    }
+
+    fn get(&self, key: &str) -> Option<RawBsonRef<'a>> {
+        self.0
+            .iter()
+            .find(|(k, _)| *k == key)
+            .map(|&(_, value)| value)
+    }
+
+    fn integer(&self, key: &str) -> Option<i64> {
+        integer(self.get(key)?)
+    }
+
+    fn str(&self, key: &str) -> Option<&'a str> {
+        self.get(key)?.as_str()
+    }
+
+    fn document(&self, key: &str) -> Option<&'a RawDocument> {
+        self.get(key)?.as_document()
+    }
+
+    fn array(&self, key: &str) -> Option<&'a RawArray> {
+        self.get(key)?.as_array()
+    }
+
+    fn object_id(&self, key: &str) -> Option<ObjectId> {
+        self.get(key)?.as_object_id()
+    }
+}
+
+fn is_true(ok: RawBsonRef<'_>) -> bool {
+    integer(ok) == Some(1) || ok.as_bool() == Some(true)
+}
+
 /// Table A.2.2, first match wins.
-fn server_type(reply: &RawDocument) -> ServerType {
+fn server_type(reply: &Fields<'_>) -> ServerType {
     let is = |key| flag(reply, key) == Some(true);
     // The old name counts only where the new one is absent (SDAM-39).
     let writable = flag(reply, "isWritablePrimary").or_else(|| flag(reply, "ismaster"));
     if is("isreplicaset") {
         ServerType::RsGhost
-    } else if reply.get_str("setName").is_ok() {
+    } else if reply.str("setName").is_some() {
         if is("hidden") {
             ServerType::RsOther
         } else if writable == Some(true) {
@@ -206,31 +254,29 @@ fn server_type(reply: &RawDocument) -> ServerType {
         } else {
             ServerType::RsOther
         }
-    } else if reply.get_str("msg").is_ok_and(|msg| msg == "isdbgrid") {
+    } else if reply.str("msg") == Some("isdbgrid") {
         ServerType::Mongos
     } else {
         ServerType::Standalone
     }
 }
 
-fn flag(reply: &RawDocument, key: &str) -> Option<bool> {
-    let value = reply.get(key).ok()??;
-    value
-        .as_bool()
-        .or_else(|| crate::bson::integer(value).map(|n| n != 0))
+fn flag(reply: &Fields<'_>, key: &str) -> Option<bool> {
+    let value = reply.get(key)?;
+    value.as_bool().or_else(|| integer(value).map(|n| n != 0))
 }
 
-fn text(reply: &RawDocument, key: &str) -> Option<String> {
-    reply.get_str(key).ok().map(ToOwned::to_owned)
+fn text(reply: &Fields<'_>, key: &str) -> Option<String> {
+    reply.str(key).map(ToOwned::to_owned)
 }
 
-fn address(reply: &RawDocument, key: &str) -> Option<Address> {
-    reply.get_str(key).ok()?.parse().ok()
+fn address(reply: &Fields<'_>, key: &str) -> Option<Address> {
+    reply.str(key)?.parse().ok()
 }
 
 /// The addresses of a list, in the order of the type, so that equal lists compare equal.
-fn members(reply: &RawDocument, key: &str) -> Vec<Address> {
-    let Ok(list) = reply.get_array(key) else {
+fn members(reply: &Fields<'_>, key: &str) -> Vec<Address> {
+    let Some(list) = reply.array(key) else {
         return Vec::new();
     };
     let mut members: Vec<Address> = list
@@ -243,8 +289,8 @@ fn members(reply: &RawDocument, key: &str) -> Vec<Address> {
     members
 }
 
-fn names(reply: &RawDocument, key: &str) -> Option<Vec<String>> {
-    let list = reply.get_array(key).ok()?;
+fn names(reply: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+    let list = reply.array(key)?;
     let names = list.into_iter().take(MAX_NAMES);
     Some(
         names
@@ -253,8 +299,8 @@ fn names(reply: &RawDocument, key: &str) -> Option<Vec<String>> {
     )
 }
 
-fn tags(reply: &RawDocument) -> Tags {
-    let Ok(tags) = reply.get_document("tags") else {
+fn tags(reply: &Fields<'_>) -> Tags {
+    let Some(tags) = reply.document("tags") else {
         return Tags::new();
     };
     tags.into_iter()
@@ -266,24 +312,25 @@ fn tags(reply: &RawDocument) -> Tags {
         .collect()
 }
 
-fn last_write_date(reply: &RawDocument) -> Option<WallTime> {
+fn last_write_date(reply: &Fields<'_>) -> Option<WallTime> {
     let date = reply
-        .get_document("lastWrite")
-        .ok()?
+        .document("lastWrite")?
         .get_datetime("lastWriteDate")
         .ok()?;
     let millis = u64::try_from(date.timestamp_millis()).ok()?;
     Some(WallTime::from_unix_millis(millis))
 }
 
-fn wire_version(reply: &RawDocument, key: &str) -> i32 {
-    integer_field(reply, key)
+fn wire_version(reply: &Fields<'_>, key: &str) -> i32 {
+    reply
+        .integer(key)
         .and_then(|n| i32::try_from(n).ok())
         .unwrap_or(0)
 }
 
-fn size(reply: &RawDocument, key: &str, default: usize) -> usize {
-    integer_field(reply, key)
+fn size(reply: &Fields<'_>, key: &str, default: usize) -> usize {
+    reply
+        .integer(key)
         .filter(|&n| n > 0)
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or(default)
