@@ -46,3 +46,20 @@ host!(tokio_multi_thread, TokioRuntime, |future| {
 host!(async_std, AsyncStdRuntime, ::async_std::task::block_on);
 
 host!(smol, SmolRuntime, ::smol::block_on);
+
+/// In virtual time, and without the checks that are about the operating system.
+mod on_simulated {
+    use onionskin_tests::conformance::{crowd, simulated::SimHost};
+
+    onionskin_tests::conformance_suite!(SimHost, simulated);
+
+    #[test]
+    fn a_seed_has_one_course_and_another_seed_another() {
+        let digest = |seed| {
+            let check = crowd::a_crowd_survives_broken_connections_and_leavers::<SimHost>();
+            SimHost::run(seed, check)
+        };
+        assert_eq!(digest(1), digest(1));
+        assert_ne!(digest(1), digest(2));
+    }
+}

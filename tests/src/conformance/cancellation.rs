@@ -69,7 +69,7 @@ async fn drop_everywhere<H: Host, F: Future>(
 
 /// A find on a warm pool.
 pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted(slowly);
+    let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let _ = find(&client, 7).await;
     })
@@ -78,7 +78,7 @@ pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
 
 /// A command on a client that has to find its server and connect first.
 pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted(slowly);
+    let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, true, |client| async move {
         let _ = ping(&client).await;
     })
@@ -87,7 +87,7 @@ pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
 
 /// A large insert.
 pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted(slowly);
+    let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let document: Document = doc! { "text": "x".repeat(2_000_000) };
         let _ = things(&client).insert_one(&document).await;
@@ -97,7 +97,7 @@ pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
 
 /// A cursor that fetches several batches.
 pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted(slowly);
+    let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let filter = doc! { "n": 7, "open": true };
         let Ok(mut cursor) = things(&client).find(filter).await else {
@@ -118,7 +118,7 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
     // Connections of the pool are not read from after their hello, until the gate is opened.
-    let server = Server::scripted(move |request| match request.connection {
+    let server = Server::scripted::<H>(move |request| match request.connection {
         1 => [answer(request), vec![Step::Hold(held.clone())]].concat(),
         _ => answer(request),
     });
@@ -145,7 +145,7 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
 pub async fn waiters_may_leave_the_queue<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.n() {
+    let server = Server::scripted::<H>(move |request| match request.n() {
         Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
         _ => answer(request),
     });
@@ -153,7 +153,10 @@ pub async fn waiters_may_leave_the_queue<H: Host>() {
     find(&client, 0).await.expect("a reply");
     let things = things(&client);
     let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
-    assert!(first.step().await.is_none());
+    while server.seen("find").len() < 2 {
+        assert!(first.step().await.is_none());
+        pause::<H>(Duration::from_millis(1)).await;
+    }
     let mut waiters = Vec::new();
     for n in 10..30 {
         let mut waiter = Stepper::new(things.find_one(doc! { "n": n }));
@@ -164,12 +167,10 @@ pub async fn waiters_may_leave_the_queue<H: Host>() {
     waiters.retain(|(n, _)| n % 2 == 1);
     assert_eq!(client.counts().waiting, 10);
     gate.open();
-    first.woken().await;
-    assert_eq!(first.step().await, Some(Ok(Some(doc! { "n": 1 }))));
-    for (n, mut waiter) in waiters {
+    for (n, mut operation) in [(1, first)].into_iter().chain(waiters) {
         let found = loop {
-            waiter.woken().await;
-            if let Some(found) = waiter.step().await {
+            operation.woken().await;
+            if let Some(found) = operation.step().await {
                 break found;
             }
         };

@@ -12,7 +12,7 @@ const TASKS: i32 = 2_000;
 
 /// All of them complete, each with its own reply, over no more connections than there may be.
 pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=4"));
     together::<H, _>((0..TASKS).map(|n| {
         let client = client.clone();
@@ -29,7 +29,7 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
 
 /// The same while connections break under them and callers leave.
 pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
-    let server = Server::scripted(|request| match request.n() {
+    let server = Server::scripted::<H>(|request| match request.n() {
         Some(n) if n % 50 == 49 && request.name == "find" => vec![Step::Reset],
         _ => answer(request),
     });

@@ -2,13 +2,13 @@
 
 use super::{
     Host, SLACK, Stepper, at_rest, client, end, find, pause, ping,
-    server::{Gate, Request, Server, Step, answer},
-    things, together, until, within,
+    server::{Gate, Request, Server, Step, answer, door},
+    things, together, within,
 };
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::error::{Error, ErrorKind, Wait};
-use std::{net::TcpListener, time::Duration};
+use std::time::Duration;
 
 /// The time limit of operations that are to miss it.
 const LIMIT: Duration = Duration::from_millis(120);
@@ -47,7 +47,7 @@ fn holding(gate: &std::sync::Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send
 /// another connection, and the silent one is closed.
 pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
     let gate = Gate::new();
-    let server = Server::scripted(holding(&gate));
+    let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let error = missed::<H>(&client, 1).await;
     assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
@@ -66,7 +66,7 @@ pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
 /// Replies that come after their operation gave up are seen by nobody.
 pub async fn a_late_reply_is_never_seen<H: Host>() {
     let gate = Gate::new();
-    let server = Server::scripted(holding(&gate));
+    let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=2"));
     for n in [2, 3] {
         find(&client, n).await.expect("a reply");
@@ -84,14 +84,17 @@ pub async fn a_late_reply_is_never_seen<H: Host>() {
 /// same connection.
 pub async fn a_limit_ends_with_its_operation<H: Host>() {
     let gate = Gate::new();
-    let server = Server::scripted(holding(&gate));
+    let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
     find(&client, 7).await.expect("a reply");
     // Sent, and answered, but not looked at until the limit is over.
     let things = things(&client);
     let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(LIMIT));
-    let mut outcome = slow.step().await;
-    until::<H>("the request", || server.seen("find").len() == 2).await;
+    let mut outcome = None;
+    while server.seen("find").len() < 2 {
+        outcome = slow.step().await;
+        pause::<H>(Duration::from_millis(1)).await;
+    }
     pause::<H>(LIMIT * 2).await;
     while outcome.is_none() {
         slow.woken().await;
@@ -114,7 +117,7 @@ pub async fn a_limit_ends_with_its_operation<H: Host>() {
 /// Waiting for a connection counts as well.
 pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
-    let server = Server::scripted(holding(&gate));
+    let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let things = things(&client);
     let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
@@ -138,8 +141,8 @@ pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
 
 /// So does the search for a server, and the making of a connection.
 pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let listener = door::<H>();
+    let address = listener.address();
     let silent = client::<H>(&format!("mongodb://{address}/"));
     missed::<H>(&silent, 1).await;
     assert_eq!(silent.counts().waiting, 0);
@@ -147,7 +150,7 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.connection {
+    let server = Server::scripted::<H>(move |request| match request.connection {
         0 => answer(request),
         _ => [vec![Step::Hold(held.clone())], answer(request)].concat(),
     });
@@ -163,7 +166,7 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 pub async fn limits_of_the_connection_string_hold<H: Host>() {
     for option in ["socketTimeoutMS=100", "timeoutMS=100"] {
         let gate = Gate::new();
-        let server = Server::scripted(holding(&gate));
+        let server = Server::scripted::<H>(holding(&gate));
         let client = client::<H>(&server.uri(&format!("retryReads=false&{option}")));
         let result = within::<H, _>(SLACK, option, find(&client, 1)).await;
         let error = result.expect_err("nobody answers");
@@ -202,7 +205,7 @@ pub async fn dropped_timers_are_forgotten<H: Host>() {
     }
     runtime.sleep(Duration::from_millis(5)).await;
     assert!(runtime.now() - began < Duration::from_secs(60));
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     ping(&client).await.expect("a reply");
     end::<H>(client, &server).await;

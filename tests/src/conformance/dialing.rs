@@ -1,10 +1,10 @@
 //! Making connections, and not being able to.
 
 use super::{Host, SLACK, client, end, find, ping, until, within};
-use crate::conformance::server::{Server, answer};
+use crate::conformance::server::{Server, answer, door};
 use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault};
-use std::{net::TcpListener, time::Duration};
+use std::time::Duration;
 
 /// The error that the client holds against its only server.
 pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
@@ -32,7 +32,7 @@ pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> 
 
 /// A client finds its server, asks it, and leaves it.
 pub async fn a_server_is_found_asked_and_left<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     ping(&client).await.expect("a reply");
     find(&client, 7).await.expect("a reply");
@@ -42,8 +42,8 @@ pub async fn a_server_is_found_asked_and_left<H: Host>() {
 
 /// Nobody listens.
 pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let listener = door::<H>();
+    let address = listener.address().to_string();
     drop(listener);
     let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=150");
     let client = client::<H>(&uri);
@@ -58,8 +58,8 @@ pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
 
 /// The system accepts, but nobody ever answers.
 pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
+    let listener = door::<H>();
+    let address = listener.address().to_string();
     let options = "connectTimeoutMS=100&serverSelectionTimeoutMS=300";
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
     let cause = not_found::<H>(&client, &address).await;
@@ -83,7 +83,7 @@ pub async fn a_name_without_address_is_told<H: Host>() {
 
 /// `localhost` may have several addresses; the server listens on one of them.
 pub async fn every_address_of_a_name_is_tried<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&format!("mongodb://localhost:{}/", server.port()));
     find(&client, 1).await.expect("a reply");
     end::<H>(client, &server).await;
@@ -107,8 +107,9 @@ pub async fn a_unix_socket_is_a_server_too<H: Host>() {
 
 /// A server that comes up while an operation waits for it is found.
 pub async fn a_server_that_starts_late_is_found<H: Host>() {
-    let taken = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
+    let taken = door::<H>();
+    let place = taken.address();
+    let address = place.to_string();
     let uri = format!("mongodb://{address}/?connectTimeoutMS=200&heartbeatFrequencyMS=500");
     let client = client::<H>(&uri);
     until::<H>("the first failed check", || {
@@ -120,7 +121,7 @@ pub async fn a_server_that_starts_late_is_found<H: Host>() {
     })
     .await;
     drop(taken);
-    let server = Server::at(&address);
+    let server = Server::at::<H>(place);
     let limit = Duration::from_secs(5);
     let result = within::<H, _>(limit, "the next check", ping(&client)).await;
     result.expect("a reply");

@@ -2,14 +2,13 @@
 
 use super::{
     Host, SLACK, Stepper, at_rest, client, end, find, ping,
-    server::{Gate, Server, Step, answer},
+    server::{Gate, Server, Step, answer, door},
     things, until, within,
 };
 use bson::doc;
 use onionskin::Runtime;
 use onionskin_core::{client::Counts, error::ErrorKind};
 use std::{
-    net::TcpListener,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -19,7 +18,7 @@ use std::{
 
 /// With idle connections, in whatever number.
 pub async fn shutdown_closes_an_idle_pool<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("minPoolSize=3"));
     find(&client, 1).await.expect("a reply");
     until::<H>("the pool to fill", || server.open() == 4).await;
@@ -34,8 +33,8 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
 
 /// With operations that wait for a server that does not exist.
 pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let listener = door::<H>();
+    let address = listener.address();
     let client = client::<H>(&format!("mongodb://{address}/"));
     let things = things(&client);
     let mut waiters = Vec::new();
@@ -58,7 +57,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
 pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.connection {
+    let server = Server::scripted::<H>(move |request| match request.connection {
         0 => answer(request),
         _ => vec![Step::Hold(held.clone())],
     });
@@ -98,7 +97,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
 pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.n() {
+    let server = Server::scripted::<H>(move |request| match request.n() {
         Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
         _ => answer(request),
     });
@@ -134,7 +133,7 @@ pub async fn shutdown_lets_exchanges_finish<H: Host>() {
 
 /// At any moment of a client's beginning.
 pub async fn shutdown_works_at_any_moment<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     for polls in 0..12 {
         let client = client::<H>(&server.uri("minPoolSize=2"));
         let things = things(&client);
@@ -153,7 +152,7 @@ pub async fn shutdown_works_at_any_moment<H: Host>() {
 
 /// The sessions' farewell is not worth waiting for a server that is gone.
 pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
     find(&client, 1).await.expect("a reply");
     drop(server);
@@ -171,7 +170,7 @@ pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
 
 /// Dropping the last handle closes everything as well.
 pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("minPoolSize=2"));
     find(&client, 1).await.expect("a reply");
     until::<H>("the pool to fill", || server.open() == 3).await;
@@ -187,7 +186,7 @@ pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
 
 /// A cursor is a handle as well: it outlives the client that it came from.
 pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     let filter = doc! { "n": 7, "open": true };
     let mut cursor = things(&client).find(filter).await.expect("a cursor");
@@ -203,7 +202,7 @@ pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
 
 /// So does an operation that was begun but not yet awaited.
 pub async fn an_operation_keeps_its_client_alive<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let operation = {
         let client = client::<H>(&server.uri(""));
         things(&client).find_one(doc! { "n": 7 }).into_future()
@@ -215,7 +214,7 @@ pub async fn an_operation_keeps_its_client_alive<H: Host>() {
 /// A cursor that is dropped while it is open is ended on the server; one that came to its end is
 /// not.
 pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let things = things(&client);
     let mut ended = things.find(doc! { "n": 5 }).await.expect("a cursor");
@@ -257,7 +256,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// Operations may be awaited, and everything may be dropped, in threads that are none of the
 /// runtime's.
 pub async fn any_thread_may_use_and_drop_a_client<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     let thread = thread::spawn(move || {
         block_on(async {

@@ -118,7 +118,7 @@ async fn misbehave<H: Host>(
 ) {
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.n() {
+    let server = Server::scripted::<H>(move |request| match request.n() {
         Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
         Some(2) => spoil(request),
         _ => answer(request),
@@ -191,7 +191,7 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
         })
     });
     together::<H, _>(wrong.chain(cuts).map(|(name, bad)| async move {
-        let server = Server::scripted(bad);
+        let server = Server::scripted::<H>(bad);
         let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
         let cause = not_found::<H>(&client, &server.address()).await;
         assert!(
@@ -256,7 +256,7 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
             (None, _) => request.reply(&refusal),
             (Some(ending), _) => vec![ending.clone()],
         };
-        let server = Server::scripted(script);
+        let server = Server::scripted::<H>(script);
         let uri = server.uri("serverSelectionTimeoutMS=300&retryReads=false");
         let client = client::<H>(&uri);
         let error = super::within::<H, _>(super::SOON, "the failure", find(&client, 1)).await;
@@ -273,7 +273,7 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
 pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     let flood = Arc::new(AtomicBool::new(true));
     let script_flood = flood.clone();
-    let server = Server::scripted(move |request| {
+    let server = Server::scripted::<H>(move |request| {
         if request.is_hello() && script_flood.load(Ordering::SeqCst) {
             let greeting: Document = hello(request.connection);
             let frame = request.frame(&greeting);
@@ -293,7 +293,7 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
 
 /// A monitor's connection on which the server streams as fast as it can has its turn, and no more.
 pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
-    let server = Server::scripted(|request| {
+    let server = Server::scripted::<H>(|request| {
         if !request.is_hello() {
             return answer(request);
         }

@@ -130,15 +130,15 @@ pub async fn one_sided_tls_is_told<H: Host>() {
     assert_eq!(tls_fault(&cause), Some(TlsFault::Handshake), "{cause:?}");
     end::<H>(wishful, &chatty).await;
 
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let wishful = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
     not_found::<H>(&wishful, &server.address()).await;
     end::<H>(wishful, &server).await;
 }
 
 /// A server that knows users, and treats the first step of each proof as `treat` says.
-fn with_users(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Server {
-    Server::scripted(move |request| match request.name.as_str() {
+fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Server {
+    Server::scripted::<H>(move |request| match request.name.as_str() {
         _ if request.is_hello() => {
             let mut reply = hello(request.connection);
             if request.body.contains_key("saslSupportedMechs") {
@@ -173,7 +173,7 @@ async fn not_let_in<H: Host>(server: &Server) -> String {
 
 /// The server does not accept the proof.
 pub async fn a_wrong_password_is_told<H: Host>() {
-    let server = with_users(|request| {
+    let server = with_users::<H>(|request| {
         request.reply(&doc! {
             "ok": 0,
             "code": 18,
@@ -187,7 +187,7 @@ pub async fn a_wrong_password_is_told<H: Host>() {
 
 /// The server does not know the client's nonce: it is not the one that was asked.
 pub async fn a_server_that_proves_nothing_is_left<H: Host>() {
-    let server = with_users(|request| {
+    let server = with_users::<H>(|request| {
         let payload = Binary {
             subtype: BinarySubtype::Generic,
             bytes: b"r=somebodyelses,s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096".to_vec(),

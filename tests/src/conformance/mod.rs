@@ -1,9 +1,11 @@
-//! Does a runtime carry a client? One suite of real sockets, timers and tasks that runs unchanged
-//! on every [`Runtime`].
+//! Does a runtime carry a client? One suite of sockets, timers and tasks that runs unchanged on
+//! every [`Runtime`].
 //!
 //! Who writes a runtime implements [`Host`] for it and puts
 //! [`conformance_suite!`](crate::conformance_suite) into a module of a test. Servers are small and
 //! scripted ([`server`]): they do what no healthy server does, and they see what the client did.
+//! They stand on real sockets, or wherever else the host's clients can reach them, as in the
+//! [simulated](simulated) world.
 
 pub mod cancellation;
 pub mod crowd;
@@ -15,6 +17,7 @@ pub mod hostile;
 pub mod identity;
 pub mod monitoring;
 pub mod server;
+pub mod simulated;
 mod suite;
 pub mod traffic;
 pub mod uris;
@@ -22,9 +25,10 @@ pub mod uris;
 use bson::{Document, doc};
 use onionskin::{Client, ClientBuilder, Collection, Runtime};
 use onionskin_core::error::Error;
-use server::Server;
+use server::{Door, Server};
 use std::{
     future::{Future, poll_fn},
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
@@ -44,6 +48,12 @@ pub trait Host: 'static {
 
     /// Runs a future to its end, with the runtime's tasks, sockets and timers at work.
     fn block_on(future: impl Future<Output = ()>);
+
+    /// A place at which the host's clients find a server; port zero stands for one that is free.
+    /// Default: a real socket.
+    fn door(address: SocketAddr) -> Box<dyn Door> {
+        server::system_door(address)
+    }
 }
 
 /// How long a check may take before it counts as hanging.

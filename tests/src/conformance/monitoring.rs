@@ -93,7 +93,7 @@ fn name(event: &Event) -> Option<String> {
 
 /// From the first event to the last.
 pub async fn a_clients_life_is_told_in_order<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let diary = Diary::default();
     let builder = builder::<H>(&server.uri("maxPoolSize=1"));
     let client = builder
@@ -141,7 +141,7 @@ pub async fn a_clients_life_is_told_in_order<H: Host>() {
 
 /// Failures are told: what failed, what follows from it, and only then what follows from that.
 pub async fn failures_are_told_in_order<H: Host>() {
-    let server = Server::scripted(|request| match request.n() {
+    let server = Server::scripted::<H>(|request| match request.n() {
         Some(1) => vec![Step::Close],
         _ => answer(request),
     });
@@ -180,7 +180,7 @@ pub async fn failures_are_told_in_order<H: Host>() {
 pub async fn every_start_has_its_end<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
-    let server = Server::scripted(move |request| match request.n() {
+    let server = Server::scripted::<H>(move |request| match request.n() {
         Some(-1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
         _ => answer(request),
     });
@@ -228,7 +228,7 @@ pub async fn every_start_has_its_end<H: Host>() {
 
 /// A listener may look at the client that it listens to.
 pub async fn a_listener_may_ask_its_client<H: Host>() {
-    let server = Server::plain();
+    let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
     let asked = slot.clone();
     let sums = Arc::new(Mutex::new(0));

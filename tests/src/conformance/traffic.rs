@@ -31,7 +31,7 @@ fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
 /// Replies that come byte by byte, from the first hello on, are the same replies.
 pub async fn replies_may_come_in_any_pieces<H: Host>() {
     for size in [1, 3, 16, 17] {
-        let server = Server::scripted(move |request| in_pieces(answer(request), size));
+        let server = Server::scripted::<H>(move |request| in_pieces(answer(request), size));
         let client = client::<H>(&server.uri(""));
         for n in 0..4 {
             find(&client, n).await.expect("a reply");
@@ -43,7 +43,7 @@ pub async fn replies_may_come_in_any_pieces<H: Host>() {
 /// A reply of nearly 48 MB arrives whole, and the next one after it.
 pub async fn the_largest_reply_arrives_whole<H: Host>() {
     const PART: usize = 15_990_000;
-    let server = Server::scripted(|request| {
+    let server = Server::scripted::<H>(|request| {
         if request.name != "find" || request.n() != Some(1) {
             return answer(request);
         }
@@ -72,35 +72,42 @@ pub async fn the_largest_reply_arrives_whole<H: Host>() {
 /// The largest document, and the largest message, leave whole although no buffer takes them at
 /// once; one byte more is refused before anything is sent.
 pub async fn the_largest_request_leaves_whole<H: Host>() {
-    for server in [Server::plain(), Server::unix(answer)] {
-        let client = client::<H>(&server.uri("maxPoolSize=1"));
-        let things = things(&client);
-        let overhead = bson::serialize_to_vec(&doc! { "_id": 1, "blob": blob(0, 0) });
-        let room = MAX_DOCUMENT_BYTES - overhead.expect("a document").len();
-        let largest = doc! { "_id": 1, "blob": blob(room, 1) };
-        things.insert_one(&largest).await.expect("a reply");
-        let many: Vec<Document> = (0..3)
-            .map(|id| doc! { "_id": id, "blob": blob(15_990_000, 2) })
-            .collect();
-        let inserted = things.insert_many(&many).await.expect("a reply");
-        assert_eq!(inserted.inserted_ids.len(), 3);
-        let seen = server.seen("insert").len();
-        let too_many: Vec<&Document> = many.iter().chain(&many).collect();
-        let error = things.insert_many(too_many).await.expect_err("96 MB");
-        assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
-        assert_eq!(server.seen("insert").len(), seen, "something was sent");
-        find(&client, 3)
-            .await
-            .expect("the connection is as good as before");
-        assert_eq!(server.most_operating(), 1);
-        end::<H>(client, &server).await;
-    }
+    send_the_largest::<H>(Server::plain::<H>()).await;
+}
+
+/// The same over a Unix domain socket.
+pub async fn the_largest_request_leaves_whole_over_a_unix_socket<H: Host>() {
+    send_the_largest::<H>(Server::unix(answer)).await;
+}
+
+async fn send_the_largest<H: Host>(server: Server) {
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let overhead = bson::serialize_to_vec(&doc! { "_id": 1, "blob": blob(0, 0) });
+    let room = MAX_DOCUMENT_BYTES - overhead.expect("a document").len();
+    let largest = doc! { "_id": 1, "blob": blob(room, 1) };
+    things.insert_one(&largest).await.expect("a reply");
+    let many: Vec<Document> = (0..3)
+        .map(|id| doc! { "_id": id, "blob": blob(15_990_000, 2) })
+        .collect();
+    let inserted = things.insert_many(&many).await.expect("a reply");
+    assert_eq!(inserted.inserted_ids.len(), 3);
+    let seen = server.seen("insert").len();
+    let too_many: Vec<&Document> = many.iter().chain(&many).collect();
+    let error = things.insert_many(too_many).await.expect_err("96 MB");
+    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    assert_eq!(server.seen("insert").len(), seen, "something was sent");
+    find(&client, 3)
+        .await
+        .expect("the connection is as good as before");
+    assert_eq!(server.most_operating(), 1);
+    end::<H>(client, &server).await;
 }
 
 /// A second reply in the same segment as the first belongs to nobody: the first is given, the
 /// second costs the connection, and the next operation gets its own reply.
 pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
-    let server = Server::scripted(|request| {
+    let server = Server::scripted::<H>(|request| {
         let Some(1) = request.n() else {
             return answer(request);
         };
@@ -124,7 +131,7 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
 pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
     for last in [Step::Close, Step::HalfClose] {
         let farewell = last.clone();
-        let server = Server::scripted(move |request| {
+        let server = Server::scripted::<H>(move |request| {
             let mut steps = answer(request);
             if request.n() == Some(1) {
                 steps.push(farewell.clone());

@@ -1,6 +1,6 @@
 //! One connection, as the network knows it.
 
-use super::Towards;
+use super::{ListenerId, Towards};
 use onionskin_core::time::Instant;
 
 /// One direction of a connection.
@@ -17,6 +17,8 @@ pub(super) struct Direction {
 pub(super) struct Link {
     pub(super) client: usize,
     pub(super) member: usize,
+    /// It leads to a listener, not to a member.
+    pub(super) listener: Option<ListenerId>,
     /// The client holds it.
     pub(super) has_client: bool,
     /// The member holds it.
@@ -30,6 +32,7 @@ impl Link {
         Self {
             client,
             member,
+            listener: None,
             has_client: true,
             has_server: false,
             up: Direction::default(),

@@ -6,6 +6,9 @@
 
 mod faults;
 mod link;
+mod listeners;
+
+pub use listeners::{Heard, ListenerId};
 
 use super::{
     options::{Rates, WorldOptions},
@@ -79,6 +82,9 @@ pub struct Network {
     random: Random,
     next_link: u64,
     next_parcel: u64,
+    listeners: BTreeMap<Address, ListenerId>,
+    heard: VecDeque<(LinkId, Heard)>,
+    next_listener: u64,
 }
 
 impl Network {
@@ -99,6 +105,9 @@ impl Network {
             random: seed.split("client network").random(),
             next_link: 0,
             next_parcel: 0,
+            listeners: BTreeMap::new(),
+            heard: VecDeque::new(),
+            next_listener: 0,
         }
     }
 
@@ -134,6 +143,10 @@ impl Network {
             now,
             format_args!("link {} client {client} dials {address}", id.0),
         );
+        if let Some(&listener) = self.listeners.get(address) {
+            self.knock(now, id, client, listener);
+            return id;
+        }
         let Some(member) = self.addresses.iter().position(|a| a == address) else {
             self.links.insert(id, Link::new(client, usize::MAX));
             self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
@@ -212,6 +225,13 @@ impl Network {
             return;
         };
         let conn = ConnId(id.0);
+        let parcel = match (parcel, link.listener) {
+            (parcel @ Parcel::Answer(_), _) | (parcel, None) => parcel,
+            (parcel, Some(listener)) => {
+                self.deliver_to(now, id, listener, parcel);
+                return self.forget_if_unused(id);
+            }
+        };
         match parcel {
             Parcel::Attempt => {
                 if self.listening.get(link.member) == Some(&true) {

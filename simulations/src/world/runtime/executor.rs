@@ -1,13 +1,14 @@
 //! The executor: tasks in a drawn order, and time that passes when none can go on.
 
-use super::SimRuntime;
+use super::{SimRuntime, listener::Listeners};
 use crate::world::{
     check::EventCheckers,
     describe::describe,
     network::{Incoming, LinkId, Network},
-    options::{Rates, WorldOptions, index},
+    options::{Rates, WorldOptions, index, world_seed},
     plan::Disaster,
     report::{Failure, FailureKind},
+    setup,
     trace::Trace,
     workload::History,
 };
@@ -20,11 +21,14 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
+
+/// How long a message takes in a quiet world: about as long as in one house.
+const QUIET_LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
 /// A task of anybody.
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -37,6 +41,10 @@ pub(super) struct Pipe {
     /// Writes wait until then, as those to a full socket do.
     pub(super) writable_at: Instant,
     pub(super) blocked: Option<u64>,
+    /// Waits until a listener's side has read something.
+    pub(super) writer: Option<Waker>,
+    /// Bytes that a listener's side has not read yet.
+    pub(super) unread: usize,
 }
 
 /// Everything that tasks and the executor share.
@@ -58,6 +66,7 @@ pub(super) struct State {
     pub(super) now: Instant,
     pub(super) network: Network,
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
+    pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
     pub(super) rates: Rates,
     pub(super) random: Random,
@@ -124,11 +133,19 @@ impl State {
         if self.network.advance(now, &mut self.trace) {
             while let Some((link, _, incoming)) = self.network.poll_arrival() {
                 if let Some(pipe) = self.pipes.get_mut(&link) {
+                    if incoming == Incoming::Reset
+                        && let Some(writer) = pipe.writer.take()
+                    {
+                        writer.wake();
+                    }
                     pipe.inbox.push_back(incoming);
                     if let Some(reader) = pipe.reader.take() {
                         reader.wake();
                     }
                 }
+            }
+            while let Some((link, heard)) = self.network.poll_heard() {
+                self.listeners.hear(link, heard);
             }
             return;
         }
@@ -168,39 +185,43 @@ impl Shared {
         lock(&self.ready).insert(number);
     }
 
-    /// Polls one task that can go on; false if none can.
-    fn poll_one(&self) -> bool {
+    /// Draws one of the tasks that can go on.
+    fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
         if state.frozen_until > state.now {
-            return false;
+            return None;
         }
         let number = {
             let mut ready = lock(&self.ready);
             if ready.is_empty() {
-                return false;
+                return None;
             }
             let place = index(&mut state.random, ready.len());
-            let Some(&number) = ready.iter().nth(place) else {
-                return false;
-            };
+            let number = ready.iter().nth(place).copied()?;
             ready.remove(&number);
             number
         };
         let now = state.now;
         state.trace.note(now, format_args!("task {number} runs"));
-        drop(state);
+        Some(number)
+    }
+
+    fn poll_task(&self, number: u64) {
         // Taken out, so that it may spawn others while it runs.
         let Some(mut task) = lock(&self.tasks).remove(&number) else {
-            return true;
+            return;
         };
-        let waker = Waker::from(Arc::new(TaskWaker {
-            number,
-            ready: self.ready.clone(),
-        }));
+        let waker = self.waker(number);
         if task.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
             lock(&self.tasks).insert(number, task);
         }
-        true
+    }
+
+    fn waker(&self, number: u64) -> Waker {
+        Waker::from(Arc::new(TaskWaker {
+            number,
+            ready: self.ready.clone(),
+        }))
     }
 }
 
@@ -236,6 +257,7 @@ impl Executor {
             now: Instant::ZERO,
             network,
             pipes: BTreeMap::new(),
+            listeners: Listeners::default(),
             timers: BTreeMap::new(),
             rates: options.rates,
             random,
@@ -260,6 +282,22 @@ impl Executor {
         }
     }
 
+    /// An executor in a world where nothing goes wrong by itself and no member is of interest:
+    /// servers are brought by whoever [listens](SimRuntime::listen).
+    pub fn quiet(seed: u64) -> Result<Self, Failure> {
+        let mut options = WorldOptions::drawn(seed).calm();
+        options.members = 1;
+        options.login = false;
+        options.min_latency = QUIET_LATENCY.0;
+        options.max_latency = QUIET_LATENCY.1;
+        options.max_steps = u64::MAX;
+        let seed = world_seed(seed);
+        let deployment = setup::deployment(&options, &seed)?;
+        let network = Network::new(deployment, &options, &seed);
+        let random = seed.split("world").random();
+        Ok(Self::new(network, VecDeque::new(), &options, random))
+    }
+
     /// The runtime for a client of this number.
     #[must_use]
     pub fn runtime(&self, client: usize) -> SimRuntime {
@@ -269,53 +307,75 @@ impl Executor {
         }
     }
 
-    /// Runs a future to its end, together with everything that it spawns; fails if it gets stuck,
-    /// runs in circles, or has not ended at `limit`.
-    pub fn run<T: Send + 'static>(
-        &self,
-        limit: Instant,
-        main: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let result = Arc::new(Mutex::new(None));
-        let place = result.clone();
-        self.shared.spawn(Box::pin(async move {
-            let value = main.await;
-            *lock(&place) = Some(value);
-        }));
+    /// Runs a future to its end, together with everything that is spawned meanwhile; fails if it
+    /// gets stuck, runs in circles, or has not ended at `limit`.
+    pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut main = pin!(main);
+        let number = self.shared.lock().next_number();
+        lock(&self.shared.ready).insert(number);
+        let waker = self.shared.waker(number);
+        let mut result = None;
         loop {
-            if let Some(value) = lock(&result).take() {
+            if let Some(value) = result.take() {
                 return Ok(value);
             }
-            let ran = self.shared.poll_one();
-            let mut state = self.shared.lock();
-            state.steps += 1;
-            if let Some(failure) = state.failure.clone() {
-                return Err(failure);
-            }
-            if state.steps > state.max_steps {
-                let message = format!("{} steps, and no end", state.steps);
-                return Err(Failure::new(FailureKind::Crash, state.now, message));
-            }
-            if ran {
-                continue;
-            }
-            let has_ready = !lock(&self.shared.ready).is_empty();
-            match state.next(has_ready) {
-                Some(next) if next <= limit => {
-                    state.now = state.now.max(next);
-                    state.step();
+            let drawn = self.shared.draw();
+            match drawn {
+                Some(drawn) if drawn == number => {
+                    if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker))
+                    {
+                        result = Some(value);
+                    }
                 }
-                _ => {
-                    let message = format!(
-                        "stuck: {} tasks wait, none can go on; {} timers, {} links",
-                        lock(&self.shared.tasks).len(),
-                        state.timers.len(),
-                        state.network.open_links(),
-                    );
-                    return Err(Failure::new(FailureKind::Liveness, state.now, message));
-                }
+                Some(drawn) => self.shared.poll_task(drawn),
+                None => {}
+            }
+            self.count_step()?;
+            if drawn.is_none() {
+                self.pass_time(limit)?;
             }
         }
+    }
+
+    fn count_step(&self) -> Result<(), Failure> {
+        let mut state = self.shared.lock();
+        state.steps += 1;
+        if let Some(failure) = state.failure.clone() {
+            return Err(failure);
+        }
+        if state.steps > state.max_steps {
+            let message = format!("{} steps, and no end", state.steps);
+            return Err(Failure::new(FailureKind::Crash, state.now, message));
+        }
+        Ok(())
+    }
+
+    /// Goes on to what happens next, as nobody can go on by now.
+    fn pass_time(&self, limit: Instant) -> Result<(), Failure> {
+        let has_ready = !lock(&self.shared.ready).is_empty();
+        let mut state = self.shared.lock();
+        match state.next(has_ready) {
+            Some(next) if next <= limit => {
+                state.now = state.now.max(next);
+                state.step();
+                Ok(())
+            }
+            _ => {
+                let message = format!(
+                    "stuck: {} tasks wait, none can go on; {} timers, {} links",
+                    lock(&self.shared.tasks).len(),
+                    state.timers.len(),
+                    state.network.open_links(),
+                );
+                Err(Failure::new(FailureKind::Liveness, state.now, message))
+            }
+        }
+    }
+
+    /// What befell this world so far, in one number.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.shared.lock().trace.digest()
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod callers;
 mod executor;
+mod listener;
 mod stream;
 
 pub use callers::run_world;
 pub use executor::Executor;
+pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
 pub use stream::SimStream;
 
 use super::{
@@ -21,7 +23,7 @@ use onionskin_core::{address::Address, time::Instant};
 use std::{
     future::{Future, poll_fn},
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
     pin::Pin,
     sync::Arc,
@@ -32,6 +34,9 @@ use stream::error_of;
 
 /// How long a lookup takes at most.
 const MAX_LOOKUP_MILLIS: u64 = 2_000;
+
+/// Members have addresses that begin so, and end with their number.
+const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
 
 /// Calendar time at the world's start.
 const STARTED_AT: Duration = Duration::from_millis(1_750_000_000_000);
@@ -87,11 +92,13 @@ impl Runtime for SimRuntime {
     fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<SimStream>> + Send {
         let runtime = self.clone();
         async move {
-            let IpAddr::V4(ip) = address.ip() else {
-                return Err(io::ErrorKind::AddrNotAvailable.into());
+            let host = match address.ip() {
+                IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => {
+                    setup::host(usize::from(ip.octets()[3]))
+                }
+                other => other.to_string(),
             };
-            let member = usize::from(ip.octets()[3]);
-            let stream = runtime.dial(&Address::tcp(&setup::host(member), address.port()));
+            let stream = runtime.dial(&Address::tcp(&host, address.port()));
             poll_fn(|context| runtime.poll_connected(stream.link(), context)).await?;
             Ok(stream)
         }
@@ -109,6 +116,13 @@ impl Runtime for SimRuntime {
         let runtime = self.clone();
         let host = host.to_owned();
         async move {
+            if host == "localhost" {
+                let all = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
+                return Ok(all.map(|ip: IpAddr| SocketAddr::new(ip, port)).to_vec());
+            }
+            if let Ok(ip) = host.parse() {
+                return Ok(vec![SocketAddr::new(ip, port)]);
+            }
             let (delay, fails, member) = {
                 let mut state = runtime.shared.lock();
                 let members = state.network.addresses().len();
@@ -126,7 +140,10 @@ impl Runtime for SimRuntime {
             }
             match member.and_then(|member| u8::try_from(member).ok()) {
                 Some(member) if !fails => {
-                    let ip = Ipv4Addr::new(10, 0, 0, member);
+                    let ip = {
+                        let [a, b, c] = MEMBER_NETWORK;
+                        Ipv4Addr::new(a, b, c, member)
+                    };
                     Ok(vec![SocketAddr::new(ip.into(), port)])
                 }
                 _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such host")),

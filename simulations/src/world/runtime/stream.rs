@@ -1,6 +1,6 @@
 //! Streams through the world's network.
 
-use super::executor::Shared;
+use super::{executor::Shared, listener::WINDOW_BYTES};
 use crate::world::{
     network::{Incoming, LinkId},
     options::index,
@@ -50,6 +50,7 @@ impl AsyncRead for SimStream {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let mut state = self.shared.lock();
+        let state = &mut *state;
         let Some(pipe) = state.pipes.get_mut(&self.link) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
@@ -65,6 +66,7 @@ impl AsyncRead for SimStream {
                 if bytes.is_empty() {
                     pipe.inbox.pop_front();
                 }
+                state.listeners.was_read(self.link, count);
                 Poll::Ready(Ok(count))
             }
             // The end stays where it is: it is read as often as somebody asks.
@@ -100,10 +102,20 @@ impl AsyncWrite for SimStream {
             return Poll::Pending;
         }
         let mut length = buffer.len();
+        if state.network.is_to_listener(self.link) {
+            length = length.min(WINDOW_BYTES - pipe.unread);
+            if length == 0 && !buffer.is_empty() {
+                pipe.writer = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
         if length > 1 && state.random.chance(1, 8) {
             length = 1 + index(&mut state.random, length - 1);
             let pause = state.random.below(MAX_BLOCKED_MICROS);
             pipe.writable_at = now + Duration::from_micros(pause);
+        }
+        if state.network.is_to_listener(self.link) {
+            pipe.unread += length;
         }
         let bytes = &buffer[..length];
         state.network.send(now, self.link, bytes, &mut state.trace);

@@ -1,18 +1,26 @@
-//! Servers that do what a test wants: a script answers each request, threads move the bytes.
+//! Servers that do what a test wants: a script answers each request. Who moves the bytes is the
+//! host's matter: threads on real sockets, or tasks in virtual time.
 
 mod connection;
+mod door;
 mod script;
+mod session;
+mod simulated;
 mod state;
 
+pub use door::{Desk, Door, Stop};
 pub use script::{Gate, Request, Step, answer, hello};
+pub(crate) use simulated::simulated_door;
 pub use state::Seen;
 
+use super::Host;
 use crate::peers::Scratch;
 use rustls::ServerConfig;
 use state::State;
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::net::UnixListener,
+    fmt,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::Arc,
     thread,
@@ -22,10 +30,81 @@ use std::{
 pub type Script = Arc<dyn Fn(&Request) -> Vec<Step> + Send + Sync>;
 
 /// A server on loopback; it stops when it is dropped, with all its connections.
-#[derive(Debug)]
 pub struct Server {
     state: Arc<State>,
     place: Place,
+    stop: Stop,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A door of the system, with real sockets.
+struct SystemDoor {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+/// A door with real sockets; port zero stands for one that is free.
+#[must_use]
+pub fn system_door(address: SocketAddr) -> Box<dyn Door> {
+    Box::new(SystemDoor::new(address, None))
+}
+
+/// A door of the host's at an address that is free.
+#[must_use]
+pub fn door<H: Host>() -> Box<dyn Door> {
+    H::door(SOMEWHERE)
+}
+
+/// Any port of this machine.
+const SOMEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+impl SystemDoor {
+    fn new(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind(address).expect("the port is free");
+        let address = listener.local_addr().expect("an address");
+        Self {
+            listener,
+            address,
+            tls,
+        }
+    }
+}
+
+impl Door for SystemDoor {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn serve(self: Box<Self>, desk: Desk) -> Stop {
+        let address = self.address;
+        thread::spawn(move || {
+            for stream in self.listener.incoming().map_while(Result::ok) {
+                if desk.state.is_stopped() {
+                    break;
+                }
+                let _ = stream.set_nodelay(true);
+                let number = desk.state.opened(&stream);
+                match &self.tls {
+                    None => connection::serve(&desk, number, stream),
+                    Some(config) => connection::serve_tls(&desk, number, stream, config),
+                }
+            }
+        });
+        knock(address)
+    }
+}
+
+/// Whoever accepts looks whether to go on only when somebody comes.
+fn knock(address: SocketAddr) -> Stop {
+    Box::new(move || drop(TcpStream::connect(address)))
 }
 
 #[derive(Debug)]
@@ -40,20 +119,23 @@ enum Place {
 impl Server {
     /// A server that answers as [`answer`] does.
     #[must_use]
-    pub fn plain() -> Self {
-        Self::scripted(answer)
+    pub fn plain<H: Host>() -> Self {
+        Self::scripted::<H>(answer)
     }
 
     /// A server with a script.
     #[must_use]
-    pub fn scripted(script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        Self::tcp(Arc::new(script), None)
+    pub fn scripted<H: Host>(
+        script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
+        Self::behind(door::<H>(), Arc::new(script))
     }
 
     /// A server behind TLS that answers as [`answer`] does.
     #[must_use]
     pub fn tls(config: ServerConfig) -> Self {
-        Self::tcp(Arc::new(answer), Some(Arc::new(config)))
+        let door = SystemDoor::new(SOMEWHERE, Some(Arc::new(config)));
+        Self::behind(Box::new(door), Arc::new(answer))
     }
 
     /// A server that treats each accepted socket as it likes.
@@ -76,7 +158,11 @@ impl Server {
                 });
             }
         });
-        Self { state, place }
+        Self {
+            state,
+            place,
+            stop: knock(address),
+        }
     }
 
     /// A server on a Unix domain socket.
@@ -85,57 +171,45 @@ impl Server {
         let scratch = Scratch::new().expect("a directory");
         let path = scratch.path().join("mongodb-27017.sock");
         let listener = UnixListener::bind(&path).expect("a socket");
-        let (state, script): (_, Script) = (Arc::new(State::default()), Arc::new(script));
-        let accepting = state.clone();
+        let state = Arc::new(State::default());
+        let desk = Desk {
+            state: state.clone(),
+            script: Arc::new(script),
+        };
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                if accepting.is_stopped() {
+                if desk.state.is_stopped() {
                     break;
                 }
-                let number = accepting.opened(&stream);
-                connection::serve(&accepting, &script, number, stream);
+                let number = desk.state.opened(&stream);
+                connection::serve(&desk, number, stream);
             }
         });
+        let to_stop = path.clone();
         Self {
             state,
             place: Place::Unix(path, scratch),
+            stop: Box::new(move || drop(UnixStream::connect(&to_stop))),
         }
     }
 
     /// A server that answers as [`answer`] does, at this address.
     #[must_use]
-    pub fn at(address: &str) -> Self {
-        let listener = TcpListener::bind(address).expect("the port is free");
-        Self::listen(listener, Arc::new(answer), None)
+    pub fn at<H: Host>(address: SocketAddr) -> Self {
+        Self::behind(H::door(address), Arc::new(answer))
     }
 
-    fn tcp(script: Script, tls: Option<Arc<ServerConfig>>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        Self::listen(listener, script, tls)
-    }
-
-    fn listen(listener: TcpListener, script: Script, tls: Option<Arc<ServerConfig>>) -> Self {
-        let address = listener.local_addr().expect("an address");
+    fn behind(door: Box<dyn Door>, script: Script) -> Self {
+        let address = door.address();
         let state = Arc::new(State::default());
-        let accepting = state.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if accepting.is_stopped() {
-                    break;
-                }
-                let _ = stream.set_nodelay(true);
-                let number = accepting.opened(&stream);
-                match &tls {
-                    None => connection::serve(&accepting, &script, number, stream),
-                    Some(config) => {
-                        connection::serve_tls(&accepting, &script, number, stream, config);
-                    }
-                }
-            }
+        let stop = door.serve(Desk {
+            state: state.clone(),
+            script,
         });
         Self {
             state,
             place: Place::Tcp(address),
+            stop,
         }
     }
 
@@ -203,10 +277,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.state.stop();
-        // Whoever accepts looks whether to go on only when somebody comes.
-        match &self.place {
-            Place::Tcp(address) => drop(TcpStream::connect(address)),
-            Place::Unix(path, _) => drop(std::os::unix::net::UnixStream::connect(path)),
-        }
+        (self.stop)();
     }
 }

@@ -4,11 +4,12 @@ use bson::{Bson, Document, doc};
 use onionskin_core::wire::{LegacyReply, MessageWriter, OpCode};
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 /// How long a server holds anything back at most.
-const LONGEST_HOLD: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30);
 
 /// A request that came.
 #[derive(Clone, Debug)]
@@ -86,11 +87,17 @@ pub enum Step {
     Reset,
 }
 
-/// Holds a server back until the test has seen what it wants to see.
+/// Holds a server back until the test has seen what it wants to see. Threads and tasks may wait.
 #[derive(Debug, Default)]
 pub struct Gate {
-    is_open: Mutex<bool>,
+    inner: Mutex<GateInner>,
     opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateInner {
+    is_open: bool,
+    tasks: Vec<Waker>,
 }
 
 impl Gate {
@@ -102,16 +109,33 @@ impl Gate {
 
     /// Lets everybody through from now on.
     pub fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.is_open = true;
+        let tasks = std::mem::take(&mut inner.tasks);
+        drop(inner);
         self.opened.notify_all();
+        for task in tasks {
+            task.wake();
+        }
     }
 
+    /// Waits with the whole thread.
     pub(super) fn pass(&self) {
-        let guard = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .opened
-            .wait_timeout_while(guard, LONGEST_HOLD, |is_open| !*is_open);
+            .wait_timeout_while(guard, LONGEST_HOLD, |inner| !inner.is_open);
         drop(waited);
+    }
+
+    /// Waits as a task does.
+    pub(super) fn poll_pass(&self, context: &Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.is_open {
+            return Poll::Ready(());
+        }
+        inner.tasks.push(context.waker().clone());
+        Poll::Pending
     }
 }
 

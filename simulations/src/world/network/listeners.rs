@@ -1,0 +1,111 @@
+//! Listeners at virtual addresses: places for servers that are no members of the deployment.
+//!
+//! Whoever listens is as far away as a member, and its connections are streams like any other.
+//! What it does on them it says itself, so it may do what no member does.
+
+use super::{Incoming, LinkId, Network, Parcel, Towards, link::Link};
+use crate::world::trace::Trace;
+use onionskin_core::{address::Address, time::Instant};
+
+/// A listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u64);
+
+/// What a listener's side hears of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Somebody has connected.
+    Opened(ListenerId),
+    /// Bytes arrived.
+    Bytes(Vec<u8>),
+    /// The client has closed it.
+    Closed,
+}
+
+impl Network {
+    /// Accepts connections to an address from now on; `None` if it is taken.
+    pub fn listen(&mut self, address: &Address) -> Option<ListenerId> {
+        if self.listeners.contains_key(address) || self.addresses.contains(address) {
+            return None;
+        }
+        let id = ListenerId(self.next_listener);
+        self.next_listener += 1;
+        self.listeners.insert(address.clone(), id);
+        Some(id)
+    }
+
+    /// Refuses connections from now on. Those that there are stay.
+    pub fn stop_listening(&mut self, id: ListenerId) {
+        self.listeners.retain(|_, other| *other != id);
+    }
+
+    /// A listener's side writes bytes.
+    pub fn answer(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
+        trace.note(now, format_args!("link {} is answered", id.0));
+        self.transfer(now, id, Towards::Client, bytes, trace);
+    }
+
+    /// A listener's side writes no more, but goes on reading.
+    pub fn finish(&mut self, now: Instant, id: LinkId) {
+        self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Closed));
+    }
+
+    /// A listener's side lets go of a connection, in an orderly way or not.
+    pub fn hang_up(&mut self, now: Instant, id: LinkId, end: Incoming) {
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut link.has_server) {
+            self.post(now, id, Towards::Client, Parcel::Answer(end));
+        }
+        self.forget_if_unused(id);
+    }
+
+    /// True for a connection to a listener.
+    #[must_use]
+    pub fn is_to_listener(&self, id: LinkId) -> bool {
+        self.links.get(&id).is_some_and(|l| l.listener.is_some())
+    }
+
+    /// What listeners have heard.
+    #[must_use]
+    pub fn poll_heard(&mut self) -> Option<(LinkId, Heard)> {
+        self.heard.pop_front()
+    }
+
+    /// Begins to connect to a listener.
+    pub(super) fn knock(&mut self, now: Instant, id: LinkId, client: usize, at: ListenerId) {
+        let mut link = Link::new(client, usize::MAX);
+        link.listener = Some(at);
+        self.links.insert(id, link);
+        self.post(now, id, Towards::Member, Parcel::Attempt);
+    }
+
+    /// Delivers something at a listener's side.
+    pub(super) fn deliver_to(&mut self, now: Instant, id: LinkId, at: ListenerId, parcel: Parcel) {
+        let is_open = self.listeners.values().any(|other| *other == at);
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let answer = match parcel {
+            Parcel::Attempt if is_open => {
+                link.has_server = true;
+                self.heard.push_back((id, Heard::Opened(at)));
+                Incoming::Connected
+            }
+            Parcel::Attempt => Incoming::Refused,
+            Parcel::Request(bytes) if link.has_server => {
+                return self.heard.push_back((id, Heard::Bytes(bytes)));
+            }
+            Parcel::Request(_) => Incoming::Reset,
+            Parcel::Hangup => {
+                if std::mem::take(&mut link.has_server) {
+                    self.heard.push_back((id, Heard::Closed));
+                }
+                return;
+            }
+            Parcel::Answer(_) => return,
+        };
+        self.post(now, id, Towards::Client, Parcel::Answer(answer));
+    }
+}

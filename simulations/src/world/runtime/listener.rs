@@ -1,0 +1,291 @@
+//! The other end of streams: listeners at virtual addresses, and the sockets that they accept.
+
+use super::{SimRuntime, executor::Shared};
+use crate::world::network::{Heard, Incoming, LinkId, ListenerId};
+use onionskin_core::address::Address;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+/// Bytes that may be written to a listener's connection, in either direction, before the other side
+/// has read some of them.
+pub const WINDOW_BYTES: usize = 16 * 1024;
+
+/// The first port of those that are given to whoever asks for none.
+const FIRST_PORT: u16 = 30_000;
+
+/// Everything about listeners that the executor keeps.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    pub(super) sockets: BTreeMap<LinkId, Socket>,
+    doors: BTreeMap<ListenerId, Door>,
+    ports: u16,
+}
+
+/// Who waits at a listener.
+#[derive(Debug, Default)]
+struct Door {
+    queue: VecDeque<LinkId>,
+    acceptor: Option<Waker>,
+}
+
+/// The server's end of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Socket {
+    inbox: VecDeque<u8>,
+    /// Nothing more comes.
+    is_at_end: bool,
+    /// Nothing more may be written.
+    is_finished: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Bytes that the client has not read yet.
+    unread: usize,
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+impl Listeners {
+    /// Takes note of what arrived at a listener's side.
+    pub(super) fn hear(&mut self, link: LinkId, heard: Heard) {
+        if let Heard::Opened(id) = heard {
+            self.sockets.insert(link, Socket::default());
+            if let Some(door) = self.doors.get_mut(&id) {
+                door.queue.push_back(link);
+                wake(&mut door.acceptor);
+            }
+            return;
+        }
+        let Some(socket) = self.sockets.get_mut(&link) else {
+            return;
+        };
+        match heard {
+            Heard::Bytes(bytes) => socket.inbox.extend(bytes),
+            _ => {
+                socket.is_at_end = true;
+                socket.is_finished = true;
+                wake(&mut socket.writer);
+            }
+        }
+        wake(&mut socket.reader);
+    }
+
+    /// The client has read bytes.
+    pub(super) fn was_read(&mut self, link: LinkId, count: usize) {
+        if let Some(socket) = self.sockets.get_mut(&link) {
+            socket.unread = socket.unread.saturating_sub(count);
+            wake(&mut socket.writer);
+        }
+    }
+}
+
+impl SimRuntime {
+    /// Accepts connections to an address; port zero stands for one that is free.
+    ///
+    /// Whoever connects is connected at once, as systems do it, whether or not it is accepted.
+    pub fn listen(&self, mut address: SocketAddr) -> io::Result<SimListener> {
+        let mut state = self.shared.lock();
+        if address.port() == 0 {
+            address.set_port(FIRST_PORT + state.listeners.ports);
+            state.listeners.ports += 1;
+        }
+        let place = Address::tcp(&address.ip().to_string(), address.port());
+        let Some(id) = state.network.listen(&place) else {
+            return Err(io::ErrorKind::AddrInUse.into());
+        };
+        state.listeners.doors.insert(id, Door::default());
+        drop(state);
+        Ok(SimListener {
+            shared: self.shared.clone(),
+            id,
+            address,
+        })
+    }
+}
+
+/// Accepts connections. Dropping it closes it.
+#[derive(Debug)]
+pub struct SimListener {
+    shared: Arc<Shared>,
+    id: ListenerId,
+    address: SocketAddr,
+}
+
+impl SimListener {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next connection; `None` if it listens no more.
+    pub async fn accept(&self) -> Option<SimSocket> {
+        poll_fn(|context| {
+            let mut state = self.shared.lock();
+            let Some(door) = state.listeners.doors.get_mut(&self.id) else {
+                return Poll::Ready(None);
+            };
+            let Some(link) = door.queue.pop_front() else {
+                door.acceptor = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            Poll::Ready(Some(SimSocket {
+                shared: self.shared.clone(),
+                link,
+            }))
+        })
+        .await
+    }
+
+    /// Listens no more: those to come are refused, those not accepted are broken.
+    pub fn close(&self) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        state.network.stop_listening(self.id);
+        let mut door = state.listeners.doors.remove(&self.id).unwrap_or_default();
+        wake(&mut door.acceptor);
+        for link in door.queue {
+            state.listeners.sockets.remove(&link);
+            state.network.hang_up(state.now, link, Incoming::Reset);
+        }
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The server's end of a connection. Dropping it closes it.
+#[derive(Debug)]
+pub struct SimSocket {
+    shared: Arc<Shared>,
+    link: LinkId,
+}
+
+impl SimSocket {
+    /// What has arrived; nothing at the end of the connection.
+    pub async fn read(&mut self) -> Vec<u8> {
+        poll_fn(|context| {
+            let mut state = self.shared.lock();
+            let state = &mut *state;
+            let Some(socket) = state.listeners.sockets.get_mut(&self.link) else {
+                return Poll::Ready(Vec::new());
+            };
+            if socket.inbox.is_empty() && !socket.is_at_end {
+                socket.reader = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            let bytes = Vec::from(std::mem::take(&mut socket.inbox));
+            if let Some(pipe) = state.pipes.get_mut(&self.link) {
+                pipe.unread = pipe.unread.saturating_sub(bytes.len());
+                wake(&mut pipe.writer);
+            }
+            Poll::Ready(bytes)
+        })
+        .await
+    }
+
+    /// Writes bytes; waits as long as the client does not read.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let count = poll_fn(|context| self.poll_write(context, rest)).await?;
+            rest = &rest[count..];
+        }
+        Ok(())
+    }
+
+    fn poll_write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let socket = state.listeners.sockets.get_mut(&self.link);
+        let Some(socket) = socket.filter(|socket| !socket.is_finished) else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let count = bytes.len().min(WINDOW_BYTES - socket.unread);
+        if count == 0 {
+            socket.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        socket.unread += count;
+        let bytes = &bytes[..count];
+        state
+            .network
+            .answer(state.now, self.link, bytes, &mut state.trace);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Another hold on the same connection.
+    #[must_use]
+    pub fn hold(&self) -> SimHold {
+        SimHold {
+            shared: self.shared.clone(),
+            link: self.link,
+        }
+    }
+
+    /// Breaks the connection.
+    pub fn reset(self) {
+        self.hold().end(Incoming::Reset);
+    }
+}
+
+impl Drop for SimSocket {
+    fn drop(&mut self) {
+        self.hold().end(Incoming::Closed);
+        self.shared.lock().listeners.sockets.remove(&self.link);
+    }
+}
+
+/// A hold on a connection that somebody else serves.
+#[derive(Clone, Debug)]
+pub struct SimHold {
+    shared: Arc<Shared>,
+    link: LinkId,
+}
+
+impl SimHold {
+    /// Writes no more, but leaves the reading to who serves it.
+    pub fn finish(&self) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let socket = state.listeners.sockets.get_mut(&self.link);
+        if let Some(socket) = socket.filter(|socket| !socket.is_finished) {
+            socket.is_finished = true;
+            wake(&mut socket.writer);
+            state.network.finish(state.now, self.link);
+        }
+    }
+
+    /// Ends the connection in both directions.
+    pub fn shut(&self) {
+        self.end(Incoming::Closed);
+    }
+
+    fn end(&self, mut how: Incoming) {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        if let Some(socket) = state.listeners.sockets.get_mut(&self.link) {
+            // As systems do it: bytes that nobody will read are not passed over in silence.
+            if !socket.inbox.is_empty() {
+                how = Incoming::Reset;
+            }
+            socket.is_at_end = true;
+            socket.is_finished = true;
+            wake(&mut socket.reader);
+            wake(&mut socket.writer);
+        }
+        state.network.hang_up(state.now, self.link, how);
+    }
+}

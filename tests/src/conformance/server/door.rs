@@ -1,0 +1,92 @@
+//! Where clients knock, and who answers.
+
+use super::{Request, Script, Step, state::Seen, state::State};
+use bson::Document;
+use onionskin_core::wire::{Header, LegacyQuery, Message, OpCode, Section, WireError};
+use std::{fmt, net::SocketAddr, sync::Arc};
+
+/// Ends what a door's opening began.
+pub type Stop = Box<dyn Fn() + Send + Sync>;
+
+/// A place that clients can connect to.
+///
+/// As long as nobody serves it they are connected and hear nothing; when it is dropped they are
+/// refused.
+pub trait Door: Send {
+    /// Where it is.
+    fn address(&self) -> SocketAddr;
+
+    /// Answers whoever comes from now on, until it is stopped.
+    fn serve(self: Box<Self>, desk: Desk) -> Stop;
+}
+
+/// Answers requests by a script, and remembers them.
+#[derive(Clone)]
+pub struct Desk {
+    pub(super) state: Arc<State>,
+    pub(super) script: Script,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// What is to be done about a frame that came on this connection.
+    pub(super) fn answer(
+        &self,
+        connection: u64,
+        header: Header,
+        frame: &[u8],
+    ) -> Result<Vec<Step>, WireError> {
+        let request = self.request(connection, header, frame)?;
+        self.state.note(Seen {
+            connection,
+            name: request.name.clone(),
+            body: request.body.clone(),
+        });
+        Ok((self.script)(&request))
+    }
+
+    fn request(&self, connection: u64, header: Header, frame: &[u8]) -> Result<Request, WireError> {
+        let mut documents = 0;
+        let body = if header.op_code == OpCode::Query {
+            LegacyQuery::decode(frame)?.command
+        } else {
+            let message = Message::decode(frame)?;
+            for section in message.sections() {
+                if let Section::Sequence { documents: all, .. } = section {
+                    documents += count(all);
+                }
+            }
+            message.body
+        };
+        let body = Document::try_from(body).unwrap_or_default();
+        let name = body.keys().next().cloned().unwrap_or_default();
+        Ok(Request {
+            connection,
+            earlier: self
+                .state
+                .look(|log| log.seen.iter().filter(|seen| seen.name == name).count()),
+            name,
+            body,
+            documents,
+            id: header.request_id,
+            bytes: header.length,
+            op_code: header.op_code,
+        })
+    }
+}
+
+/// How many documents stand back to back.
+fn count(mut documents: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(length) = documents.first_chunk::<4>() {
+        let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        documents = documents.get(length..).unwrap_or_default();
+        count += 1;
+    }
+    count
+}

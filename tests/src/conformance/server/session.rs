@@ -1,0 +1,40 @@
+//! One connection of a server, without the connection: bytes in, steps out.
+
+use super::{Desk, Step};
+use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
+
+/// Puts frames together and asks the desk what to do about them.
+#[derive(Debug)]
+pub(super) struct Session {
+    desk: Desk,
+    number: u64,
+    received: Vec<u8>,
+}
+
+impl Session {
+    pub(super) const fn new(desk: Desk, number: u64) -> Self {
+        Self {
+            desk,
+            number,
+            received: Vec::new(),
+        }
+    }
+
+    pub(super) fn handle_received(&mut self, bytes: &[u8]) {
+        self.received.extend_from_slice(bytes);
+    }
+
+    /// What the next frame brings about, if it is whole.
+    pub(super) fn poll_steps(&mut self) -> Result<Option<Vec<Step>>, WireError> {
+        if self.received.len() < HEADER_BYTES {
+            return Ok(None);
+        }
+        let header = Header::decode(&self.received, MAX_MESSAGE_BYTES)?;
+        if self.received.len() < header.length {
+            return Ok(None);
+        }
+        let rest = self.received.split_off(header.length);
+        let frame = std::mem::replace(&mut self.received, rest);
+        self.desk.answer(self.number, header, &frame).map(Some)
+    }
+}

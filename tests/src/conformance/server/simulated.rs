@@ -1,0 +1,146 @@
+//! Servers of the simulated runtime: tasks in virtual time, on virtual connections.
+
+use super::{
+    Desk, Gate, Step,
+    door::{Door, Stop},
+    script::LONGEST_HOLD,
+    session::Session,
+    state::{Hold, Socket},
+};
+use onionskin::Runtime;
+use onionskin_simulations::world::{
+    SimRuntime,
+    runtime::{SimHold, SimListener, SimSocket},
+};
+use std::{
+    future::poll_fn,
+    io,
+    net::{Shutdown, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+impl Socket for SimHold {
+    fn cut(&self, how: Shutdown) {
+        match how {
+            Shutdown::Write => self.finish(),
+            Shutdown::Read | Shutdown::Both => self.shut(),
+        }
+    }
+}
+
+impl Hold for SimSocket {
+    fn hold(&self) -> Option<Box<dyn Socket>> {
+        Some(Box::new(Self::hold(self)))
+    }
+}
+
+/// A listener of the simulated runtime.
+#[derive(Debug)]
+struct SimDoor {
+    runtime: SimRuntime,
+    listener: SimListener,
+}
+
+/// A door of the simulated runtime.
+pub(crate) fn simulated_door(runtime: SimRuntime, address: SocketAddr) -> Box<dyn Door> {
+    let listener = runtime.listen(address).expect("the address is free");
+    Box::new(SimDoor { runtime, listener })
+}
+
+impl Door for SimDoor {
+    fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    fn serve(self: Box<Self>, desk: Desk) -> Stop {
+        let Self { runtime, listener } = *self;
+        let listener = Arc::new(listener);
+        let (accepting, spawner) = (listener.clone(), runtime.clone());
+        runtime.spawn(async move {
+            while let Some(socket) = accepting.accept().await {
+                spawner.spawn(serve(spawner.clone(), desk.clone(), socket));
+            }
+        });
+        Box::new(move || listener.close())
+    }
+}
+
+async fn serve(runtime: SimRuntime, desk: Desk, mut socket: SimSocket) {
+    let number = desk.state.opened(&socket);
+    let connection = Connection {
+        runtime,
+        session: Session::new(desk.clone(), number),
+        socket: &mut socket,
+    };
+    // How a connection ends is the client's business.
+    match connection.run().await {
+        Ok(End::Reset) => socket.reset(),
+        Ok(End::Closed) | Err(_) => drop(socket),
+    }
+    desk.state.closed(number);
+}
+
+/// How a script ends a connection.
+enum End {
+    Closed,
+    Reset,
+}
+
+struct Connection<'a> {
+    runtime: SimRuntime,
+    session: Session,
+    socket: &'a mut SimSocket,
+}
+
+impl Connection<'_> {
+    async fn run(mut self) -> io::Result<End> {
+        loop {
+            let bytes = self.socket.read().await;
+            if bytes.is_empty() {
+                return Ok(End::Closed);
+            }
+            self.session.handle_received(&bytes);
+            while let Some(steps) = self.session.poll_steps().map_err(io::Error::other)? {
+                for step in steps {
+                    if let Some(end) = self.perform(step).await? {
+                        return Ok(end);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `Some`: the connection is over.
+    async fn perform(&mut self, step: Step) -> io::Result<Option<End>> {
+        match step {
+            Step::Send(bytes) => self.socket.write(&bytes).await?,
+            Step::Trickle(bytes, size) => {
+                for piece in bytes.chunks(size) {
+                    self.socket.write(piece).await?;
+                }
+            }
+            Step::Flood(bytes) => loop {
+                self.socket.write(&bytes).await?;
+            },
+            Step::Hold(gate) => self.pass(&gate).await,
+            Step::HalfClose => SimSocket::hold(self.socket).finish(),
+            Step::Close => return Ok(Some(End::Closed)),
+            Step::Reset => return Ok(Some(End::Reset)),
+        }
+        Ok(None)
+    }
+
+    /// Waits at a gate, as long as anything is held back at most.
+    async fn pass(&self, gate: &Gate) {
+        let mut longest = pin!(self.runtime.sleep(LONGEST_HOLD));
+        poll_fn(|context| {
+            if gate.poll_pass(context).is_ready() {
+                return Poll::Ready(());
+            }
+            longest.as_mut().poll(context)
+        })
+        .await;
+    }
+}

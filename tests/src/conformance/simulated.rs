@@ -1,0 +1,60 @@
+//! The simulated runtime as a host: virtual time, virtual connections, nothing but one thread.
+
+use super::{
+    Host,
+    server::{Door, simulated_door},
+};
+use onionskin_core::time::Instant;
+use onionskin_simulations::world::{SimRuntime, runtime::Executor};
+use std::{cell::RefCell, env, future::Future, net::SocketAddr, time::Duration};
+
+/// The variable that chooses another seed than the usual one.
+const SEED: &str = "ONIONSKIN_SEED";
+
+/// The usual seed of all checks.
+const USUAL_SEED: u64 = 1;
+
+/// How much virtual time a check may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+thread_local! {
+    /// The runtime of the check that runs in this thread.
+    static RUNTIME: RefCell<Option<SimRuntime>> = const { RefCell::new(None) };
+}
+
+/// The simulated runtime.
+#[derive(Debug)]
+pub struct SimHost;
+
+impl SimHost {
+    /// Runs a future in a world of this seed; gives the digest of all that happened.
+    pub fn run(seed: u64, future: impl Future<Output = ()>) -> [u8; 32] {
+        let executor = Executor::quiet(seed).expect("a world");
+        RUNTIME.set(Some(executor.runtime(0)));
+        let ended = executor.run(Instant::ZERO + LIMIT, future);
+        RUNTIME.set(None);
+        if let Err(failure) = ended {
+            panic!("seed {seed}: {failure}");
+        }
+        executor.digest()
+    }
+}
+
+impl Host for SimHost {
+    type R = SimRuntime;
+
+    fn runtime() -> SimRuntime {
+        let runtime = RUNTIME.with_borrow(Clone::clone);
+        runtime.expect("it is asked for while a check runs")
+    }
+
+    fn block_on(future: impl Future<Output = ()>) {
+        let chosen = env::var(SEED).ok();
+        let seed = chosen.map_or(USUAL_SEED, |seed| seed.parse().expect("a number"));
+        Self::run(seed, future);
+    }
+
+    fn door(address: SocketAddr) -> Box<dyn Door> {
+        simulated_door(Self::runtime(), address)
+    }
+}
