@@ -5,7 +5,7 @@
 //! [`conformance_suite!`](crate::conformance_suite) into a module of a test. Servers are small and
 //! scripted ([`server`]): they do what no healthy server does, and they see what the client did.
 //! They stand on real sockets, or wherever else the host's clients can reach them, as in the
-//! [simulated](simulated) world.
+//! [simulated] world.
 
 pub mod cancellation;
 pub mod crowd;
