@@ -1,6 +1,6 @@
 //! Dial, TLS, hello, authentication, ready; then, for monitors, one check at a time.
 
-use super::{HandshakeOptions, Output, Purpose, Transport};
+use super::{HandshakeOptions, Output, Purpose, Transport, types::lost_early};
 use crate::{
     address::Address,
     auth::{Conversation, KeyCache, Step},
@@ -134,9 +134,15 @@ impl Connection {
 
     /// The socket could not be connected, broke, or was closed by the peer.
     pub fn handle_failed(&mut self, error: Error) {
-        if !matches!(self.state, State::Over) {
-            self.fail(error);
-        }
+        let hint = match self.state {
+            State::Over => return,
+            State::Securing => "in the TLS handshake; does the server speak TLS?",
+            State::Greeting { .. } if self.options.tls.is_none() => {
+                "before hello was answered; does the server ask for TLS?"
+            }
+            _ => return self.fail(error),
+        };
+        self.fail(lost_early(error, hint));
     }
 
     /// Time has passed.

@@ -5,6 +5,9 @@ mod handshake;
 mod transport;
 mod types;
 
+#[cfg(test)]
+mod tests;
+
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
 pub use transport::Transport;

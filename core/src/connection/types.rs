@@ -1,7 +1,7 @@
 //! What connections are made for, what they have in common, what they report.
 
 use crate::{
-    error::{Error, NetworkFault},
+    error::{Error, ErrorKind, NetworkFault},
     options::{Credential, ServerApi},
     sdam::Phase,
     tls::TlsContext,
@@ -71,4 +71,16 @@ pub enum Output {
 #[must_use]
 pub fn closed_by_peer() -> Error {
     Error::network(NetworkFault::Closed, "the server closed the connection")
+}
+
+/// Adds to the loss of a young connection when it was, and so what may be wrong. A server that
+/// wants the other of TLS and no TLS just hangs up; other errors pass unchanged.
+pub(super) fn lost_early(error: Error, hint: &str) -> Error {
+    match error.kind() {
+        ErrorKind::Network {
+            fault: fault @ (NetworkFault::Closed | NetworkFault::Reset),
+            message,
+        } => Error::network(*fault, format!("{message} {hint}")),
+        _ => error,
+    }
 }

@@ -13,7 +13,14 @@ use std::fmt::Write;
 pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -> Error {
     let servers = || description.servers.values();
     let message = if description.servers.is_empty() {
-        "no server is known; check the hosts of the connection string".to_owned()
+        match &description.set_name {
+            // SDAM drops servers that answer for another set, or for none.
+            Some(name) => format!(
+                "no server is known: of the hosts of the connection string none belongs to the \
+                 replica set \"{name}\""
+            ),
+            None => "no server is known; check the hosts of the connection string".to_owned(),
+        }
     } else if servers().any(|s| s.server_type.is_available()) {
         format!("No servers are suitable for {criteria}; the topology is {description}")
     } else {
