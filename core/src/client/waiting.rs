@@ -96,7 +96,10 @@ impl Client {
             let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
             let Some(server) = server else {
                 let message = format!("{target}, where the cursor lives, is no longer there");
-                return Err(Error::new(ErrorKind::ServerSelection { message }));
+                return Err(Error::new(ErrorKind::ServerSelection {
+                    message,
+                    cause: None,
+                }));
             };
             selector.started(server);
             return Ok(Some(server));

@@ -173,8 +173,11 @@ pub enum ErrorKind {
     Write(Box<WriteFault>),
     /// No server suited the operation before the deadline.
     ServerSelection {
-        /// The criteria, and why each known server did not suit.
+        /// The criteria, and why the known servers did not suit.
         message: String,
+        /// The error of a server that could not be reached or understood, where there is one: the
+        /// first in the order of addresses. It names its server.
+        cause: Option<Error>,
     },
     /// A server speaks only versions of the protocol that this driver does not.
     Incompatible {
@@ -279,7 +282,9 @@ impl fmt::Display for ErrorKind {
             }
             Self::Command(fault) => write!(f, "command failed: {fault}"),
             Self::Write(fault) => write!(f, "write failed: {fault}"),
-            Self::ServerSelection { message } => write!(f, "server selection failed: {message}"),
+            Self::ServerSelection { message, .. } => {
+                write!(f, "server selection failed: {message}")
+            }
             Self::Incompatible { message }
             | Self::Discovery { message }
             | Self::PoolCleared { message }

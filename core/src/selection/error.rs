@@ -2,16 +2,21 @@
 
 use super::Criteria;
 use crate::{
-    description::TopologyDescription,
+    description::{ServerDescription, TopologyDescription},
     error::{Error, ErrorKind},
 };
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
+
+/// Servers that the text names one by one; of the others it tells how many there are.
+const MAX_LISTED_SERVERS: usize = 10;
 
 /// Why nothing suited (SEL-60): servers that can be reached but do not suit, the one error that all
 /// of them share, or all errors.
 #[must_use]
 pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -> Error {
     let servers = || description.servers.values();
+    let kind = description.topology_type;
+    let cause = servers().find_map(|s| Some(s.error.clone()?.with_server(&s.address)));
     let message = if description.servers.is_empty() {
         match &description.set_name {
             // SDAM drops servers that answer for another set, or for none.
@@ -22,29 +27,52 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
             None => "no server is known; check the hosts of the connection string".to_owned(),
         }
     } else if servers().any(|s| s.server_type.is_available()) {
-        format!("No servers are suitable for {criteria}; the topology is {description}")
+        let all = listed(description, |s| Some(s.server_type.name().to_owned()));
+        format!("No servers are suitable for {criteria}; the topology is {kind}: {all}")
     } else {
         let mut errors = servers().filter_map(|s| s.error.as_ref());
         match errors.next() {
-            None => format!("no server has answered yet; the topology is {description}"),
-            Some(first) if errors.all(|e| e.kind() == first.kind()) => {
-                format!("{}; the topology is {description}", first.kind())
+            None => {
+                let all = listed(description, |_| Some(String::new()));
+                format!("no server has answered yet; the topology is {kind}: {all}")
             }
-            Some(_) => joined(description),
+            Some(first) if errors.all(|e| e.kind() == first.kind()) => {
+                let all = listed(description, |s| s.error.as_ref().map(|_| String::new()));
+                format!("{}, at {all}; the topology is {kind}", first.kind())
+            }
+            Some(_) => listed(description, |s| Some(s.error.as_ref()?.kind().to_string())),
         }
     };
-    Error::new(ErrorKind::ServerSelection { message })
+    let error = Error::new(ErrorKind::ServerSelection { message, cause });
+    match servers().next() {
+        Some(only) if description.servers.len() == 1 => error.with_server(&only.address),
+        _ => error,
+    }
 }
 
-fn joined(description: &TopologyDescription) -> String {
+/// The addresses of servers with a remark each; those without remark are left out.
+fn listed(
+    description: &TopologyDescription,
+    remark: impl Fn(&Arc<ServerDescription>) -> Option<String>,
+) -> String {
     let mut text = String::new();
-    for server in description.servers.values() {
-        if let Some(error) = &server.error {
-            let separator = if text.is_empty() { "" } else { ", " };
-            let address = &server.address;
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{separator}{address}: {}", error.kind());
+    let mut more = 0;
+    let remarks = description
+        .servers
+        .values()
+        .filter_map(|s| Some((s, remark(s)?)));
+    for (number, (server, remark)) in remarks.enumerate() {
+        if number >= MAX_LISTED_SERVERS {
+            more += 1;
+            continue;
         }
+        let separator = if number == 0 { "" } else { ", " };
+        let colon = if remark.is_empty() { "" } else { ": " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{separator}{}{colon}{remark}", server.address);
+    }
+    if more > 0 {
+        let _ = write!(text, " and {more} more");
     }
     text
 }

@@ -181,10 +181,52 @@ fn the_error_tells_why_nothing_suited() {
     };
     description.servers.insert(address(0), broken(0, "refused"));
     description.servers.insert(address(1), broken(1, "refused"));
-    assert!(text(&description).starts_with("server selection failed: network error: refused;"));
+    let shared = "server selection failed: network error: refused, at s0:1, s1:1;";
+    assert!(
+        text(&description).starts_with(shared),
+        "{}",
+        text(&description)
+    );
     description
         .servers
         .insert(address(1), broken(1, "unreachable"));
     let expected = "s0:1: network error: refused, s1:1: network error: unreachable";
     assert!(text(&description).ends_with(expected));
+}
+
+#[test]
+fn the_error_holds_its_cause_and_stays_short_in_a_large_topology() {
+    let criteria = secondary("a");
+    let mut description = mongos(0);
+    for n in 0..1000 {
+        let mut server = ServerDescription::unknown(address(n));
+        server.error = Some(Error::network(
+            NetworkFault::Refused,
+            format!("refused {n}"),
+        ));
+        description.servers.insert(address(n), Arc::new(server));
+    }
+    let error = selection_error(&description, &criteria);
+    assert!(error.to_string().len() < 1000, "{error}");
+    assert!(error.to_string().ends_with("and 990 more"), "{error}");
+    let ErrorKind::ServerSelection {
+        cause: Some(cause), ..
+    } = error.kind()
+    else {
+        panic!("it has a cause: {error:?}");
+    };
+    assert!(matches!(
+        cause.kind(),
+        ErrorKind::Network {
+            fault: NetworkFault::Refused,
+            ..
+        }
+    ));
+    assert_eq!(cause.server(), Some(&address(0)));
+    assert_eq!(error.server(), None, "no single server is at fault");
+    description.servers.retain(|place, _| *place == address(7));
+    assert_eq!(
+        selection_error(&description, &criteria).server(),
+        Some(&address(7))
+    );
 }

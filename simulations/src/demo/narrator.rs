@@ -1,7 +1,7 @@
 //! Tells what happens while it happens.
 
 use onionskin::{
-    EventListener,
+    ErrorKind, EventListener,
     core::event::{CloseReason, Event, EventKind, PoolEvent, SdamEvent},
 };
 use std::{
@@ -80,8 +80,9 @@ impl Narrator {
                 self.lock().failing.remove(&address.to_string());
             }
             SdamEvent::HeartbeatFailed { address, failure, .. }
-                // One line per outage, not one per check.
-                if self.lock().failing.insert(address.to_string()) =>
+                // One line per outage, not one per check, and none for the end of the client.
+                if *failure.kind() != ErrorKind::ClientClosed
+                    && self.lock().failing.insert(address.to_string()) =>
             {
                 self.say(&format!("check of {address} failed: {}", failure.kind()));
             }
