@@ -121,8 +121,9 @@ impl<R: Runtime> Shared<R> {
         self: &Arc<Self>,
         input: impl FnOnce(&mut Inner<R::Stream>, Instant) -> T,
     ) -> T {
-        let now = self.now();
         let mut guard = self.lock();
+        // Read under the lock: the core's time must not go backwards from one input to the next.
+        let now = self.now();
         let result = input(&mut guard, now);
         let after = guard.collect_orders();
         self.delivery.queue(&mut guard.core);
