@@ -6,9 +6,10 @@ use crate::{
 };
 use onionskin_core::{
     client::Outcome,
-    error::{Error, ErrorKind},
-    event::{Event, EventKind},
+    error::Error,
+    event::{CommandEvent, Event, EventKind},
     operation::{Command, OperationId},
+    time::Instant,
 };
 use std::{
     future::Future,
@@ -86,6 +87,17 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         }
     }
 
+    /// Frames the request of each lease that is given until one goes out; the result, where the
+    /// operation ends before.
+    fn frame_until_sent(&mut self) -> Option<Result<D::Output, Error>> {
+        while let Err(outcome) = self.frame() {
+            if let Some(result) = self.finish(outcome) {
+                return Some(result);
+            }
+        }
+        None
+    }
+
     /// The exchange is over: decode, give everything back. `None`: it is tried again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
         // The lease stays in its place while the caller's code runs, listeners and decoding, so
@@ -98,7 +110,10 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        tell_end(self.client.shared(), held, result.as_ref().err());
+        let failure = result.as_ref().err();
+        tell_end(self.client.shared(), |now| {
+            held.lease.ended_event(now, failure)
+        });
         let output = match result {
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
@@ -115,10 +130,10 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
 }
 
 /// Publishes the event that ends the command, if somebody listens.
-fn tell_end<R: Runtime>(shared: &Shared<R>, held: &mut Held<R::Stream>, failure: Option<&Error>) {
+fn tell_end<R: Runtime>(shared: &Shared<R>, event: impl FnOnce(Instant) -> Option<CommandEvent>) {
     if shared.delivery.wants_commands() {
         let now = shared.now();
-        if let Some(event) = held.lease.ended_event(now, failure) {
+        if let Some(event) = event(now) {
             let kind = EventKind::Command(event);
             shared.delivery.publish(Event { at: now, kind });
         }
@@ -152,16 +167,10 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
                     let Poll::Ready(outcome) = held.poll_exchange(context) else {
                         return Poll::Pending;
                     };
-                    match this.finish(outcome) {
+                    let result = this.finish(outcome).or_else(|| this.frame_until_sent());
+                    match result {
                         Some(result) => return Poll::Ready(result),
-                        None => {
-                            if let Err(outcome) = this.frame()
-                                && let Some(result) = this.finish(outcome)
-                            {
-                                return Poll::Ready(result);
-                            }
-                            continue;
-                        }
+                        None => continue,
                     }
                 }
                 State::Over => {
@@ -173,9 +182,7 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
             if let Some(error) = this.on_begun(begun) {
                 return Poll::Ready(Err(error));
             }
-            if let Err(outcome) = this.frame()
-                && let Some(result) = this.finish(outcome)
-            {
+            if let Some(result) = this.frame_until_sent() {
                 return Poll::Ready(result);
             }
         }
@@ -187,11 +194,7 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut held) => {
-                tell_end(
-                    self.client.shared(),
-                    &mut held,
-                    Some(&ErrorKind::Abandoned.into()),
-                );
+                tell_end(self.client.shared(), |now| held.lease.abandoned_event(now));
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }
