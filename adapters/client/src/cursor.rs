@@ -134,7 +134,8 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
 
 impl<R: Runtime, T> Drop for Cursor<R, T> {
     fn drop(&mut self) {
-        // A fetch under way is dropped first: it holds the session, which is then lost with it.
+        // A fetch under way is dropped first. It holds the session, which the core takes back from
+        // it and does not use again; the cursor is then ended without one.
         self.fetching = None;
         match self.cursor.kill() {
             Some(command) => self.client.run_in_background(command),
