@@ -291,3 +291,30 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
         ["hello on 1", "close 1", "clear pool to 1", "publish"]
     );
 }
+
+#[test]
+fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
+    // MON-31, MON-66; E.6 property 2
+    let mut bench = streamed();
+    let mut opened = 0;
+    let mut last = 1;
+    for _ in 0..1_000 {
+        bench.connected(last, &versioned(1));
+        bench.failed(last);
+        bench.pass(10);
+        for order in bench.orders() {
+            if let Some(rest) = order.strip_prefix("open ") {
+                opened += 1;
+                last = rest
+                    .split(' ')
+                    .next()
+                    .expect("a number")
+                    .parse()
+                    .expect("one");
+            }
+        }
+    }
+    // Ten seconds: the first check, and at most two in each half of a second.
+    assert!((20..=41).contains(&opened), "{opened}");
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
