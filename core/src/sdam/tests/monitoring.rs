@@ -318,3 +318,35 @@ fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
     assert!((20..=41).contains(&opened), "{opened}");
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
 }
+
+#[test]
+fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_up() {
+    // scenario 14: no dead monitor, no backlog, and a healthy server stays known
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.connected(2, &standalone());
+    bench.orders();
+    bench.pass(3_600_000);
+    // One measurement for all that were missed.
+    assert_eq!(bench.orders(), ["hello on 2"]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    bench.reply(1, &versioned(1), true);
+    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(
+        bench.sleeps(),
+        Some(10_000),
+        "the next limit of the measurement"
+    );
+    // Where nothing has come, the check fails after a moment, once.
+    bench.reply(2, &standalone(), false);
+    bench.pass(3_600_000);
+    bench.orders();
+    assert_eq!(bench.sleeps(), Some(500));
+    bench.pass(500);
+    let orders = bench.orders();
+    assert!(
+        orders.contains(&"clear pool to 1, interrupting".to_owned()),
+        "{orders:?}"
+    );
+    assert_eq!(orders.iter().filter(|o| o.starts_with("open")).count(), 1);
+}
