@@ -109,8 +109,8 @@ impl ReadPreference {
         Ok(self)
     }
 
-    /// Asks mongos to send the read to two members and to take the first answer; `false` asks it not
-    /// to. Refused with mode primary. Not asked for by default (SEL-17).
+    /// Asks mongos to send the read to two members and to take the first answer; `false` asks it
+    /// not to. Refused with mode primary. Not asked for by default (SEL-17).
     ///
     /// Servers from 8.0 on ignore it.
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
@@ -144,7 +144,8 @@ impl ReadPreference {
         self.max_staleness
     }
 
-    /// Whether hedged reads are asked for, or asked not to be used; `None` where nothing was chosen.
+    /// Whether hedged reads are asked for, or asked not to be used; `None` where nothing was
+    /// chosen.
     #[must_use]
     pub const fn hedge(&self) -> Option<bool> {
         self.hedge
