@@ -6,6 +6,7 @@
 
 mod action;
 mod application;
+mod changes;
 mod generation;
 mod inputs;
 mod monitor;
@@ -24,6 +25,7 @@ pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use generation::MAX_SERVICES;
 pub use timers::Timer;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
@@ -85,7 +87,7 @@ pub struct Sdam {
     phase: Life,
     waiting: bool,
     last_server: u64,
-    version: u64,
+    changes: Changes,
 }
 
 /// Where in its life the machine is.
@@ -129,7 +131,7 @@ impl Sdam {
             phase: Life::New,
             waiting: false,
             last_server: 0,
-            version: 0,
+            changes: Changes::at(0),
             options,
         }
     }
@@ -161,7 +163,13 @@ impl Sdam {
     /// Grows with each change of the description, round trip times included.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.version
+        self.changes.version()
+    }
+
+    /// What the latest versions differ in.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The present life of the server at an address.

@@ -5,6 +5,7 @@ mod ability;
 mod criteria;
 mod error;
 mod preference;
+mod ranking;
 mod selector;
 mod staleness;
 mod suitable;

@@ -11,7 +11,7 @@ mod tests;
 
 use super::{
     Compressor, Credential, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference, ServerApi,
-    TlsOptions, WriteConcern,
+    ServerSelector, TlsOptions, WriteConcern,
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
@@ -84,6 +84,7 @@ pub struct ClientOptions {
     heartbeat_frequency: Duration,
     monitoring_mode: MonitoringMode,
     local_threshold: Duration,
+    server_selector: Option<ServerSelector>,
     server_selection_timeout: Duration,
     connect_timeout: Option<Duration>,
     socket_timeout: Option<Duration>,
@@ -124,6 +125,7 @@ impl Default for ClientOptions {
             heartbeat_frequency: DEFAULT_HEARTBEAT_FREQUENCY,
             monitoring_mode: MonitoringMode::Auto,
             local_threshold: DEFAULT_LOCAL_THRESHOLD,
+            server_selector: None,
             server_selection_timeout: DEFAULT_SERVER_SELECTION_TIMEOUT,
             connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
             socket_timeout: None,
