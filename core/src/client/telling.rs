@@ -79,11 +79,14 @@ impl Client {
     }
 
     fn selection_facts(&self, operation: &Operation) -> SelectionFacts {
-        let criteria = criteria(operation, &self.limits.primary);
+        let mut selector = criteria(operation, &self.limits.primary).to_string();
+        if self.selector.is_narrowed() {
+            selector.push_str(", narrowed by the application");
+        }
         SelectionFacts {
             operation: operation.command.name().into(),
             operation_id: operation.id.0,
-            selector: criteria.to_string().into(),
+            selector: selector.into(),
             topology: Arc::clone(self.sdam.description()),
         }
     }

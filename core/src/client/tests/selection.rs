@@ -3,10 +3,14 @@
 use super::{World, find, insert, primary, reset};
 use crate::{
     address::Address,
-    client::{Start, Verdict},
+    client::{Client, ClientConfig, Start, Verdict},
     error::{Error, ErrorKind},
     event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
     operation::{Command, CommandKind},
+    options::ServerSelector,
+    random::Seed,
+    time::Instant,
+    uri,
 };
 use bson::{RawDocumentBuf, rawdoc};
 use std::time::Duration;
@@ -184,4 +188,25 @@ fn whoever_wants_notices_hears_nothing_else() {
     };
     assert_eq!(cause, NoServersCause::LastRemoved);
     assert!(world.client.poll_event().is_none());
+}
+
+#[test]
+fn a_selector_of_the_applications_is_hinted_at() {
+    // SEL-62
+    let mut options = uri::parse(URI).expect("a connection string").options;
+    options.set_server_selector(ServerSelector::new(|servers| servers.clear()));
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let mut client = Client::new(config.with_subscriptions(Subscriptions::all()));
+    client.open(Instant::ZERO);
+    client.start(Instant::ZERO, insert());
+    let events = std::iter::from_fn(|| client.poll_event());
+    let selector = events.filter_map(|event| match event.kind {
+        EventKind::Selection(SelectionEvent::Started { facts }) => Some(facts.selector),
+        _ => None,
+    });
+    let selectors: Vec<_> = selector.collect();
+    assert_eq!(
+        selectors,
+        ["writable server, narrowed by the application".into()]
+    );
 }
