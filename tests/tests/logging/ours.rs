@@ -13,9 +13,13 @@ use onionskin_simulations::{
 use onionskin_tokio::{Client, TokioRuntime};
 use serde_json::{Map, json};
 use std::{
+    collections::BTreeSet,
     io::Read,
     net::TcpListener,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -303,4 +307,63 @@ fn a_check_is_told_before_its_socket_exists() {
         ];
         assert_eq!(diary.get(..4), Some(&expected[..]), "{diary:?}");
     }
+}
+
+#[test]
+fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
+    // EVT-8
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let mut ids = BTreeSet::new();
+    for _ in 0..2 {
+        let collector = Collector::new(Level::DEBUG);
+        let _guard = collector.install();
+        block_on(async {
+            let client = build(builder(server.uri()));
+            ping(&client).await;
+            client.shutdown().await;
+        });
+        let lines = collector.lines();
+        let told = lines
+            .iter()
+            .filter_map(|line| line.fields.get("topologyId"));
+        let told: BTreeSet<String> = told.map(ToString::to_string).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        ids.extend(told);
+    }
+    assert_eq!(ids.len(), 2);
+}
+
+#[test]
+fn nobody_is_told_two_things_at_once() {
+    // EVT-3, EVT-4
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let is_told = Arc::new(AtomicBool::new(false));
+    let broken = Arc::new(AtomicBool::new(false));
+    let (told, breaks) = (is_told.clone(), broken.clone());
+    let listener = Arc::new(move |_: &Event| {
+        if told.swap(true, Ordering::SeqCst) {
+            breaks.store(true, Ordering::SeqCst);
+        }
+        thread::yield_now();
+        told.store(false, Ordering::SeqCst);
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let client = build(builder(server.uri()).event_listener(listener));
+        let tasks: Vec<_> = (0..100)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { ping(&client).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("a reply");
+        }
+        client.shutdown().await;
+    });
+    assert!(!broken.load(Ordering::SeqCst));
 }

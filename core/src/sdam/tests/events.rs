@@ -1,7 +1,9 @@
 //! Which events come, and in which order (section B).
 
-use super::{Bench, Phase, member, options, reset, standalone, versioned};
+use super::{Action, Bench, PING, Phase, member, options, reset, standalone, versioned};
+use crate::event::SdamEvent;
 use bson::rawdoc;
+use std::time::Duration;
 
 #[test]
 fn a_start_is_told_in_order() {
@@ -289,4 +291,26 @@ fn measurements_publish_nothing() {
     let told = |order: &String| !["hello on 2", "close 2"].contains(&order.as_str());
     assert!(orders.contains(&"hello on 2".to_owned()), "{orders:?}");
     assert!(!orders.iter().any(told), "{orders:?}");
+}
+
+#[test]
+fn a_plain_checks_duration_is_the_round_trip_and_an_awaited_ones_is_not() {
+    // EVT-22
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.now = bench.now + Duration::from_millis(30);
+    bench.connected(1, &versioned(1));
+    bench.now = bench.now + Duration::from_millis(500);
+    bench.reply(1, &versioned(2), true);
+    bench.now = bench.now + Duration::from_millis(70);
+    bench.failed(1);
+    let durations: Vec<_> = std::iter::from_fn(|| bench.sdam.poll_action())
+        .filter_map(|action| match action {
+            Action::Emit(
+                SdamEvent::HeartbeatSucceeded { duration, .. }
+                | SdamEvent::HeartbeatFailed { duration, .. },
+            ) => Some(duration.as_millis()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(durations, [PING.as_millis(), 500, 70]);
 }
