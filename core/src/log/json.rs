@@ -367,4 +367,25 @@ mod tests {
         let unreadable = RawDocumentBuf::from_bytes(b"\x0d\0\0\0\x02a\0\x01\0\0\0\xff\0".to_vec());
         assert!(unreadable.is_ok_and(|document| whole(&document).len() < 20));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_stands_in_a_frame_is_survived(
+            elements in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+            kind in 1..=0x13_u8,
+            limit in 0..200_usize,
+        ) {
+            // A type byte and a key, so that more than the first byte is looked at.
+            let body = [&[kind, b'k', 0][..], &elements].concat();
+            let length = i32::try_from(body.len() + 5).expect("small").to_le_bytes();
+            let bytes = [&length[..], &body, &[0]].concat();
+            let document = RawDocumentBuf::from_bytes(bytes).expect("its frame is right");
+            let all = whole(&document);
+            let cut = extended_json(&document, limit);
+            match cut.strip_suffix(ELLIPSIS).filter(|_| all.len() > limit) {
+                Some(kept) => proptest::prop_assert!(all.starts_with(kept)),
+                None => proptest::prop_assert_eq!(cut, all),
+            }
+        }
+    }
 }
