@@ -45,7 +45,7 @@ pub struct SdamOptions {
     pub legacy_hello: bool,
     /// Somebody listens to the events; without, they are not built. True by default.
     pub subscribed: bool,
-    /// Somebody listens at least to [`SdamEvent::NoServers`]. True by default.
+    /// Somebody listens to [`SdamEvent::NoServers`], even if to nothing else. False by default.
     pub notices: bool,
 }
 
@@ -64,7 +64,7 @@ impl SdamOptions {
             streaming: true,
             legacy_hello: true,
             subscribed: true,
-            notices: true,
+            notices: false,
         }
     }
 }
