@@ -146,6 +146,11 @@ pub fn failures() -> impl Strategy<Value = Failure> {
             cause: Cause::Tls(fault),
             overloaded: false,
         }),
+        1 => young_phases().prop_map(|phase| Failure {
+            phase,
+            cause: Cause::Nonsense,
+            overloaded: false,
+        }),
         8 => (phases(), replies()).prop_map(|(phase, reply)| Failure {
             phase,
             cause: Cause::Reply(reply),

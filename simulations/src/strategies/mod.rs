@@ -6,8 +6,9 @@
 //! - [`server_descriptions`] and [`topology_descriptions`]: what a client may know of a deployment;
 //! - [`hello_replies`]: one reply of a server that keeps to the rules;
 //! - [`replica_set_histories`], [`sharded_histories`], [`standalone_histories`]: what the servers
-//!   of a deployment answered, one after the other, while it lived: elections, restarts, step-downs,
-//!   reconfigurations. The set behind the first is a [`ReplicaSet`] that can be driven by hand too;
+//!   of a deployment answered while it lived, one after the other: elections, step-downs,
+//!   restarts, reconfigurations. The set behind the first is a [`ReplicaSet`] that can be driven
+//!   by hand too;
 //! - [`lying_histories`]: what servers answer that keep to no rules;
 //! - [`failures`]: errors that operations and new connections meet.
 //!

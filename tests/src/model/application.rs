@@ -135,7 +135,11 @@ impl Model {
     ) {
         let clears = match phase {
             Phase::Hello => false,
-            Phase::Authentication => *class != Class::Nothing,
+            // The table does not speak of a change of state here; it counts as in operations.
+            Phase::Authentication => !matches!(
+                class,
+                Class::Nothing | Class::State(StateChange::Ordinary, _)
+            ),
             Phase::Operation => matches!(
                 class,
                 Class::Network | Class::State(StateChange::ShutDown, _)

@@ -322,20 +322,20 @@ impl Model {
         }
     }
 
-    /// SDAM-10: the generation grows by one.
+    /// SDAM-10: the generation of a pool grows by one. Without a pool there is none.
     fn clear(&mut self, address: &Address, service: Option<ObjectId>, interrupt: bool) {
         let Some(server) = self.servers.get_mut(address) else {
             return;
         };
+        if server.pool == PoolView::None {
+            return;
+        }
         let generation = match service {
             Some(id) => server.services.entry(id).or_insert(0),
             None => &mut server.generation,
         };
         *generation += 1;
         let generation = *generation;
-        if server.pool == PoolView::None {
-            return;
-        }
         if service.is_none() {
             server.pool = PoolView::Paused;
         }
