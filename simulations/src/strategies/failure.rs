@@ -151,7 +151,12 @@ pub fn failures() -> impl Strategy<Value = Failure> {
             cause: Cause::Nonsense,
             overloaded: false,
         }),
-        8 => (phases(), replies()).prop_map(|(phase, reply)| Failure {
+        6 => replies().prop_map(|reply| Failure {
+            phase: Phase::Operation,
+            cause: Cause::Reply(reply),
+            overloaded: false,
+        }),
+        2 => (young_phases(), refusals()).prop_map(|(phase, reply)| Failure {
             phase,
             cause: Cause::Reply(reply),
             overloaded: false,

@@ -79,7 +79,7 @@ fn states() -> impl Strategy<Value = Fields> {
     let message = prop_oneof![3 => Just("isdbgrid"), 1 => Just("isdb")];
     let name = prop_oneof![4 => Just("rs"), 1 => Just("other")];
     (
-        field(1.0, ok.boxed()),
+        field(0.97, ok.boxed()),
         field(0.7, flag()),
         field(0.5, flag()),
         field(0.5, flag()),
@@ -124,7 +124,7 @@ fn name_list(huge: bool) -> BoxedStrategy<Bson> {
     if !huge {
         return few.boxed();
     }
-    let many = (0..3_usize).prop_map(|start| {
+    let many = (0..8_usize).prop_map(|start| {
         let names = (start * HUGE..(start + 1) * HUGE).map(|i| Bson::from(format!("h{i}:1")));
         Bson::Array(names.collect())
     });

@@ -119,6 +119,9 @@ impl Model {
         self.clear(address, None, false);
         if !self.makes(Mistake::NetworkErrorDoesNotCancel) {
             self.cancel_check(address);
+            if let Some(server) = self.servers.get_mut(address) {
+                server.forget_round_trips();
+            }
         }
         if self.makes(Mistake::CheckAfterNetworkError) {
             self.request_check_of(address);

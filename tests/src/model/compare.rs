@@ -167,27 +167,18 @@ impl Model {
         if self.config.streaming || self.config.load_balanced {
             return Ok(());
         }
-        let average = theirs.round_trip_time;
-        let near = match (average, ours.average) {
+        let (average, smallest) = ours.facts.round_trip.unzip();
+        let near = match (theirs.round_trip_time, average) {
             (None, None) => true,
             (Some(a), Some(b)) => a.abs_diff(b) < Duration::from_micros(1),
             _ => false,
         };
         if !near {
-            return Err(format!("round trip {average:?}, not {:?}", ours.average));
+            let theirs = theirs.round_trip_time;
+            return Err(format!("round trip {theirs:?}, not {average:?}"));
         }
-        if ours.facts.is_unknown() {
-            return Ok(());
-        }
-        let smallest = match ours.samples.as_slice() {
-            [] | [_] => Duration::ZERO,
-            samples => samples.iter().copied().min().unwrap_or_default(),
-        };
-        same(
-            "smallest round trip",
-            &theirs.min_round_trip_time,
-            &smallest,
-        )
+        let theirs = smallest.map(|_| theirs.min_round_trip_time);
+        same("smallest round trip", &theirs, &smallest)
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn read(reply: &RawDocument, mistake: Option<Mistake>) -> Option<Fact
         },
         cryptd: is_true(reply, "iscryptd"),
         error: super::Complaint::None,
+        round_trip: None,
     })
 }
 
@@ -89,10 +90,7 @@ fn is_writable(reply: &RawDocument, mistake: Option<Mistake>) -> bool {
         }
         _ => {}
     }
-    match reply.get("isWritablePrimary") {
-        Ok(Some(_)) => is_true(reply, "isWritablePrimary"),
-        _ => is_true(reply, "ismaster"),
-    }
+    flag(reply, "isWritablePrimary").unwrap_or_else(|| is_true(reply, "ismaster"))
 }
 
 /// SDAM-55.
@@ -122,7 +120,15 @@ fn wire_version(reply: &RawDocument, key: &str) -> i64 {
 }
 
 fn is_true(reply: &RawDocument, key: &str) -> bool {
-    matches!(reply.get_bool(key), Ok(true))
+    flag(reply, key) == Some(true)
+}
+
+/// Yes or no; a number that is not zero is a yes, as in all of MongoDB.
+fn flag(reply: &RawDocument, key: &str) -> Option<bool> {
+    match reply.get(key).ok()?? {
+        RawBsonRef::Boolean(value) => Some(value),
+        _ => number(reply, key).map(|n| n != 0),
+    }
 }
 
 fn text(reply: &RawDocument, key: &str) -> Option<String> {

@@ -98,6 +98,8 @@ pub struct Facts {
     version: Option<TopologyVersion>,
     last_write: Option<i64>,
     cryptd: bool,
+    /// Average and smallest.
+    round_trip: Option<(Duration, Duration)>,
 }
 
 impl Facts {
@@ -120,6 +122,7 @@ impl Facts {
             version: None,
             last_write: None,
             cryptd: false,
+            round_trip: None,
         }
     }
 
@@ -231,14 +234,15 @@ impl Model {
         awaited: bool,
         more_to_come: bool,
     ) {
-        let Some(facts) = hello::read(reply, self.mistake) else {
+        let Some(mut facts) = hello::read(reply, self.mistake) else {
             return self.on_check_failure(address, Failure::NotOk);
         };
         let pushes = facts.version.is_some() || more_to_come;
-        if let Some(server) = self.servers.get_mut(address)
-            && !awaited
-        {
-            server.sample(round_trip);
+        if let Some(server) = self.servers.get_mut(address) {
+            if !awaited {
+                server.sample(round_trip);
+            }
+            facts.round_trip = server.round_trip();
         }
         if self.update(address, facts) {
             self.ready(address);
@@ -260,15 +264,19 @@ impl Model {
 
     /// A new connection of a pool shook hands (MON-22), which is news about a server that is known.
     pub fn on_handshake(&mut self, address: &Address, life: u64, reply: &bson::RawDocument) {
-        let known = matches!(self.servers.get(address), Some(s) if s.life == life
-            && !s.facts.is_unknown());
-        if !known || self.config.load_balanced {
+        let server = self.servers.get(address).filter(|s| s.life == life);
+        let Some(server) = server.filter(|s| !s.facts.is_unknown()) else {
+            return;
+        };
+        if self.config.load_balanced {
             return;
         }
-        if let Some(facts) = hello::read(reply, self.mistake)
-            && self.update(address, facts)
-        {
-            self.ready(address);
+        let round_trip = server.facts.round_trip;
+        if let Some(mut facts) = hello::read(reply, self.mistake) {
+            facts.round_trip = round_trip;
+            if self.update(address, facts) {
+                self.ready(address);
+            }
         }
     }
 
@@ -288,10 +296,11 @@ impl Model {
 
     /// MON-62 to MON-67.
     fn on_check_failure(&mut self, address: &Address, failure: Failure) {
-        let Some(server) = self.servers.get(address) else {
+        let Some(server) = self.servers.get_mut(address) else {
             return;
         };
         let was_known = !server.facts.is_unknown();
+        server.forget_round_trips();
         self.update(address, Facts::unknown(Complaint::Text(String::new())));
         if !self.makes(Mistake::FailedCheckDoesNotClear) {
             let interrupt =
@@ -387,5 +396,19 @@ impl Server {
         if self.samples.len() > 10 {
             self.samples.remove(0);
         }
+    }
+
+    /// MON-52: with the connection goes what was measured.
+    fn forget_round_trips(&mut self) {
+        self.average = None;
+        self.samples.clear();
+    }
+
+    fn round_trip(&self) -> Option<(Duration, Duration)> {
+        let smallest = match self.samples.as_slice() {
+            [] | [_] => Duration::ZERO,
+            samples => samples.iter().copied().min().unwrap_or_default(),
+        };
+        self.average.map(|average| (average, smallest))
     }
 }

@@ -238,13 +238,11 @@ impl Model {
         self.servers.retain(|address, _| members.contains(address));
     }
 
-    fn put(&mut self, address: &Address, facts: Facts) {
+    fn put(&mut self, address: &Address, mut facts: Facts) {
         let keep = self.makes(Mistake::UnknownKeepsRoundTrip);
         if let Some(server) = self.servers.get_mut(address) {
-            // SDAM-49
-            if facts.is_unknown() && !keep {
-                server.average = None;
-                server.samples.clear();
+            if keep && facts.is_unknown() {
+                facts.round_trip = server.facts.round_trip;
             }
             server.facts = facts;
         }
