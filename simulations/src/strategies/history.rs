@@ -34,6 +34,8 @@ pub struct History {
 enum Event {
     Step(Step),
     Ask(usize, bool),
+    /// It happens, and the member that it happens to is asked.
+    Seen(Step),
 }
 
 /// Steps of a [`ReplicaSet`].
@@ -53,7 +55,7 @@ pub fn replica_set_steps() -> impl Strategy<Value = Step> {
 
 fn roles() -> impl Strategy<Value = Role> {
     prop_oneof![
-        3 => Just(Role::Normal),
+        6 => Just(Role::Normal),
         1 => Just(Role::Passive),
         1 => Just(Role::Hidden),
         1 => Just(Role::Arbiter),
@@ -77,18 +79,20 @@ fn wire_versions() -> impl Strategy<Value = i32> {
 pub fn replica_set_histories() -> impl Strategy<Value = History> {
     let event = prop_oneof![
         2 => replica_set_steps().prop_map(Event::Step),
+        3 => replica_set_steps().prop_map(Event::Seen),
         3 => (0..ADDRESSES, prop::bool::weighted(0.2)).prop_map(|(m, l)| Event::Ask(m, l)),
     ];
-    let members = vec(
-        (roles(), prop::option::weighted(0.3, wire_versions())),
-        1..=ADDRESSES,
-    );
+    let member = || (roles(), prop::option::weighted(0.2, wire_versions()));
+    let members = prop_oneof![
+        1 => vec(member(), 1..3),
+        4 => vec(member(), 3..=ADDRESSES),
+    ];
     (
         members,
         wire_versions(),
-        prop::sample::subsequence((0..ADDRESSES).collect::<Vec<_>>(), 1..=3),
+        prop::sample::subsequence(vec![0, 1, 2, 3], 1..=3),
         any::<bool>(),
-        vec(event, 1..60),
+        vec(event, 1..80),
     )
         .prop_map(|(members, wire_version, seeds, named, events)| {
             let roles: Vec<Role> = members.iter().map(|(role, _)| *role).collect();
@@ -109,14 +113,19 @@ pub fn replica_set_histories() -> impl Strategy<Value = History> {
 fn live(set: &mut ReplicaSet, events: Vec<Event>) -> Vec<Hello> {
     let mut hellos = Vec::new();
     for event in events {
-        match event {
-            Event::Step(step) => {
-                set.step(step);
-            }
-            Event::Ask(member, legacy) => hellos.push(Hello {
+        let (step, asked) = match event {
+            Event::Step(step) => (Some(step), None),
+            Event::Ask(member, legacy) => (None, Some((member, legacy))),
+            Event::Seen(step) => (Some(step), Some((step.member(), false))),
+        };
+        if let Some(step) = step {
+            set.step(step);
+        }
+        if let Some((member, legacy)) = asked {
+            hellos.push(Hello {
                 server: address(member),
                 reply: set.hello(member, legacy),
-            }),
+            });
         }
     }
     hellos

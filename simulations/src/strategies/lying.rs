@@ -85,9 +85,9 @@ fn states() -> impl Strategy<Value = Fields> {
         field(0.5, flag()),
         field(0.2, flag()),
         field(0.2, flag()),
-        field(0.1, flag()),
-        field(0.15, message.prop_map(Bson::from).boxed()),
-        field(0.8, name.prop_map(Bson::from).boxed()),
+        field(0.2, flag()),
+        field(0.3, message.prop_map(Bson::from).boxed()),
+        field(0.7, name.prop_map(Bson::from).boxed()),
         field(0.1, flag()),
     )
         .prop_map(

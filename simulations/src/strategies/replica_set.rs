@@ -71,6 +71,23 @@ pub enum Step {
     Remove(usize),
 }
 
+impl Step {
+    /// Whom it happens to.
+    #[must_use]
+    pub const fn member(self) -> usize {
+        match self {
+            Self::Elect(m)
+            | Self::Learn(m)
+            | Self::StepDown(m)
+            | Self::Stop(m)
+            | Self::Start(m)
+            | Self::Recover(m)
+            | Self::Add(m, _)
+            | Self::Remove(m) => m,
+        }
+    }
+}
+
 /// A replica set with all the processes that may ever belong to it.
 ///
 /// ```
