@@ -6,6 +6,7 @@
 
 mod agreement;
 mod bench;
+mod mistakes;
 mod properties;
 mod script;
 mod watch;
