@@ -121,11 +121,11 @@ impl Member {
             envelope.response_to = previous;
         }
         let version = Some((self.process_id, self.counter));
-        let set = self.is_set();
+        let (set, is_router) = (self.is_set(), self.is_router());
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
-        let retryable = request.command.contains_key("txnNumber") && set;
+        let retryable = request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
             Ok(mut reply) => {
                 let code = reply.concern.as_ref().and_then(|c| c.get_i32("code").ok());
