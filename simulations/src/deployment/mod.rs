@@ -130,6 +130,11 @@ impl Deployment {
                 member.handle_timeout(now);
             }
         }
+        for member in 0..self.members.len() {
+            if self.members[member].is_through(now) {
+                self.kill(now, member);
+            }
+        }
         self.settle(now);
     }
 
@@ -178,6 +183,15 @@ impl Deployment {
         self.actions
             .push_back(Action::Tell(Story::Killed { member }));
         self.settle(now);
+    }
+
+    /// Ends a member's process in order: it steps down, tells its clients for a while that it goes
+    /// away, and then is [killed](Self::kill).
+    pub fn shut_down(&mut self, now: Instant, member: usize) {
+        if let Some(home) = self.clients_member(member) {
+            home.shut_down(now);
+            self.settle(now);
+        }
     }
 
     /// Starts a killed member again, with the data that it had.

@@ -31,6 +31,7 @@ impl Member {
         {
             connection.app_name = Some(name);
         }
+        self.check_quiescing()?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
         if !self.streams() && (seen.is_some() || wait.is_some()) {
@@ -77,6 +78,9 @@ impl Member {
         mut request: Request,
         exhaust: bool,
     ) {
+        if let Err(fault) = self.check_quiescing() {
+            return self.respond(conn, &request, Err(fault));
+        }
         let reply = self.hello_reply(now, &request);
         if !exhaust {
             return self.respond(conn, &request, Ok(reply.into()));

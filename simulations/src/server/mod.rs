@@ -17,6 +17,7 @@ mod reply;
 mod retry;
 mod router;
 mod scram;
+mod shutdown;
 mod wait;
 mod wire;
 mod write;
@@ -79,6 +80,8 @@ pub(crate) struct Member {
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,
     stepping_down: Option<ConnId>,
+    /// It says goodbye to clients, and ends then.
+    quiesces_until: Option<Instant>,
     cursors: Cursors,
     fail_point: Option<FailPoint>,
     admission: Admission,
@@ -134,6 +137,7 @@ impl Member {
             waiting: BTreeSet::new(),
             hellos: BTreeSet::new(),
             stepping_down: None,
+            quiesces_until: None,
             cursors,
             fail_point: None,
             admission: Admission::default(),
@@ -203,6 +207,7 @@ impl Member {
             return None;
         }
         let timer = self.timers.first().map(|&(at, _)| at);
+        let timer = earliest(timer, self.quiesces_until);
         earliest(
             earliest(self.replica.deadline(), timer),
             earliest(self.cursors.deadline(), self.admission.deadline()),
@@ -242,6 +247,7 @@ impl Member {
         self.waiting.clear();
         self.hellos.clear();
         self.stepping_down = None;
+        self.quiesces_until = None;
         self.cursors.clear();
         self.fail_point = None;
         self.admission = Admission::default();

@@ -4,7 +4,7 @@ use super::{
     Member, Output,
     connection::{Connection, Request},
     document::owned,
-    fault::{Fault, fault, is_retryable, is_state_change},
+    fault::{Fault, fault, is_not_primary, is_retryable, is_shutdown},
     reply::{Envelope, Reply, Times},
 };
 use crate::deployment::ConnId;
@@ -122,6 +122,7 @@ impl Member {
         }
         let version = Some((self.process_id, self.counter));
         let (set, is_router) = (self.is_set(), self.is_router());
+        let quiesces = self.quiesces();
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
@@ -143,7 +144,8 @@ impl Member {
                         Vec::new()
                     }
                 });
-                let version = version.filter(|_| is_state_change(code));
+                let is_told = set && is_not_primary(code) || quiesces && is_shutdown(code);
+                let version = version.filter(|_| is_told);
                 envelope.more = false;
                 envelope.write_fault(&mut connection.out, &fault, &labels, version);
             }
