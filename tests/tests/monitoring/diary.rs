@@ -6,6 +6,7 @@ use onionskin_core::{
     event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent},
     time::Instant,
 };
+use onionskin_simulations::world::runtime::member_addresses;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A question to an event.
@@ -127,6 +128,22 @@ pub(crate) fn heartbeat_failed(event: &Event) -> bool {
         &event.kind,
         EventKind::Sdam(SdamEvent::HeartbeatFailed { .. })
     )
+}
+
+/// The heartbeats of one member, of those that `is` picks.
+pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
+    let wanted = member_addresses(member + 1).swap_remove(member);
+    move |event| {
+        let address = match &event.kind {
+            EventKind::Sdam(
+                SdamEvent::HeartbeatStarted { address, .. }
+                | SdamEvent::HeartbeatSucceeded { address, .. }
+                | SdamEvent::HeartbeatFailed { address, .. },
+            ) => address,
+            _ => return false,
+        };
+        *address == wanted && is(event)
+    }
 }
 
 /// The heartbeats, with whether they were awaited.

@@ -9,5 +9,8 @@ mod authentication;
 mod backpressure;
 mod checks;
 mod diary;
+mod lifecycle;
 mod operations;
+mod prose;
 mod scene;
+mod selection;
