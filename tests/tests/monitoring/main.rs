@@ -9,6 +9,7 @@ mod authentication;
 mod backpressure;
 mod checks;
 mod diary;
+mod freeze;
 mod lifecycle;
 mod operations;
 mod prose;

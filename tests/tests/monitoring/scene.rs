@@ -4,7 +4,7 @@ use crate::diary::Diary;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
-    client::Counts, error::ErrorKind, event::Event, hello::Environment, random::Seed, time::Instant,
+    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant,
 };
 use onionskin_simulations::{
     deployment::{DeploymentOptions, Shape, User},
@@ -224,7 +224,11 @@ impl Scene {
     }
 
     pub(crate) async fn pause(&self, millis: u64) {
-        self.runtime.sleep(Duration::from_millis(millis)).await;
+        self.pause_for(Duration::from_millis(millis)).await;
+    }
+
+    pub(crate) async fn pause_for(&self, duration: Duration) {
+        self.runtime.sleep(duration).await;
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -281,14 +285,6 @@ impl<T> Clone for Task<T> {
 }
 
 impl<T> Task<T> {
-    pub(crate) fn is_over(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
-            .is_some()
-    }
-
     pub(crate) async fn join(self) -> T {
         poll_fn(|context| {
             let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -371,14 +367,4 @@ impl Watched {
         );
         assert_eq!(started, ended, "heartbeats end: {:#?}", diary.names());
     }
-}
-
-/// Asserts that an operation failed in this way.
-pub(crate) fn assert_failed<T: std::fmt::Debug>(
-    result: Result<T, Error>,
-    is: impl Fn(&ErrorKind) -> bool,
-) -> Error {
-    let error = result.expect_err("it fails");
-    assert!(is(error.kind()), "{error:?}");
-    error
 }
