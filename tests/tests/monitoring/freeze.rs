@@ -163,3 +163,28 @@ fn operations_that_were_under_way_end_after_a_freeze() {
         watched.end().await;
     });
 }
+
+/// A check that was under way when the process stood still measured the pause and not the way to
+/// the server.
+#[test]
+fn a_freeze_is_no_round_trip() {
+    play(everywhere(), |scene| async move {
+        let options = "serverMonitoringMode=poll&connectTimeoutMS=2000";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        scene.pause(5_000).await;
+        let checks = watched.diary.count(heartbeat_started);
+        while watched.diary.count(heartbeat_started) == checks {
+            scene.pause_for(Duration::from_micros(10)).await;
+        }
+        freeze(&scene, Duration::from_secs(600)).await;
+        scene.pause(1_000).await;
+        for server in watched.client.topology().servers.values() {
+            assert!(
+                server.round_trip_time < Some(Duration::from_secs(1)),
+                "{server}"
+            );
+        }
+        watched.end().await;
+    });
+}
