@@ -134,13 +134,13 @@ pub(crate) fn heartbeat_failed(event: &Event) -> bool {
 pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
     let wanted = member_addresses(member + 1).swap_remove(member);
     move |event| {
-        let address = match &event.kind {
-            EventKind::Sdam(
-                SdamEvent::HeartbeatStarted { address, .. }
-                | SdamEvent::HeartbeatSucceeded { address, .. }
-                | SdamEvent::HeartbeatFailed { address, .. },
-            ) => address,
-            _ => return false,
+        let EventKind::Sdam(
+            SdamEvent::HeartbeatStarted { address, .. }
+            | SdamEvent::HeartbeatSucceeded { address, .. }
+            | SdamEvent::HeartbeatFailed { address, .. },
+        ) = &event.kind
+        else {
+            return false;
         };
         *address == wanted && is(event)
     }

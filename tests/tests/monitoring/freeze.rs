@@ -14,7 +14,7 @@ use onionskin_simulations::{deployment::DeploymentOptions, world::plan::Disaster
 use std::time::Duration;
 
 /// From a nap, which no limit notices, to a night.
-const PAUSES: [u64; 5] = [3, 60, 600, 3_600, 8 * 3_600];
+const PAUSES: [u64; 3] = [3, 600, 8 * 3_600];
 
 const MODES: [&str; 2] = ["stream", "poll"];
 

@@ -13,5 +13,6 @@ mod freeze;
 mod lifecycle;
 mod operations;
 mod prose;
+mod scenarios;
 mod scene;
 mod selection;
