@@ -128,6 +128,37 @@ fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
+/// An error of a connection from before the clear is old news: the server has come back meanwhile,
+/// and stays (SDAM-86).
+#[test]
+fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
+    play(any_topology(), |scene| async move {
+        let options = "retryWrites=false&retryReads=false&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&appname=stale"));
+        watched.insert(1).await.expect("a reply");
+        let late = doc! {
+            "failCommands": ["find"], "appName": "stale", "blockConnection": true,
+            "blockTimeMS": 3_000, "closeConnection": true,
+        };
+        scene.fail(0, doc! { "times": 1 }, late).await;
+        let things = watched.things();
+        let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
+        scene.pause(100).await;
+        let early = doc! {
+            "failCommands": ["insert"], "appName": "stale", "closeConnection": true,
+        };
+        scene.fail(0, doc! { "times": 1 }, early).await;
+        watched.insert(2).await.expect_err("it breaks");
+        watched.insert(3).await.expect("the server is back");
+        assert_one_reset(&watched).await;
+        find.join().await.expect_err("it breaks as well");
+        scene.pause(2_000).await;
+        watched.insert(4).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
 /// `pool-clear-application-error` (SDAM-117).
 #[test]
 fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
