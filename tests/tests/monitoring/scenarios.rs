@@ -233,6 +233,8 @@ fn a_callers_limit_does_not_reach_the_monitors() {
             find.await.expect_err("nobody is there");
             scene.pause(40).await;
         }
+        // Each of them wants a check, and they are half a second apart all the same.
+        watched.assert_count(2, "heartbeat started", heartbeat_started);
         scene.strike(Disaster::Restart(0));
         let begun = scene.now();
         watched.insert(1).await.expect("a reply");
