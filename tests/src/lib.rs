@@ -12,6 +12,10 @@ pub mod conformance;
 
 pub mod crud;
 
+pub mod fuzzing;
+
+pub mod loads;
+
 pub mod peers;
 
 pub mod report;
