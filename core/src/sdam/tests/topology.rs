@@ -1,10 +1,10 @@
 //! The deployment as a whole, where no official file looks.
 
-use super::{Bench, addresses, member, options, standalone};
+use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{
     description::{ServerType, TopologyType},
     hello::MAX_MEMBERS,
-    sdam::MAX_SERVERS,
+    sdam::{MAX_SERVERS, MAX_WIRE_VERSION, MIN_WIRE_VERSION},
 };
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -93,5 +93,25 @@ fn a_direct_connection_has_a_pool_whatever_the_server_is() {
         assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
         let orders = bench.orders();
         assert_eq!(orders.contains(&"create pool of a:1".to_owned()), expected);
+    }
+}
+
+#[test]
+fn the_ends_of_the_supported_wire_versions_are_supported() {
+    // SDAM-60, SDAM-61
+    for (min, max, compatible) in [
+        (0, MIN_WIRE_VERSION - 1, false),
+        (0, MIN_WIRE_VERSION, true),
+        (MAX_WIRE_VERSION, MAX_WIRE_VERSION, true),
+        (MAX_WIRE_VERSION + 1, MAX_WIRE_VERSION + 1, false),
+        (0, 21, true),
+    ] {
+        let mut bench = polled();
+        bench.connected(
+            1,
+            &rawdoc! { "ok": 1, "minWireVersion": min, "maxWireVersion": max },
+        );
+        let error = &bench.sdam.description().compatibility_error;
+        assert_eq!(error.is_none(), compatible, "{min} to {max}: {error:?}");
     }
 }
