@@ -151,7 +151,7 @@ pub(super) fn sdam_options(
     options: &ClientOptions,
     topology_id: TopologyId,
     streaming: bool,
-    subscribed: bool,
+    subscriptions: Subscriptions,
 ) -> SdamOptions {
     SdamOptions {
         seeds: options.hosts().to_vec(),
@@ -163,7 +163,8 @@ pub(super) fn sdam_options(
         streaming,
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),
         topology_id,
-        subscribed,
+        subscribed: subscriptions.sdam,
+        notices: subscriptions.notices,
     }
 }
 

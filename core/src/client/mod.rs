@@ -10,6 +10,7 @@ mod operations;
 mod pools;
 mod routing;
 mod sockets;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -130,7 +131,7 @@ impl Client {
                 &options,
                 topology_id,
                 streaming,
-                subscriptions.sdam,
+                subscriptions,
             )),
             selector: Selector::new(
                 options.local_threshold(),

@@ -53,7 +53,7 @@ struct Running {
 }
 
 /// Checks one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Monitor {
     id: ServerId,
     address: Address,

@@ -2,6 +2,7 @@
 
 mod chance;
 mod operations;
+mod selection;
 mod sessions;
 
 use super::*;
