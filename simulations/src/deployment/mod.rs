@@ -209,7 +209,8 @@ impl Deployment {
     /// Makes the primary step down in an orderly way, as `replSetStepDown` with its default times
     /// does. False if there is no primary that could.
     pub fn step_down(&mut self, now: Instant) -> bool {
-        let Some(primary) = self.primary() else {
+        let clients_member = |primary: &usize| *primary < self.members();
+        let Some(primary) = self.primary().filter(clients_member) else {
             return false;
         };
         let started = self.members[primary].step_down(now, Duration::from_secs(60));
@@ -266,9 +267,11 @@ impl Deployment {
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let leads =
-            |m: &&Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
-        let members = self.members.iter().filter(leads);
-        members.max_by_key(|m| m.term()).map(Member::index)
+            |m: &Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
+        let members = self.members.iter().enumerate();
+        let leaders = members.filter(|(_, member)| leads(member));
+        let leader = leaders.max_by_key(|(_, member)| member.term());
+        leader.map(|(place, _)| place)
     }
 
     /// A member's data, for checkers.

@@ -269,10 +269,6 @@ impl Member {
                 .is_ok()
     }
 
-    pub(crate) const fn index(&self) -> usize {
-        self.index
-    }
-
     pub(crate) const fn is_up(&self) -> bool {
         self.up
     }

@@ -31,6 +31,19 @@ fn what_one_router_writes_the_other_reads() {
     assert_eq!(world.deployment.members(), 2);
     assert_eq!(world.deployment.state(0), Some(MemberState::Router));
     assert_eq!(world.deployment.connections(), 2);
+    let shard = world.deployment.primary().expect("the shard");
+    assert_eq!(shard, 2);
+    assert!(
+        world
+            .deployment
+            .progress(shard)
+            .is_some_and(|(commit, _)| commit > 0)
+    );
+    let now = world.now;
+    assert!(
+        !world.deployment.step_down(now),
+        "there is nobody to take over"
+    );
     world.deployment.handle_disconnected(world.now, one);
     world.deployment.handle_disconnected(world.now, other);
     assert_eq!(world.deployment.connections(), 0);
