@@ -1,8 +1,8 @@
 //! How one server's new description changes what is known of the deployment: the transition table
 //! (A.4) and its actions (A.5), all in this file.
 //!
-//! A multi-threaded client has no use for `PossiblePrimary`, which only orders the scans of
-//! single-threaded ones; such a hint is not followed and the type counts as unknown (SDAM-12).
+//! `PossiblePrimary`, a server that another member calls primary, puts the scans of single-threaded
+//! clients in order. For all other purposes it counts as unknown (SDAM-12).
 
 use super::staleness::accept_primary;
 use crate::{
@@ -181,6 +181,7 @@ impl Step<'_> {
             return;
         }
         self.add_members();
+        self.follow_hint();
         if self.calls_itself_otherwise() {
             self.remove_subject();
         }
@@ -190,8 +191,13 @@ impl Step<'_> {
     fn on_member_with_primary(&mut self) {
         if self.topology.set_name != self.new.set_name || self.calls_itself_otherwise() {
             self.remove_subject();
+            self.check_if_has_primary();
+            return;
         }
         self.check_if_has_primary();
+        if self.topology.topology_type == TopologyType::ReplicaSetNoPrimary {
+            self.follow_hint();
+        }
     }
 
     /// updateRSFromPrimary.
@@ -268,6 +274,17 @@ impl Step<'_> {
                 self.topology.servers.insert(address.clone(), unknown);
                 self.added.push(address.clone());
             }
+        }
+    }
+
+    /// A server of which nothing is known but that this member holds it for the primary.
+    fn follow_hint(&mut self) {
+        let hint = self.new.primary.as_ref();
+        let Some(named) = hint.and_then(|address| self.topology.servers.get_mut(address)) else {
+            return;
+        };
+        if named.server_type == ServerType::Unknown {
+            Arc::make_mut(named).server_type = ServerType::PossiblePrimary;
         }
     }
 
