@@ -66,7 +66,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once.
+    /// A monitor whose first check begins at once, or with the next scan.
     pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: Address) -> Self {
         let mut monitor = Self {
             id,
@@ -78,7 +78,9 @@ impl Monitor {
             round_trips: RoundTrips::default(),
             pinger: None,
         };
-        monitor.check(now, out);
+        if !out.scanning {
+            monitor.check(now, out);
+        }
         monitor
     }
 
@@ -90,11 +92,14 @@ impl Monitor {
     }
 
     /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
-    /// is enough (MON-17).
+    /// is enough (MON-17). Scans have an order of their own.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
         };
+        if out.scanning {
+            return;
+        }
         let earliest = now.max(ended + MIN_HEARTBEAT_FREQUENCY);
         let timer = Timer::Heartbeat(self.id);
         if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
@@ -194,16 +199,16 @@ impl Monitor {
         self.disconnect(out);
     }
 
-    /// Checks again without a wait (MON-66).
+    /// Checks without a wait: again (MON-66), or because it is its turn in a scan.
     pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
         }
     }
 
-    /// Waits for the next check, counted from now (MON-16).
+    /// Waits for the next check, counted from now (MON-16), or for the next scan (MON-29).
     pub(super) fn wait(&mut self, now: Instant, out: &mut Outbox) {
-        if matches!(self.state, State::Waiting { .. }) {
+        if matches!(self.state, State::Waiting { .. }) && !out.scanning {
             let due = now + out.heartbeat_frequency;
             out.timers.set(Timer::Heartbeat(self.id), due);
         }

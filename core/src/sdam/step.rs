@@ -85,6 +85,7 @@ impl Sdam {
             server.stop(now, &mut self.out, id, &cause);
         }
         self.out.timers.clear();
+        self.end_scans();
         self.publish();
         self.emit_closed(&closed);
         self.emit_topology(previous);
