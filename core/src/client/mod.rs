@@ -136,7 +136,8 @@ impl Client {
                 options.local_threshold(),
                 options.heartbeat_frequency(),
                 seed.split("selection").random(),
-            ),
+            )
+            .with_server_selector(options.server_selector().cloned()),
             handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
             limits,
             subscriptions,

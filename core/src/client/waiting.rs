@@ -105,7 +105,7 @@ impl Client {
             return Ok(Some(server));
         }
         selector.select(
-            sdam.version(),
+            sdam.changes(),
             sdam.description(),
             |address| sdam.server_id(address),
             &criteria(operation, &limits.primary),

@@ -7,6 +7,7 @@ mod credential;
 mod credential_rules;
 mod read_preference;
 mod secret;
+mod server_selector;
 mod tls;
 
 pub use choices::{
@@ -23,5 +24,6 @@ pub use credential::{Credential, Mechanism};
 pub(crate) use credential_rules::CODE_ONLY_PROPERTIES;
 pub use read_preference::{ReadMode, ReadPreference};
 pub use secret::Secret;
+pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 pub use tls::TlsOptions;

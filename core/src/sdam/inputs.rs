@@ -16,11 +16,25 @@ use crate::{
 use bson::RawDocument;
 use std::time::Duration;
 
+/// A deadline that is noticed so much too late means that the process stood still: a suspended
+/// machine, a function that was frozen between two calls, a clock that jumped.
+const FREEZE: Duration = Duration::from_secs(1);
+
+/// How long a check that was under way is waited for once the process runs again. The answer to it
+/// has long been received, or the connection is gone.
+const AFTER_FREEZE: Duration = Duration::from_millis(500);
+
 impl Sdam {
     /// Time has passed: everything due by `now` happens. Harmless before the deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.out.timers.pop_expired(now) {
+        while let Some((deadline, timer)) = self.out.timers.pop_expired(now) {
+            let was_frozen = now - deadline >= FREEZE;
             match timer {
+                // Who slept through the deadline has not looked whether the answer is there. One
+                // more moment, and whoever drives the machine can hand it in.
+                Timer::CheckLimit(_) if was_frozen => {
+                    self.out.timers.set(timer, now + AFTER_FREEZE);
+                }
                 Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
                 Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
                 Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),

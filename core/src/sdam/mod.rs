@@ -6,6 +6,7 @@
 
 mod action;
 mod application;
+mod changes;
 mod generation;
 mod inputs;
 mod monitor;
@@ -25,6 +26,7 @@ pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use generation::MAX_SERVICES;
 pub use scan::COOLDOWN;
 pub use timers::Timer;
@@ -91,7 +93,7 @@ pub struct Sdam {
     phase: Life,
     waiting: bool,
     last_server: u64,
-    version: u64,
+    changes: Changes,
 }
 
 /// Where in its life the machine is.
@@ -141,7 +143,7 @@ impl Sdam {
             phase: Life::New,
             waiting: false,
             last_server: 0,
-            version: 0,
+            changes: Changes::at(0),
             options,
         }
     }
@@ -173,7 +175,13 @@ impl Sdam {
     /// Grows with each change of the description, round trip times included.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.version
+        self.changes.version()
+    }
+
+    /// What the latest versions differ in.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The present life of the server at an address.

@@ -63,6 +63,8 @@ pub(super) struct Monitor {
     hello_ok: bool,
     round_trips: RoundTrips,
     pinger: Option<Pinger>,
+    /// When a check last followed a failed one without a wait.
+    retried: Option<Instant>,
 }
 
 impl Monitor {
@@ -77,6 +79,7 @@ impl Monitor {
             hello_ok: false,
             round_trips: RoundTrips::default(),
             pinger: None,
+            retried: None,
         };
         if !out.scanning {
             monitor.check(now, out);
@@ -199,10 +202,28 @@ impl Monitor {
         self.disconnect(out);
     }
 
-    /// Checks without a wait: again (MON-66), or because it is its turn in a scan.
-    pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
+    /// Checks because it is this server's turn in a scan.
+    pub(super) fn on_turn(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
+        }
+    }
+
+    /// Checks again without a wait (MON-66). A server that shakes hands and breaks every later
+    /// check could be asked without end in this way, so that a second time within 500 ms waits for
+    /// their end.
+    pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
+        if !matches!(self.state, State::Waiting { .. }) {
+            return;
+        }
+        let earliest = self.retried.map(|at| at + MIN_HEARTBEAT_FREQUENCY);
+        match earliest.filter(|&at| at > now) {
+            Some(_) if out.scanning => {}
+            Some(at) => out.timers.set(Timer::Heartbeat(self.id), at),
+            None => {
+                self.retried = Some(now);
+                self.check(now, out);
+            }
         }
     }
 

@@ -214,7 +214,7 @@ impl Sdam {
         if let (Some(id), Some(running)) = (next, &mut scan.running) {
             running.checked.insert(id);
             running.current = Some(id);
-            self.with_monitor(id, |monitor, out| monitor.retry(now, out));
+            self.with_monitor(id, |monitor, out| monitor.on_turn(now, out));
             return;
         }
         scan.stale = scan.running.take().is_some_and(|running| running.outdated);

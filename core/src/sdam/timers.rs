@@ -48,14 +48,14 @@ impl Timers {
         self.order.clear();
     }
 
-    /// Takes the first timer whose deadline is not after `now`.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Timer> {
+    /// Takes the first timer whose deadline is not after `now`, and says what that deadline was.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(Instant, Timer)> {
         let &(deadline, timer) = self.order.first()?;
         if deadline > now {
             return None;
         }
         self.cancel(timer);
-        Some(timer)
+        Some((deadline, timer))
     }
 
     /// The next deadline and its reason.
@@ -84,7 +84,7 @@ mod tests {
         timers.set(Timer::CheckLimit(ServerId(0)), at(1));
         timers.set(Timer::CheckLimit(ServerId(0)), at(6));
         let mut fired = Vec::new();
-        while let Some(timer) = timers.pop_expired(at(5)) {
+        while let Some((_, timer)) = timers.pop_expired(at(5)) {
             fired.push(timer);
         }
         assert_eq!(

@@ -30,6 +30,8 @@ pub(super) struct Update {
     pub(super) subject: Change,
     /// Primaries that were found to be old ones (SDAM-74).
     pub(super) invalidated: Vec<Change>,
+    /// A server of which a member says that it is the primary (SDAM-12).
+    pub(super) hinted: Option<Address>,
     /// New servers, in the order in which they were reported.
     pub(super) added: Vec<Address>,
     /// Servers that are gone.
@@ -51,6 +53,7 @@ pub(super) fn apply(
         address,
         new: Arc::clone(&new),
         invalidated: Vec::new(),
+        hinted: None,
         added: Vec::new(),
         removed: Vec::new(),
     };
@@ -61,6 +64,7 @@ pub(super) fn apply(
             new: step.new,
         },
         invalidated: step.invalidated,
+        hinted: step.hinted,
         added: step.added,
         removed: step.removed,
     }
@@ -72,6 +76,7 @@ struct Step<'a> {
     address: Address,
     new: Arc<ServerDescription>,
     invalidated: Vec<Change>,
+    hinted: Option<Address>,
     added: Vec<Address>,
     removed: Vec<Address>,
 }
@@ -285,6 +290,7 @@ impl Step<'_> {
         };
         if named.server_type == ServerType::Unknown {
             Arc::make_mut(named).server_type = ServerType::PossiblePrimary;
+            self.hinted = Some(named.address.clone());
         }
     }
 

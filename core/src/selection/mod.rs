@@ -4,6 +4,7 @@
 mod criteria;
 mod error;
 mod preference;
+mod ranking;
 mod selector;
 mod staleness;
 mod suitable;

@@ -12,7 +12,7 @@ mod tests;
 
 use super::{
     Compressor, Credential, Monitoring, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference,
-    ServerApi, TlsOptions, WriteConcern,
+    ServerApi, ServerSelector, TlsOptions, WriteConcern,
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
@@ -89,6 +89,7 @@ pub struct ClientOptions {
     heartbeat_frequency: Option<Duration>,
     monitoring_mode: MonitoringMode,
     local_threshold: Duration,
+    server_selector: Option<ServerSelector>,
     server_selection_timeout: Duration,
     connect_timeout: Option<Duration>,
     socket_timeout: Option<Duration>,
@@ -131,6 +132,7 @@ impl Default for ClientOptions {
             heartbeat_frequency: None,
             monitoring_mode: MonitoringMode::Auto,
             local_threshold: DEFAULT_LOCAL_THRESHOLD,
+            server_selector: None,
             server_selection_timeout: DEFAULT_SERVER_SELECTION_TIMEOUT,
             connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
             socket_timeout: None,

@@ -1,7 +1,8 @@
 //! Options of connections, monitoring and server selection.
 
 use super::{
-    ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, invalid, limit,
+    ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
+    invalid, limit,
 };
 
 impl ClientOptions {
@@ -32,6 +33,15 @@ impl ClientOptions {
     /// Sets [`local_threshold`](Self::local_threshold).
     pub fn set_local_threshold(&mut self, threshold: Duration) -> &mut Self {
         self.local_threshold = threshold;
+        self
+    }
+
+    /// Sets [`server_selector`](Self::server_selector).
+    pub fn set_server_selector(
+        &mut self,
+        selector: impl Into<Option<ServerSelector>>,
+    ) -> &mut Self {
+        self.server_selector = selector.into();
         self
     }
 
@@ -106,6 +116,13 @@ impl ClientOptions {
     #[must_use]
     pub const fn local_threshold(&self) -> Duration {
         self.local_threshold
+    }
+
+    /// A choice of the application's own among the servers that suit an operation; not an option of
+    /// connection strings. Default: none.
+    #[must_use]
+    pub const fn server_selector(&self) -> Option<&ServerSelector> {
+        self.server_selector.as_ref()
     }
 
     /// `serverSelectionTimeoutMS`: how long an operation waits for a server that suits it; more

@@ -3,7 +3,7 @@
 use super::{CheckId, Phase, command, member, options, reset, standalone, timeout, versioned};
 use crate::{
     address::Address,
-    description::ServerId,
+    description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
     random::Seed,
@@ -12,7 +12,7 @@ use crate::{
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use proptest::prelude::*;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// One input. Numbers choose among the connections and servers seen so far, old ones included.
 #[derive(Clone, Debug)]
@@ -105,6 +105,9 @@ struct Watcher {
     closed: bool,
     silent: bool,
     scanning: bool,
+    /// The description as it follows from the changes alone, and its version.
+    followed: BTreeMap<ServerId, Arc<ServerDescription>>,
+    version: u64,
 }
 
 impl Watcher {
@@ -122,6 +125,8 @@ impl Watcher {
             ended: BTreeMap::new(),
             pools: BTreeMap::new(),
             closed: false,
+            followed: BTreeMap::new(),
+            version: 0,
         };
         watcher.sdam.start(watcher.now);
         watcher.drain();
@@ -195,6 +200,7 @@ impl Watcher {
             assert!(!self.closed, "{action:?} after the end");
             self.watch(&action);
         }
+        self.follow();
         // A pool and its server's description are never apart (E.6, property 3).
         for server in self.sdam.description().servers.values() {
             if server.server_type.is_data_bearing() {
@@ -220,6 +226,30 @@ impl Watcher {
             assert_eq!(self.sdam.deadline(), None);
             assert!(self.open.is_empty() && self.pools.is_empty() && self.running.is_empty());
         }
+    }
+
+    /// Whoever follows the changes knows what the description says.
+    fn follow(&mut self) {
+        let description = self.sdam.description();
+        let id = |address| self.sdam.server_id(address).expect("it has an id");
+        let all = description.servers.iter();
+        let all: BTreeMap<_, _> = all.map(|(a, s)| (id(a), s.clone())).collect();
+        let changes = self.sdam.changes();
+        match changes.since(self.version) {
+            Some(changed) => {
+                for change in changed {
+                    match &change.description {
+                        Some(new) => self.followed.insert(change.server, new.clone()),
+                        None => self.followed.remove(&change.server),
+                    };
+                }
+            }
+            None => self.followed.clone_from(&all),
+        }
+        self.version = changes.version();
+        assert!(self.followed.keys().eq(all.keys()));
+        let same = |(a, b)| Arc::ptr_eq(a, b);
+        assert!(self.followed.values().zip(all.values()).all(same));
     }
 
     fn watch(&mut self, action: &Action) {
