@@ -9,6 +9,7 @@ mod config;
 mod operations;
 mod pools;
 mod routing;
+mod scanning;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
+pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{
     auth::KeyCache,
@@ -131,13 +133,15 @@ impl Client {
                 topology_id,
                 streaming,
                 subscriptions.sdam,
+                &seed,
             )),
             selector: Selector::new(
                 options.local_threshold(),
                 options.heartbeat_frequency(),
                 seed.split("selection").random(),
             )
-            .with_server_selector(options.server_selector().cloned()),
+            .with_server_selector(options.server_selector().cloned())
+            .with_plain_choice(limits.scan.is_some()),
             handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
             limits,
             subscriptions,

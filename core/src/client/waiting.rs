@@ -53,7 +53,7 @@ impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
-            let server = match self.select(&operation) {
+            let server = match self.select_or_scan(now, &mut operation) {
                 Ok(Some(server)) => server,
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
+    pub(super) fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
         let Self {
             sdam,
             selector,
@@ -115,7 +115,11 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, operation: Box<Operation>) -> Waiting {
         let id = operation.id;
-        let limit = earliest(now.checked_add(self.limits.selection), operation.deadline);
+        // Where servers are scanned, the limit of a selection is looked at after each scan.
+        let limit = match self.limits.scan {
+            Some(_) => operation.deadline,
+            None => earliest(now.checked_add(self.limits.selection), operation.deadline),
+        };
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
         }
@@ -229,13 +233,18 @@ impl Client {
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        let error = selection_error(
-            self.sdam.description(),
-            &criteria(&operation, &self.limits.primary),
-        );
+        let error = self.nothing_suits(&operation);
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
+    }
+
+    /// Why the operation found no server.
+    pub(super) fn nothing_suits(&self, operation: &Operation) -> Error {
+        selection_error(
+            self.sdam.description(),
+            &criteria(operation, &self.limits.primary),
+        )
     }
 
     /// The topology changed: operations without server look again, oldest first.

@@ -130,6 +130,14 @@ impl Sdam {
         self.scan.as_ref().is_some_and(|scan| scan.stale)
     }
 
+    /// True from the begin of a scan to its end.
+    #[must_use]
+    pub fn is_scan_under_way(&self) -> bool {
+        self.scan
+            .as_ref()
+            .is_some_and(|scan| scan.running.is_some())
+    }
+
     /// The next selection has to wait for a scan: the last one found nothing, or an operation was
     /// told that a server is no longer what it was (MON-26, SDAM-97).
     pub fn mark_stale(&mut self, now: Instant) {
