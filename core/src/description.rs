@@ -263,6 +263,12 @@ impl ServerDescription {
             && self.is_cryptd == other.is_cryptd
     }
 
+    /// True if the reply names this member.
+    pub(crate) fn names(&self, member: &Address) -> bool {
+        let lists = [&self.hosts, &self.passives, &self.arbiters];
+        lists.iter().any(|list| list.binary_search(member).is_ok())
+    }
+
     /// All members that the reply names: hosts, passives, arbiters.
     pub fn members(&self) -> impl Iterator<Item = &Address> {
         self.hosts

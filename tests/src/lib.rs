@@ -12,6 +12,8 @@ pub mod conformance;
 
 pub mod crud;
 
+pub mod loads;
+
 pub mod peers;
 
 pub mod report;

@@ -11,9 +11,9 @@ use crate::{
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
-/// How many entries of each of `hosts`, `passives` and `arbiters` are used; a replica set has at
-/// most 50 members.
-pub const MAX_MEMBERS: usize = 256;
+/// How many entries of each of `hosts`, `passives` and `arbiters` are used: as many as a topology
+/// may have servers. A replica set has at most 50 members.
+pub const MAX_MEMBERS: usize = 1024;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
@@ -157,8 +157,8 @@ impl HelloReply {
     /// What this reply says about the server at `address`. A reply without `ok: 1` describes an
     /// unknown server; then there are no round trip times either (SDAM-41, SDAM-49).
     #[must_use]
-    pub fn to_description(
-        &self,
+    pub fn into_description(
+        self,
         address: Address,
         now: Instant,
         round_trip_time: Option<Duration>,
@@ -179,15 +179,15 @@ impl HelloReply {
             server_type: self.server_type,
             min_wire_version: self.min_wire_version,
             max_wire_version: self.max_wire_version,
-            me: self.me.clone(),
-            hosts: self.hosts.clone(),
-            passives: self.passives.clone(),
-            arbiters: self.arbiters.clone(),
-            tags: self.tags.clone(),
-            set_name: self.set_name.clone(),
+            me: self.me,
+            hosts: self.hosts,
+            passives: self.passives,
+            arbiters: self.arbiters,
+            tags: self.tags,
+            set_name: self.set_name,
             election_id: self.election_id,
             set_version: self.set_version,
-            primary: self.primary.clone(),
+            primary: self.primary,
             logical_session_timeout_minutes: self.logical_session_timeout_minutes,
             topology_version: self.topology_version,
             is_cryptd: self.is_cryptd,

@@ -111,7 +111,7 @@ impl Sdam {
             return;
         }
         let (average, minimum) = (known.round_trip_time, known.min_round_trip_time);
-        let new = hello.to_description(known.address.clone(), now, average, minimum);
+        let new = hello.into_description(known.address.clone(), now, average, minimum);
         self.apply(now, new, PoolOrder::Ready);
     }
 
@@ -236,13 +236,14 @@ impl Sdam {
             return;
         }
         monitor.succeed(now, &mut self.out, &hello, reply, round_trip);
+        let version = hello.topology_version;
         let trips = monitor.round_trips();
         let address = server.address.clone();
-        let new = hello.to_description(address, now, trips.average(), trips.minimum());
+        let new = hello.into_description(address, now, trips.average(), trips.minimum());
         self.note_check(now, id, None);
         self.apply(now, new, PoolOrder::Ready);
         self.with_monitor(id, |monitor, out| {
-            monitor.proceed(now, out, hello.topology_version, more_to_come);
+            monitor.proceed(now, out, version, more_to_come);
         });
     }
 

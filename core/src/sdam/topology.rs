@@ -62,12 +62,16 @@ impl Topology {
         if TopologyVersion::is_older(new.topology_version, previous.topology_version) {
             return None;
         }
+        let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let update = apply(description, self.single_seed, previous, Arc::new(new));
-        if description.topology_type != TopologyType::LoadBalanced {
-            description.compatibility_error = compatibility_error(description);
+        // Both look at every server, and at nothing that a repeated reply brings.
+        if is_news || !update.is_confined() {
+            if description.topology_type != TopologyType::LoadBalanced {
+                description.compatibility_error = compatibility_error(description);
+            }
+            description.logical_session_timeout_minutes = session_timeout(description);
         }
-        description.logical_session_timeout_minutes = session_timeout(description);
         Some(update)
     }
 

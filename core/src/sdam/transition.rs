@@ -10,7 +10,7 @@ use crate::{
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// How many servers a topology can grow to by what servers report. Without a primary nothing is
 /// ever removed, so a hostile member could otherwise name new ones for ever.
@@ -36,6 +36,13 @@ pub(super) struct Update {
     pub(super) added: Vec<Address>,
     /// Servers that are gone.
     pub(super) removed: Vec<Address>,
+}
+
+impl Update {
+    /// True if no other server than the subject was touched, and that one is still there.
+    pub(super) fn is_confined(&self) -> bool {
+        self.invalidated.is_empty() && self.added.is_empty() && self.removed.is_empty()
+    }
 }
 
 /// Puts `new` in the place of `previous` and applies the transition table.
@@ -297,10 +304,9 @@ impl Step<'_> {
     /// SDAM-80: the primary's list is authoritative, even if the primary itself is not in it.
     fn remove_non_members(&mut self) {
         let new = Arc::clone(&self.new);
-        let members: BTreeSet<&Address> = new.members().collect();
         let removed = &mut self.removed;
         self.topology.servers.retain(|address, _| {
-            let stays = members.contains(address);
+            let stays = new.names(address);
             if !stays {
                 removed.push(address.clone());
             }

@@ -86,7 +86,7 @@ fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out(
     );
     assert_eq!(reply.primary, Some(Address::tcp("a", 1)));
     let mut many = bson::RawArrayBuf::new();
-    for port in 1..=1000 {
+    for port in 1..=2000 {
         many.push(format!("a:{port}"));
     }
     let reply = HelloReply::parse(&rawdoc! { "ok": 1, "hosts": many });
