@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     operation::{Command, Lease},
-    options::{ClientOptions, ReadPreference, Secret},
+    options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
 };
@@ -49,6 +49,8 @@ struct Handle<R: Runtime> {
 impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
         self.shared.with(|inner, now| inner.core.close(now));
+        // Sockets are closed by their tasks.
+        self.shared.runtime.run_ready();
     }
 }
 
@@ -143,7 +145,10 @@ impl<R: Runtime> ClientBuilder<R> {
 
 impl<R: Runtime> Client<R> {
     /// A builder for a client with these options on this runtime.
-    pub fn builder(runtime: R, options: ClientOptions) -> ClientBuilder<R> {
+    pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
+        if !R::RUNS_IN_BACKGROUND {
+            options.set_monitoring(Monitoring::Scanning);
+        }
         ClientBuilder {
             runtime,
             options,
@@ -157,7 +162,12 @@ impl<R: Runtime> Client<R> {
 
     /// A builder for the client that a connection string describes.
     pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
-        let parsed = uri::parse(text)?;
+        let monitoring = if R::RUNS_IN_BACKGROUND {
+            Monitoring::Background
+        } else {
+            Monitoring::Scanning
+        };
+        let parsed = uri::parse_for(text, monitoring)?;
         let mut builder = Self::builder(runtime, parsed.options);
         builder.warnings = parsed.warnings;
         Ok(builder)
@@ -209,6 +219,12 @@ impl<R: Runtime> Client<R> {
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options
+    }
+
+    /// The runtime that it works on.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        &self.shared().runtime
     }
 
     /// What is known of the deployment at this moment.
@@ -263,6 +279,7 @@ impl<R: Runtime> Client<R> {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
+        self.shared().runtime.run_ready();
     }
 }
 
@@ -270,7 +287,7 @@ impl<R: Runtime> Client<R> {
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A reply that nobody reads.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl crate::Decode for Nothing {
     type Output = ();
