@@ -71,7 +71,7 @@ mod blocking {
         }
     }
 
-    onionskin_tests::conformance_suite!(This);
+    onionskin_tests::conformance_suite!(This, scanning);
 }
 
 /// In virtual time, and without the checks that are about the operating system.
@@ -89,4 +89,11 @@ mod on_simulated {
         assert_eq!(digest(1), digest(1));
         assert_ne!(digest(1), digest(2));
     }
+}
+
+/// The same for clients that scan.
+mod on_simulated_scanning {
+    use onionskin_tests::conformance::simulated::ScanningSimHost;
+
+    onionskin_tests::conformance_suite!(ScanningSimHost, simulated, scanning);
 }

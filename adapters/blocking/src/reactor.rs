@@ -106,6 +106,8 @@ impl Reactor {
             timers.next_id
         });
         timers.wakers.insert((until, id), waker);
+        drop(timers);
+        self.ring();
         id
     }
 

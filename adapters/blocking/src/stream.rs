@@ -76,6 +76,8 @@ impl BlockingStream {
         let mut interest = lock(&self.source.interest);
         if !interest.is_writable {
             interest.writer = Some(context.waker().clone());
+            drop(interest);
+            self.executor.reactor.ring();
             return Poll::Pending;
         }
         let error = each!(self, socket => socket.take_error());
@@ -87,6 +89,8 @@ impl BlockingStream {
             let mut interest = lock(&self.source.interest);
             if !interest.is_readable {
                 interest.reader = Some(context.waker().clone());
+                drop(interest);
+                self.executor.reactor.ring();
                 return Poll::Pending;
             }
             drop(interest);
@@ -111,6 +115,7 @@ impl BlockingStream {
             match each!(self, socket => (&*socket).write(bytes)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     lock(&self.source.interest).writer = Some(context.waker().clone());
+                    self.executor.reactor.ring();
                     return Poll::Pending;
                 }
                 Err(error) if is_retried(&error) => {}
