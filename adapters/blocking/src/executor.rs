@@ -14,6 +14,10 @@ use std::{
     time::Duration,
 };
 
+/// Turns of ready tasks before sockets are looked at, so that those who wait for them are not
+/// forgotten over tasks that always go on.
+const TURNS_BETWEEN_LOOKS: u32 = 8;
+
 /// Turns of ready tasks before a call returns; a peer that never falls silent cannot prolong it.
 const LAST_TURNS: usize = 16;
 
@@ -96,6 +100,7 @@ impl Executor {
         });
         let waker = Waker::from(caller.clone());
         let mut context = Context::from_waker(&waker);
+        let mut turns = 0;
         loop {
             if caller.is_woken.swap(false, Ordering::AcqRel)
                 && let Poll::Ready(output) = future.as_mut().poll(&mut context)
@@ -106,7 +111,11 @@ impl Executor {
             self.turn();
             let is_idle =
                 || !caller.is_woken.load(Ordering::Acquire) && lock(&self.ready).is_empty();
-            self.reactor.wait(is_idle);
+            turns += 1;
+            if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
+                turns = 0;
+                self.reactor.wait(is_idle);
+            }
         }
     }
 

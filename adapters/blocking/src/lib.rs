@@ -13,10 +13,9 @@
 //! ```
 //!
 //! This is the single-threaded kind of client that the specifications know, for scripts, command
-//! line tools, processes that fork and functions that are frozen between two calls: it has no
-//! thread, no task and no timer that would have to go on meanwhile. See [`Client`] for what that
-//! means. The calls are those of the other adapters, with [`run`](Run::run) in the place of
-//! `await`.
+//! line tools and functions that are frozen between two calls: it has no thread, no task and no
+//! timer that would have to go on meanwhile. See [`Client`] for what that means. The calls are
+//! those of the other adapters, with [`run`](Run::run) in the place of `await`.
 //!
 //! It runs on Unix systems.
 

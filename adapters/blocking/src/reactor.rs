@@ -50,7 +50,7 @@ pub(crate) struct Interest {
     /// The system said that there is something to read, and not all of it was read.
     pub(crate) is_readable: bool,
     /// The system said that it can be written to, once.
-    pub(crate) is_writable: bool,
+    pub(crate) takes_more: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
@@ -218,7 +218,7 @@ impl Source {
             wakers[0] = interest.reader.take();
         }
         if ended || found.contains(PollFlags::OUT) {
-            interest.is_writable = true;
+            interest.takes_more = true;
             wakers[1] = interest.writer.take();
         }
         drop(interest);

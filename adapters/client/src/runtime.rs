@@ -41,9 +41,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// other executors: whatever is dropped there may have something left to do.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
-    /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of them
-    /// have to wait. Called when something was ordered whose end nobody awaits. Default: nothing,
-    /// for tasks that go on by themselves.
+    /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of
+    /// them have to wait. Called when something was ordered whose end nobody awaits. Default:
+    /// nothing, for tasks that go on by themselves.
     fn run_ready(&self) {}
 
     /// A monotonic clock: time since some fixed moment.
