@@ -12,6 +12,8 @@ pub mod conformance;
 
 pub mod crud;
 
+pub mod fuzzing;
+
 pub mod loads;
 
 pub mod peers;

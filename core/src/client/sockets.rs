@@ -28,7 +28,8 @@ pub(super) enum Owner {
 /// A socket that the control plane uses itself.
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub(super) connection: Connection,
+    /// In a box, because nodes of maps are half empty.
+    pub(super) connection: Box<Connection>,
     owner: Owner,
     /// The entry in the table of limits.
     limit: Option<Instant>,
@@ -91,7 +92,7 @@ impl Client {
         self.sockets.insert(
             id,
             Socket {
-                connection,
+                connection: Box::new(connection),
                 owner,
                 limit: None,
             },

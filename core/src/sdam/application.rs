@@ -393,6 +393,8 @@ mod tests {
                 clear,
             ),
             (Phase::Authentication, code(18), clear),
+            (Phase::Authentication, code(91), clear),
+            (Phase::Authentication, code(10107), NOTHING),
             (Phase::Operation, network(), clear),
             (Phase::Operation, code(11600), clear),
             (Phase::Operation, code(10107), NOTHING),

@@ -196,6 +196,12 @@ fn the_error_tells_why_nothing_suited() {
         Arc::new(server)
     };
     description.servers.insert(address(0), broken(0, "refused"));
+    let expected = "s0:1: Unknown, network error: refused, s1:1: Mongos";
+    assert!(
+        text(&description).ends_with(expected),
+        "{}",
+        text(&description)
+    );
     description.servers.insert(address(1), broken(1, "refused"));
     let shared = "server selection failed: network error: refused, at s0:1, s1:1;";
     assert!(

@@ -100,6 +100,12 @@ impl Set {
         }
     }
 
+    /// The machine alone, without the replies that stand ready.
+    #[must_use]
+    pub fn into_topology(self) -> Sdam {
+        self.sdam
+    }
+
     /// A secondary says the same as before.
     pub fn hello_unchanged(&mut self) {
         self.round += 1;
