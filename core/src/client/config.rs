@@ -167,6 +167,7 @@ pub(super) fn sdam_options(
         heartbeat_frequency: options.heartbeat_frequency(),
         connect_timeout: options.connect_timeout(),
         streaming,
+        possible_primary: scanning,
         scanning: scanning.then(|| seed.split("scan")),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),
         topology_id,

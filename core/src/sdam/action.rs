@@ -41,6 +41,10 @@ pub struct SdamOptions {
     /// Servers that can push their changes are asked to (`serverMonitoringMode`, already resolved
     /// with the platform the process runs on; MON-1 to MON-5). True by default.
     pub streaming: bool,
+    /// A server that another member calls primary is told apart from one of which nothing is known
+    /// (`PossiblePrimary`). Clients that scan do so in any case, for the order of their checks; for
+    /// others both are the same (SDAM-12). False by default.
+    pub possible_primary: bool,
     /// Servers are checked by scans when operations ask for them, and not in the background; the
     /// seed decides between servers whose turn it is equally. Then nothing streams, and
     /// `heartbeat_frequency` is the time between scans. None by default.
@@ -65,6 +69,7 @@ impl SdamOptions {
             heartbeat_frequency: DEFAULT_HEARTBEAT_FREQUENCY,
             connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
             streaming: true,
+            possible_primary: false,
             scanning: None,
             legacy_hello: true,
             subscribed: true,

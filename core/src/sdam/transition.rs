@@ -2,7 +2,8 @@
 //! (A.4) and its actions (A.5), all in this file.
 //!
 //! `PossiblePrimary`, a server that another member calls primary, puts the scans of single-threaded
-//! clients in order. For all other purposes it counts as unknown (SDAM-12).
+//! clients in order. For all other purposes it counts as unknown, and for clients with monitors it
+//! is not told apart from that (SDAM-12).
 
 use super::staleness::accept_primary;
 use crate::{
@@ -30,7 +31,8 @@ pub(super) struct Update {
     pub(super) subject: Change,
     /// Primaries that were found to be old ones (SDAM-74).
     pub(super) invalidated: Vec<Change>,
-    /// A server of which a member says that it is the primary (SDAM-12).
+    /// A server of which a member says that it is the primary (SDAM-12). No event tells of that
+    /// alone, as the official files want it.
     pub(super) hinted: Option<Address>,
     /// New servers, in the order in which they were reported.
     pub(super) added: Vec<Address>,
@@ -45,10 +47,19 @@ impl Update {
     }
 }
 
+/// What decides about transitions and is given from the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// One server was configured.
+    pub(super) single_seed: bool,
+    /// Hints which server is the primary are followed.
+    pub(super) possible_primary: bool,
+}
+
 /// Puts `new` in the place of `previous` and applies the transition table.
 pub(super) fn apply(
     topology: &mut TopologyDescription,
-    single_seed: bool,
+    rules: Rules,
     previous: Arc<ServerDescription>,
     new: Arc<ServerDescription>,
 ) -> Update {
@@ -56,7 +67,7 @@ pub(super) fn apply(
     topology.servers.insert(address.clone(), Arc::clone(&new));
     let mut step = Step {
         topology,
-        single_seed,
+        rules,
         address,
         new: Arc::clone(&new),
         invalidated: Vec::new(),
@@ -79,7 +90,7 @@ pub(super) fn apply(
 
 struct Step<'a> {
     topology: &'a mut TopologyDescription,
-    single_seed: bool,
+    rules: Rules,
     address: Address,
     new: Arc<ServerDescription>,
     invalidated: Vec<Change>,
@@ -179,7 +190,7 @@ impl Step<'_> {
 
     /// updateUnknownWithStandalone: the only configured seed, not the only server (A.11, trap 6).
     fn on_standalone(&mut self) {
-        if self.single_seed {
+        if self.rules.single_seed {
             self.topology.topology_type = TopologyType::Single;
         } else {
             self.remove_subject();
@@ -291,6 +302,9 @@ impl Step<'_> {
 
     /// A server of which nothing is known but that this member holds it for the primary.
     fn follow_hint(&mut self) {
+        if !self.rules.possible_primary {
+            return;
+        }
         let hint = self.new.primary.as_ref();
         let Some(named) = hint.and_then(|address| self.topology.servers.get_mut(address)) else {
             return;

@@ -195,6 +195,14 @@ fn the_hint_is_seen_until_the_server_answers() {
 }
 
 #[test]
+fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
+    // SDAM-12
+    let mut bench = Bench::seeds(&["c:1"], |_| {});
+    bench.connected(1, &of_three(false, Some("a:1")));
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
+
+#[test]
 fn the_primary_comes_first_and_the_unknown_last() {
     // MON-27
     for seed in 0..10 {
