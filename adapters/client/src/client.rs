@@ -2,7 +2,7 @@
 
 use crate::{
     Database, EventListener, Runtime, environment, events::Delivery, ids::ObjectIds,
-    shared::Shared, timer,
+    shared::Shared, timer, trace,
 };
 use onionskin_core::{
     client::{Client as Core, ClientConfig, Counts},
@@ -10,6 +10,7 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     event::Subscriptions,
     hello::{DriverInfo, Environment},
+    log::{self, LogOptions},
     operation::{Command, Lease},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
@@ -61,6 +62,7 @@ pub struct ClientBuilder<R: Runtime> {
     options: ClientOptions,
     warnings: Vec<Warning>,
     listeners: Vec<EventListener>,
+    log: LogOptions,
     seed: Option<Seed>,
     environment: Option<Environment>,
     infos: Vec<DriverInfo>,
@@ -70,6 +72,25 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Hears all events from the very first.
     pub fn event_listener(mut self, listener: EventListener) -> Self {
         self.listeners.push(listener);
+        self
+    }
+
+    /// Says which messages go to `tracing`, instead of what the environment variables say (see
+    /// [`LogOptions::with_environment`]). Default: all that a subscriber collects.
+    ///
+    /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
+    /// `onionskin::connection` and `onionskin::client`. Which messages are collected is asked when
+    /// the client is built, so that nothing is made ready for nobody: build clients after the
+    /// subscriber is installed, or choose [`LogOptions::with_always_ready`].
+    pub fn log_options(mut self, options: LogOptions) -> Self {
+        self.log = options;
+        self
+    }
+
+    /// Sets how many bytes of a document, as extended JSON, a log message shows. Default: 1000, or
+    /// what `MONGODB_LOG_MAX_DOCUMENT_LENGTH` says.
+    pub fn tracing_max_document_length_bytes(mut self, bytes: usize) -> Self {
+        self.log = self.log.with_max_document_length_bytes(bytes);
         self
     }
 
@@ -98,11 +119,15 @@ impl<R: Runtime> ClientBuilder<R> {
             runtime,
             mut options,
             warnings,
-            listeners,
+            mut listeners,
+            log,
             seed,
             environment,
             infos,
         } = self;
+        for warning in &warnings {
+            trace::tell(&log, &log::warning(warning));
+        }
         read_certificates(&mut options)?;
         let seed = match seed {
             Some(seed) => seed,
@@ -115,11 +140,15 @@ impl<R: Runtime> ClientBuilder<R> {
             }
         };
         let environment = environment.unwrap_or_else(environment::environment);
+        let logged = log.subscriptions(trace::is_collected);
         let subscriptions = if listeners.is_empty() {
-            Subscriptions::default()
+            logged
         } else {
             Subscriptions::all()
         };
+        if logged != Subscriptions::default() {
+            listeners.insert(0, trace::listener(log));
+        }
         let ids = ObjectIds::new(&seed);
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
@@ -154,6 +183,7 @@ impl<R: Runtime> Client<R> {
             options,
             warnings: Vec::new(),
             listeners: Vec::new(),
+            log: environment::log_options(),
             seed: None,
             environment: None,
             infos: Vec::new(),

@@ -155,7 +155,7 @@ pub(super) fn sdam_options(
     options: &ClientOptions,
     topology_id: TopologyId,
     streaming: bool,
-    subscribed: bool,
+    subscriptions: Subscriptions,
     seed: &Seed,
 ) -> SdamOptions {
     let scanning = options.monitoring() == Monitoring::Scanning;
@@ -171,7 +171,8 @@ pub(super) fn sdam_options(
         scanning: scanning.then(|| seed.split("scan")),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),
         topology_id,
-        subscribed,
+        subscribed: subscriptions.sdam,
+        notices: subscriptions.notices,
     }
 }
 

@@ -11,6 +11,7 @@ mod pools;
 mod routing;
 mod scanning;
 mod sockets;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -132,7 +133,7 @@ impl Client {
                 &options,
                 topology_id,
                 streaming,
-                subscriptions.sdam,
+                subscriptions,
                 &seed,
             )),
             selector: Selector::new(

@@ -57,7 +57,9 @@ impl Client {
 
     /// Whoever waited for an operation left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
-        if let Some(operation) = self.withdraw(now, id) {
+        if let Some(mut operation) = self.withdraw(now, id) {
+            let left = ErrorKind::Abandoned.into();
+            self.tell_selection_failed(now, &mut operation, &left);
             self.finish_operation(now, operation);
         }
         self.settle(now);

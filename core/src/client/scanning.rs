@@ -65,7 +65,8 @@ impl Client {
                 selection
             }
         };
-        if !self.sdam.is_stale() {
+        let has_looked = !self.sdam.is_stale();
+        if has_looked {
             match self.select(operation) {
                 Ok(Some(server)) => {
                     operation.selection = None;
@@ -85,12 +86,17 @@ impl Client {
         }
         // A scan under way is waited for, however late it is (SEL-73). Only the operation's own
         // limit cuts it short.
-        if !rules.try_once && !self.sdam.is_scan_under_way() {
-            let limit = selection.began.checked_add(rules.selection);
+        let limit = selection.began.checked_add(rules.selection);
+        let limit = limit.filter(|_| !rules.try_once);
+        if !self.sdam.is_scan_under_way() {
             let next = self.sdam.earliest_scan().max(now);
             if limit.is_some_and(|limit| next > limit) {
                 return Err(self.nothing_suits(operation));
             }
+        }
+        // A scan that is due anyway is no news (step 9 of the algorithm).
+        if has_looked {
+            self.tell_selection_waits(now, operation, limit);
         }
         Ok(None)
     }

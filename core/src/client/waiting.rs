@@ -53,15 +53,18 @@ impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
+            self.tell_selection_started(now, &mut operation);
             let server = match self.select_or_scan(now, &mut operation) {
                 Ok(Some(server)) => server,
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
+                    self.tell_selection_failed(now, &mut operation, &error);
                     let error = error_to_raise(operation.kept_error.take(), error);
                     self.finish_operation(now, operation);
                     return Acquired::Failed(error);
                 }
             };
+            self.tell_selection_succeeded(now, &mut operation, server);
             operation.attempts += 1;
             let error = match self.check_out(now, &operation, server) {
                 CheckOut::Granted(pooled) => {
@@ -113,7 +116,7 @@ impl Client {
         )
     }
 
-    fn wait_for_server(&mut self, now: Instant, operation: Box<Operation>) -> Waiting {
+    fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
         // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
@@ -124,6 +127,9 @@ impl Client {
             self.wait_limits.insert((limit, id));
         }
         self.note_deadline(limit);
+        if self.limits.scan.is_none() {
+            self.tell_selection_waits(now, &mut operation, limit);
+        }
         self.without_server.insert(id);
         self.sdam.set_waiting(now, true);
         Waiting::ForServer { operation, limit }
@@ -234,6 +240,7 @@ impl Client {
             return;
         };
         let error = self.nothing_suits(&operation);
+        self.tell_selection_failed(now, &mut operation, &error);
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
@@ -274,7 +281,9 @@ impl Client {
         let ids: Vec<OperationId> = self.waiting.keys().copied().collect();
         for id in ids {
             match self.withdraw(now, id) {
-                Some(operation) => {
+                Some(mut operation) => {
+                    let closed = ErrorKind::ClientClosed.into();
+                    self.tell_selection_failed(now, &mut operation, &closed);
                     self.finish_operation(now, operation);
                     self.wake_with(id, ErrorKind::ClientClosed.into());
                 }
@@ -284,7 +293,7 @@ impl Client {
     }
 }
 
-fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
+pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,

@@ -54,6 +54,8 @@ pub struct SdamOptions {
     pub legacy_hello: bool,
     /// Somebody listens to the events; without, they are not built. True by default.
     pub subscribed: bool,
+    /// Somebody listens to [`SdamEvent::NoServers`], even if to nothing else. False by default.
+    pub notices: bool,
 }
 
 impl SdamOptions {
@@ -73,6 +75,7 @@ impl SdamOptions {
             scanning: None,
             legacy_hello: true,
             subscribed: true,
+            notices: false,
         }
     }
 }

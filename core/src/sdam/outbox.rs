@@ -8,7 +8,7 @@ use crate::{
     address::Address,
     description::{ServerId, TopologyId},
     error::TopologyVersion,
-    event::SdamEvent,
+    event::{NoServersCause, SdamEvent},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -27,6 +27,7 @@ pub(super) struct Outbox {
     pub(super) scanning: bool,
     pub(super) legacy_hello: bool,
     pub(super) subscribed: bool,
+    notices: bool,
     connect_timeout: Option<Duration>,
     connections: BTreeMap<CheckId, ServerId>,
     last_check: u64,
@@ -44,6 +45,7 @@ impl Outbox {
             scanning: options.scanning.is_some(),
             legacy_hello: options.legacy_hello,
             subscribed: options.subscribed,
+            notices: options.subscribed || options.notices,
             connect_timeout: options.connect_timeout.filter(|limit| !limit.is_zero()),
             connections: BTreeMap::new(),
             last_check: 0,
@@ -70,6 +72,15 @@ impl Outbox {
         if self.subscribed {
             let event = event(self.topology);
             self.actions.push_back(Action::Emit(event));
+        }
+    }
+
+    /// Publishes that no server is left (SDAM-65).
+    pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
+        if self.notices {
+            let topology = self.topology;
+            let event = SdamEvent::NoServers { topology, cause };
+            self.push(Action::Emit(event));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
-    event::SdamEvent,
+    event::{NoServersCause, SdamEvent},
     time::Instant,
 };
 use bson::oid::ObjectId;
@@ -56,6 +56,9 @@ impl Sdam {
         self.emit_topology(previous);
         let seeds = self.options.seeds.clone();
         self.emit_opening(&seeds);
+        if seeds.is_empty() {
+            self.out.warn_of_no_servers(NoServersCause::NoSeeds);
+        }
         if self.is_load_balanced() {
             for address in seeds {
                 let new = ServerDescription {
@@ -118,6 +121,9 @@ impl Sdam {
         self.stop_removed(now, &update.removed);
         self.publish();
         self.emit_update(&update, previous);
+        if self.servers.is_empty() {
+            self.out.warn_of_no_servers(NoServersCause::LastRemoved);
+        }
         self.start_monitors(now, &update.added);
         for change in &update.invalidated {
             // SDAM-74

@@ -1,6 +1,7 @@
 //! Which server an operation goes to: read preferences, staleness, the latency window, and the
 //! choice inside it.
 
+mod ability;
 mod criteria;
 mod error;
 mod preference;

@@ -131,6 +131,12 @@ impl Selector {
         }
     }
 
+    /// True if the application narrows the choice (SEL-10).
+    #[must_use]
+    pub const fn is_narrowed(&self) -> bool {
+        self.custom.is_some()
+    }
+
     /// How many operations run at this server.
     #[must_use]
     pub fn operation_count(&self, server: ServerId) -> u32 {

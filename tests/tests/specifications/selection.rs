@@ -33,7 +33,6 @@ pub(crate) fn server_selection() {
     let mut suite = Suite::new("server-selection", &[]);
     let found = add(&mut suite, "server-selection/tests/server_selection", logic)
         & add(&mut suite, "server-selection/tests/in_window", frequencies);
-    suite.not_attempted("logging: unified format".to_owned());
     if found {
         suite.finish();
     }

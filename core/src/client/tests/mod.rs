@@ -3,6 +3,7 @@
 mod chance;
 mod operations;
 mod scanning;
+mod selection;
 mod sessions;
 
 use super::*;

@@ -184,3 +184,18 @@ fn a_deeply_nested_reply_costs_no_stack() {
         assert_eq!(result.upserted_id.is_some(), levels == 50);
     }
 }
+
+#[test]
+fn a_write_without_reply_is_told_as_answered() {
+    // MSG-18: listeners hear of a reply that says no more than that it went well.
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    let mut command = insert();
+    command.set_unacknowledged();
+    let mut lease = world.lease(command);
+    lease.sent(lease.output().len());
+    let ended = lease.ended_event(world.now, None);
+    let Some(CommandEvent::Succeeded { reply, .. }) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(reply, rawdoc! { "ok": 1 });
+}

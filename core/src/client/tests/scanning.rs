@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::{
-    client::SOCKET_CHECK_INTERVAL, error::ErrorKind, operation::OperationId, options::Monitoring,
+    client::SOCKET_CHECK_INTERVAL, error::ErrorKind, event::SelectionEvent, operation::OperationId,
+    options::Monitoring,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -157,6 +158,45 @@ fn a_server_that_comes_back_is_found_in_time() {
         world.client.resume(world.now, id),
         Start::Leased(_)
     ));
+}
+
+/// What was told of the search for servers since the last call.
+fn told(world: &mut World) -> Vec<&'static str> {
+    let mut told = Vec::new();
+    while let Some(event) = world.client.poll_event() {
+        if let EventKind::Selection(event) = event.kind {
+            told.push(match event {
+                SelectionEvent::Started { .. } => "started",
+                SelectionEvent::Waiting { .. } => "waiting",
+                SelectionEvent::Succeeded { .. } => "succeeded",
+                SelectionEvent::Failed { .. } => "failed",
+            });
+        }
+    }
+    told
+}
+
+#[test]
+fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
+    // SEL-61, step 9 of the algorithm for single-threaded clients
+    let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert_eq!(
+        told(&mut world),
+        ["started", "succeeded"],
+        "the first scan is no news"
+    );
+    world.perform(ping(), &rawdoc! { "ok": 0, "code": 13436, "errmsg": "x" });
+    told(&mut world);
+    world.is_dead = true;
+    let id = waits(&mut world, ping());
+    world.wait(Duration::from_secs(1));
+    assert_eq!(told(&mut world), ["started", "waiting"]);
+    for _ in 0..14 {
+        world.wait(Duration::from_millis(500));
+    }
+    failure(&mut world, id);
+    assert_eq!(told(&mut world), ["failed"]);
 }
 
 #[test]

@@ -224,6 +224,7 @@ fn describe_event(event: &SdamEvent) -> String {
             new,
             ..
         } => format!("{address} {} to {}", previous.server_type, new.server_type),
+        SdamEvent::NoServers { cause, .. } => format!("no servers: {cause:?}"),
         SdamEvent::HeartbeatStarted {
             driver_connection_id: id,
             server_connection_id,
