@@ -9,4 +9,6 @@ mod replica;
 pub mod serve;
 mod server;
 pub mod store;
+#[cfg(feature = "strategies")]
+pub mod strategies;
 pub mod world;

@@ -151,6 +151,8 @@ impl Sdam {
             } else {
                 PoolOrder::Leave
             };
+            // Any other error makes a default Unknown (SDAM-55, SDAM-95).
+            let version = version.filter(|_| verdict.monitor == MonitorOrder::Check);
             self.mark_unknown(now, server, &error.error, version, pool);
         }
         match verdict.monitor {

@@ -56,6 +56,8 @@ use topology::Topology;
 /// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and
 /// facts about servers that are gone, change nothing.
 ///
+/// A clone is a second machine in the same state: what could come next can be tried on it.
+///
 /// ```
 /// use onionskin_core::{
 ///     description::{ServerType, TopologyId},
@@ -81,7 +83,7 @@ use topology::Topology;
 /// assert_eq!(server.server_type, ServerType::Standalone);
 /// # Ok::<(), onionskin_core::address::InvalidAddress>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sdam {
     options: SdamOptions,
     topology: Topology,
@@ -110,7 +112,7 @@ fn scanning(options: &SdamOptions) -> Option<&Seed> {
 }
 
 /// A server of the topology, with what belongs to it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Server {
     address: Address,
     /// None behind a load balancer (SDAM-111).

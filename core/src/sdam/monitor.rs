@@ -53,7 +53,7 @@ struct Running {
 }
 
 /// Checks one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Monitor {
     id: ServerId,
     address: Address,
@@ -147,7 +147,7 @@ impl Monitor {
             now - running.started
         } else {
             // An awaited answer says nothing about the way to the server (MON-47, MON-72).
-            self.round_trips.add(round_trip);
+            self.round_trips.add(round_trip, out.check_limit(false));
             round_trip
         };
         out.timers.cancel(Timer::CheckLimit(self.id));
@@ -287,7 +287,7 @@ impl Monitor {
         if let Some(pinger) = self.pinger.as_mut().filter(|pinger| pinger.owns(check))
             && pinger.on_reply(now, out, self.id, hello)
         {
-            self.round_trips.add(round_trip);
+            self.round_trips.add(round_trip, out.check_limit(false));
         }
     }
 

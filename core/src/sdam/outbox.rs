@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Orders and timers, with the options that decide about them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outbox {
     pub(super) actions: VecDeque<Action>,
     pub(super) timers: Timers,

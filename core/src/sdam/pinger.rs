@@ -9,7 +9,7 @@ use crate::{address::Address, description::ServerId, hello::HelloReply, time::In
 
 /// A second connection that says hello at the pace of the heartbeat. Nothing that happens to it is
 /// an event or changes a description (MON-48, MON-54).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pinger {
     connection: Option<CheckId>,
     busy: bool,

@@ -21,7 +21,7 @@ pub const MAX_WIRE_VERSION: i32 = 29;
 const MIN_SERVER_RELEASE: &str = "4.2";
 
 /// The current description. It is shared with whoever looks at it and copied only to be changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
     rules: Rules,

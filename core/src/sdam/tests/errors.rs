@@ -142,6 +142,23 @@ fn a_write_concern_error_is_judged_by_its_version_too() {
 }
 
 #[test]
+fn only_a_state_change_leaves_its_version_with_the_server() {
+    // SDAM-55, SDAM-95, A.8: an error of authentication makes a default Unknown.
+    let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
+    for (code, kept) in [(18, None), (13436, Some(5))] {
+        let reply = rawdoc! { "ok": 0, "code": code, "topologyVersion": version.clone() };
+        let fault = CommandFault::from_reply(&reply);
+        let mut bench = polled();
+        bench.connected(1, &standalone());
+        let error = Error::new(ErrorKind::Command(Box::new(fault)));
+        bench.application_error("a:1", Phase::Authentication, error);
+        let server = bench.sdam.server(bench.id("a:1")).expect("it stays");
+        assert_eq!(server.server_type, ServerType::Unknown);
+        assert_eq!(server.topology_version.map(|v| v.counter), kept, "{code}");
+    }
+}
+
+#[test]
 fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
     // MON-22, SDAM-126
     let mut bench = Bench::new(options(&["a:1", "b:1"]));

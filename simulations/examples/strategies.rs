@@ -1,0 +1,26 @@
+//! Prints the life of a replica set as a client would hear of it: drawn from the strategies that
+//! property tests use.
+//!
+//! ```sh
+//! cargo run -p onionskin-simulations --features strategies --example strategies
+//! ```
+
+use onionskin_simulations::strategies::replica_set_histories;
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut runner = TestRunner::deterministic();
+    let tree = replica_set_histories().new_tree(&mut runner);
+    let history = tree.map_err(|reason| reason.to_string())?.current();
+    println!("seeds: {:?}", history.seeds);
+    for hello in &history.hellos {
+        match &hello.reply {
+            Some(reply) => println!("{}: {}", hello.server, bson::Document::try_from(reply)?),
+            None => println!("{}: nobody answers", hello.server),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! Errors that operations and new connections meet.
+
+use super::reply::topology_versions;
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
+use onionskin_core::{
+    error::{
+        CommandFault, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
+        Wait, WriteFault,
+    },
+    sdam::Phase,
+};
+use proptest::prelude::*;
+
+/// An error, and how far its connection had come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// When it happened.
+    pub phase: Phase,
+    /// What happened.
+    pub cause: Cause,
+    /// The pool put the label `SystemOverloadedError` on it (SDAM-105). A reply can carry the
+    /// label by itself.
+    pub overloaded: bool,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// The connection broke, or could not be made.
+    Network(NetworkFault),
+    /// There was no answer in time.
+    Timeout,
+    /// TLS failed, other than by a broken connection.
+    Tls(TlsFault),
+    /// The server does not speak the protocol.
+    Nonsense,
+    /// A reply with an error in it, with `ok: 0` or `ok: 1`.
+    Reply(RawDocumentBuf),
+    /// A reply with `ok: 0` to a step of authentication.
+    Refused(RawDocumentBuf),
+    /// No server is to blame.
+    Client(ClientCause),
+}
+
+/// Errors that the client makes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCause {
+    /// The pool was cleared while the operation waited.
+    PoolCleared,
+    /// No connection became free in time.
+    WaitQueueTimeout,
+    /// The pool is closed.
+    PoolClosed,
+    /// The caller's argument is wrong.
+    Argument,
+}
+
+impl Failure {
+    /// The reply, where there is one.
+    #[must_use]
+    pub fn reply(&self) -> Option<&RawDocument> {
+        match &self.cause {
+            Cause::Reply(reply) | Cause::Refused(reply) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// True if the label of overload is on it, by the pool or by the server.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        let label = |reply: &RawDocument| {
+            let labels = reply.get_array("errorLabels").ok();
+            let mut names = labels.into_iter().flatten().flatten();
+            names.any(|name| name.as_str() == Some("SystemOverloadedError"))
+        };
+        self.overloaded || self.reply().is_some_and(label)
+    }
+
+    /// The error as the driver would raise it; `None` for a reply without one.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        let mut error = match &self.cause {
+            Cause::Network(fault) => Error::network(*fault, "the connection broke"),
+            Cause::Timeout => Error::timeout(self.wait(), "no answer in time"),
+            Cause::Tls(fault) => Error::new(ErrorKind::Tls {
+                fault: *fault,
+                message: "no trust".to_owned(),
+            }),
+            Cause::Nonsense => Error::protocol("not a message"),
+            Cause::Reply(reply) => Error::new(if is_ok(reply) {
+                ErrorKind::Write(Box::new(WriteFault::from_reply(reply)?))
+            } else {
+                ErrorKind::Command(Box::new(CommandFault::from_reply(reply)))
+            })
+            .with_labels(&Labels::from_reply(reply)),
+            Cause::Refused(reply) => Error::new(ErrorKind::Authentication {
+                mechanism: "SCRAM-SHA-256",
+                message: "refused".to_owned(),
+                cause: Some(Box::new(CommandFault::from_reply(reply))),
+            })
+            .with_labels(&Labels::from_reply(reply)),
+            Cause::Client(cause) => Error::new(cause.kind()),
+        };
+        if self.overloaded {
+            error = error.with_label(Label::SystemOverloadedError);
+        }
+        Some(error)
+    }
+
+    fn wait(&self) -> Wait {
+        match self.phase {
+            Phase::Hello => Wait::Connect,
+            Phase::Authentication => Wait::Handshake,
+            Phase::Operation => Wait::Exchange,
+        }
+    }
+}
+
+impl ClientCause {
+    fn kind(self) -> ErrorKind {
+        let message = "the client's own doing".to_owned();
+        match self {
+            Self::PoolCleared => ErrorKind::PoolCleared { message },
+            Self::WaitQueueTimeout => ErrorKind::WaitQueueTimeout { message },
+            Self::PoolClosed => ErrorKind::PoolClosed { message },
+            Self::Argument => ErrorKind::InvalidArgument { message },
+        }
+    }
+}
+
+fn is_ok(reply: &RawDocument) -> bool {
+    matches!(reply.get_i32("ok"), Ok(1))
+}
+
+/// Errors of every phase: of the network, of time, and of replies with and without codes that tell
+/// of a change of state.
+pub fn failures() -> impl Strategy<Value = Failure> {
+    prop_oneof![
+        4 => (phases(), network(), any::<bool>()).prop_map(|(phase, cause, overloaded)| {
+            // The pool puts its label on the errors of connecting alone (SDAM-105).
+            let overloaded = overloaded && phase == Phase::Hello;
+            Failure { phase, cause, overloaded }
+        }),
+        1 => (young_phases(), tls_faults()).prop_map(|(phase, fault)| Failure {
+            phase,
+            cause: Cause::Tls(fault),
+            overloaded: false,
+        }),
+        1 => young_phases().prop_map(|phase| Failure {
+            phase,
+            cause: Cause::Nonsense,
+            overloaded: false,
+        }),
+        6 => replies().prop_map(|reply| Failure {
+            phase: Phase::Operation,
+            cause: Cause::Reply(reply),
+            overloaded: false,
+        }),
+        2 => (young_phases(), refusals()).prop_map(|(phase, reply)| Failure {
+            phase,
+            cause: Cause::Reply(reply),
+            overloaded: false,
+        }),
+        1 => refusals().prop_map(|reply| Failure {
+            phase: Phase::Authentication,
+            cause: Cause::Refused(reply),
+            overloaded: false,
+        }),
+        1 => (phases(), client_causes()).prop_map(|(phase, cause)| Failure {
+            phase,
+            cause: Cause::Client(cause),
+            overloaded: false,
+        }),
+    ]
+}
+
+fn phases() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        3 => Just(Phase::Operation),
+        1 => Just(Phase::Authentication),
+        1 => Just(Phase::Hello),
+    ]
+}
+
+fn young_phases() -> impl Strategy<Value = Phase> {
+    prop_oneof![Just(Phase::Hello), Just(Phase::Authentication)]
+}
+
+fn network() -> impl Strategy<Value = Cause> {
+    prop_oneof![
+        Just(Cause::Network(NetworkFault::Reset)),
+        Just(Cause::Network(NetworkFault::Refused)),
+        Just(Cause::Network(NetworkFault::NotResolved)),
+        Just(Cause::Timeout),
+    ]
+}
+
+fn tls_faults() -> impl Strategy<Value = TlsFault> {
+    prop_oneof![
+        Just(TlsFault::Certificate),
+        Just(TlsFault::HostName),
+        Just(TlsFault::Handshake),
+    ]
+}
+
+fn client_causes() -> impl Strategy<Value = ClientCause> {
+    prop_oneof![
+        Just(ClientCause::PoolCleared),
+        Just(ClientCause::WaitQueueTimeout),
+        Just(ClientCause::PoolClosed),
+        Just(ClientCause::Argument),
+    ]
+}
+
+/// Code, text, both or none.
+#[derive(Clone, Debug)]
+struct Words {
+    code: Option<Number>,
+    text: Option<&'static str>,
+}
+
+/// The ways in which a server may write a number.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Small(i32),
+    Large(i32),
+    Floating(i32),
+}
+
+impl Words {
+    fn into_document(self) -> RawDocumentBuf {
+        let mut document = RawDocumentBuf::new();
+        self.append_to(&mut document);
+        document
+    }
+
+    fn append_to(&self, document: &mut RawDocumentBuf) {
+        match self.code {
+            Some(Number::Small(code)) => document.append(bson::cstr!("code"), code),
+            Some(Number::Large(code)) => document.append(bson::cstr!("code"), i64::from(code)),
+            Some(Number::Floating(code)) => document.append(bson::cstr!("code"), f64::from(code)),
+            None => {}
+        }
+        if let Some(text) = self.text {
+            document.append(bson::cstr!("errmsg"), text);
+        }
+    }
+}
+
+fn codes() -> impl Strategy<Value = Number> {
+    let code = prop_oneof![
+        // SDAM-89, SDAM-90, SDAM-91
+        8 => prop::sample::select(vec![11600, 91, 11602, 13436, 189, 10107, 13435, 10058]),
+        // SDAM-110, and codes without a meaning here
+        4 => prop::sample::select(vec![0, 1, 6, 7, 18, 89, 9001, 64]),
+    ];
+    (code, 0..8).prop_map(|(code, form)| match form {
+        0 => Number::Large(code),
+        1 => Number::Floating(code),
+        _ => Number::Small(code),
+    })
+}
+
+fn words() -> impl Strategy<Value = Words> {
+    let text = prop::sample::select(vec![
+        "not master",
+        "not master or secondary",
+        "node is recovering",
+        "(not master) while doing so",
+        "Not Master",
+        "bad luck",
+    ]);
+    let text = prop::option::weighted(0.7, text);
+    (prop::option::weighted(0.7, codes()), text).prop_map(|(code, text)| Words { code, text })
+}
+
+/// Replies with an error: of a command, of a write concern, of single writes.
+fn replies() -> impl Strategy<Value = RawDocumentBuf> {
+    prop_oneof![4 => refusals(), 2 => write_concern_errors(), 1 => write_errors()]
+}
+
+fn refusals() -> impl Strategy<Value = RawDocumentBuf> {
+    let labels = prop::option::weighted(
+        0.15,
+        prop::sample::select(vec!["SystemOverloadedError", "RetryableWriteError"]),
+    );
+    (words(), versions(), labels).prop_map(|(words, version, label)| {
+        let mut reply = rawdoc! { "ok": 0 };
+        words.append_to(&mut reply);
+        append_version(&mut reply, version);
+        if let Some(label) = label {
+            let mut labels = RawArrayBuf::new();
+            labels.push(label);
+            reply.append(bson::cstr!("errorLabels"), labels);
+        }
+        reply
+    })
+}
+
+fn write_concern_errors() -> impl Strategy<Value = RawDocumentBuf> {
+    (words(), versions()).prop_map(|(words, version)| {
+        let mut reply = rawdoc! { "ok": 1, "n": 1 };
+        reply.append(bson::cstr!("writeConcernError"), words.into_document());
+        append_version(&mut reply, version);
+        reply
+    })
+}
+
+fn write_errors() -> impl Strategy<Value = RawDocumentBuf> {
+    (words(), versions()).prop_map(|(words, version)| {
+        let mut error = rawdoc! { "index": 0 };
+        words.append_to(&mut error);
+        let mut errors = RawArrayBuf::new();
+        errors.push(error);
+        let mut reply = rawdoc! { "ok": 1, "n": 0 };
+        reply.append(bson::cstr!("writeErrors"), errors);
+        append_version(&mut reply, version);
+        reply
+    })
+}
+
+fn versions() -> impl Strategy<Value = Option<TopologyVersion>> {
+    prop::option::weighted(0.6, topology_versions())
+}
+
+fn append_version(reply: &mut RawDocumentBuf, version: Option<TopologyVersion>) {
+    if let Some(version) = version {
+        reply.append(
+            bson::cstr!("topologyVersion"),
+            rawdoc! { "processId": version.process_id, "counter": version.counter },
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What errors of operations and of new connections do (sections A.7 and A.8).
+
+use super::{Complaint, Facts, Mistake, Model, hello, topology};
+use bson::{RawDocument, oid::ObjectId};
+use onionskin_core::{address::Address, error::TopologyVersion, sdam::Phase};
+use onionskin_simulations::strategies::{Cause, Failure};
+
+/// What kind of change of a server's state an error tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StateChange {
+    /// SDAM-90, and SDAM-89 without SDAM-91.
+    Ordinary,
+    /// SDAM-91.
+    ShutDown,
+}
+
+/// An error, sorted by the rows of table A.8.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Class {
+    /// The connection broke or could not be made.
+    Network,
+    /// No answer in time.
+    Timeout,
+    /// A reply that tells of a change of state, with its text.
+    State(StateChange, String),
+    /// Any other reply with an error.
+    Command,
+    /// Made by the driver itself, or no error at all.
+    Nothing,
+}
+
+impl Model {
+    /// An operation or a new connection of that generation met an error. `service`: what it talks
+    /// to behind a load balancer.
+    pub fn on_application_error(
+        &mut self,
+        address: &Address,
+        life: u64,
+        generation: u64,
+        service: Option<ObjectId>,
+        failure: &Failure,
+    ) {
+        let Some(server) = self.servers.get(address).filter(|s| s.life == life) else {
+            return;
+        };
+        // SDAM-86, SDAM-114
+        let current = match &service {
+            Some(service) => server.services.get(service).copied().unwrap_or(0),
+            None => server.generation,
+        };
+        if generation < current && !self.makes(Mistake::StaleGenerationCounts) {
+            return;
+        }
+        // SDAM-87
+        let version = failure.reply().and_then(hello::version);
+        let order = topology::compare(server.facts.version, version);
+        let accepted = match order {
+            topology::Order::NewIsNewer => true,
+            topology::Order::Equal => self.makes(Mistake::EqualErrorAccepted),
+            topology::Order::CurrentIsNewer => false,
+        };
+        if !accepted {
+            return;
+        }
+        let class = self.classify(failure);
+        // SDAM-104
+        let network = matches!(class, Class::Network | Class::Timeout);
+        if failure.is_overloaded()
+            && (network || failure.phase != Phase::Operation)
+            && !self.makes(Mistake::OverloadCounts)
+        {
+            return;
+        }
+        if self.config.load_balanced {
+            return self.on_error_behind_load_balancer(address, service, failure.phase, &class);
+        }
+        self.on_classified(address, failure.phase, class, version);
+    }
+
+    /// The rows of table A.8 for what is no load balancer.
+    fn on_classified(
+        &mut self,
+        address: &Address,
+        phase: Phase,
+        class: Class,
+        version: Option<TopologyVersion>,
+    ) {
+        let young = phase != Phase::Operation;
+        match class {
+            Class::Nothing => {}
+            Class::Network => self.lose(address),
+            Class::Timeout if young || self.makes(Mistake::OperationTimeoutCounts) => {
+                self.lose(address);
+            }
+            Class::Command if young => self.lose(address),
+            Class::Timeout | Class::Command => {}
+            Class::State(change, text) => {
+                let mut facts = Facts::unknown(Complaint::Text(text));
+                if !self.makes(Mistake::ErrorVersionForgotten) {
+                    facts.version = version;
+                }
+                self.update(address, facts);
+                let shut_down =
+                    change == StateChange::ShutDown && !self.makes(Mistake::ShutdownDoesNotClear);
+                // Point 3 of A.12: a handshake that was not complete clears in any case.
+                if young || shut_down {
+                    self.clear(address, None, false);
+                }
+                if !self.makes(Mistake::NoCheckAfterStateChange) {
+                    self.request_check_of(address);
+                }
+            }
+        }
+    }
+
+    /// SDAM-100: Unknown, clear, cancel.
+    fn lose(&mut self, address: &Address) {
+        self.update(address, Facts::unknown(Complaint::Text(String::new())));
+        self.clear(address, None, false);
+        if !self.makes(Mistake::NetworkErrorDoesNotCancel) {
+            self.cancel_check(address);
+            if let Some(server) = self.servers.get_mut(address) {
+                server.forget_round_trips();
+            }
+        }
+        if self.makes(Mistake::CheckAfterNetworkError) {
+            self.request_check_of(address);
+        }
+    }
+
+    /// The last rows of table A.8.
+    fn on_error_behind_load_balancer(
+        &mut self,
+        address: &Address,
+        service: Option<ObjectId>,
+        phase: Phase,
+        class: &Class,
+    ) {
+        let clears = match phase {
+            Phase::Hello => false,
+            // The table does not speak of a change of state here; it counts as in operations.
+            Phase::Authentication => !matches!(
+                class,
+                Class::Nothing | Class::State(StateChange::Ordinary, _)
+            ),
+            Phase::Operation => matches!(
+                class,
+                Class::Network | Class::State(StateChange::ShutDown, _)
+            ),
+        };
+        if clears {
+            self.clear(address, service, false);
+        }
+    }
+
+    fn classify(&self, failure: &Failure) -> Class {
+        match &failure.cause {
+            Cause::Network(_) | Cause::Tls(_) | Cause::Nonsense => Class::Network,
+            Cause::Timeout => Class::Timeout,
+            Cause::Client(_) => Class::Nothing,
+            Cause::Reply(reply) | Cause::Refused(reply) => self.classify_reply(reply),
+        }
+    }
+
+    fn classify_reply(&self, reply: &RawDocument) -> Class {
+        if hello::number(reply, "ok") != Some(1) {
+            return match self.state_change(reply) {
+                Some((change, text)) => Class::State(change, text),
+                None => Class::Command,
+            };
+        }
+        // SDAM-93, SDAM-94
+        if let Ok(error) = reply.get_document("writeConcernError")
+            && !self.makes(Mistake::NoWriteConcernError)
+            && let Some((change, text)) = self.state_change(error)
+        {
+            return Class::State(change, text);
+        }
+        if self.makes(Mistake::WriteErrorsCount)
+            && let Ok(errors) = reply.get_array("writeErrors")
+        {
+            for error in errors.into_iter().flatten().filter_map(|e| e.as_document()) {
+                if let Some((change, text)) = self.state_change(error) {
+                    return Class::State(change, text);
+                }
+            }
+        }
+        Class::Nothing
+    }
+
+    /// SDAM-88 to SDAM-92. Zero is no code (point 7 of A.12).
+    fn state_change(&self, error: &RawDocument) -> Option<(StateChange, String)> {
+        let text = error.get_str("errmsg").unwrap_or_default();
+        let code = hello::number(error, "code").filter(|&code| code != 0);
+        let by_text = text.contains("node is recovering") || text.contains("not master");
+        let change = match code {
+            Some(11600 | 91) => Some(StateChange::ShutDown),
+            Some(189) if self.makes(Mistake::StepDownClears) => Some(StateChange::ShutDown),
+            Some(11602 | 13436 | 189) => Some(StateChange::Ordinary),
+            Some(10107 | 13435 | 10058) => Some(StateChange::Ordinary),
+            Some(_) if self.makes(Mistake::TextOverrulesCode) && by_text => {
+                Some(StateChange::Ordinary)
+            }
+            Some(_) => None,
+            None if by_text && !self.makes(Mistake::NoTextWithoutCode) => {
+                Some(StateChange::Ordinary)
+            }
+            None => None,
+        };
+        change.map(|change| (change, text.to_owned()))
+    }
+}

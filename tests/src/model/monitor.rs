@@ -1,0 +1,163 @@
+//! When servers are checked (tables C.2 and E.4).
+
+use super::{Mistake, Model};
+use onionskin_core::{address::Address, time::Instant};
+use std::time::Duration;
+
+/// `minHeartbeatFrequencyMS` (SDAM-9).
+const FLOOR: Duration = Duration::from_millis(500);
+
+/// What the monitor of a server is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Monitor {
+    /// There is none.
+    None,
+    /// A check runs. It fails by itself at `limit`.
+    Busy { limit: Option<Instant> },
+    /// A check ended then; the next is due.
+    Idle { ended: Instant, due: Instant },
+}
+
+impl Model {
+    /// When something happens of itself.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let monitors = self.servers.values().filter_map(|s| match s.monitor {
+            Monitor::None => None,
+            Monitor::Busy { limit } => limit,
+            Monitor::Idle { due, .. } => Some(due),
+        });
+        monitors.chain(self.pace).min()
+    }
+
+    /// Time has passed. To be called at each deadline, and not later.
+    pub fn pass(&mut self, now: Instant) {
+        assert!(self.deadline().is_none_or(|deadline| now <= deadline));
+        self.now = now;
+        let addresses: Vec<Address> = self.servers.keys().cloned().collect();
+        for address in &addresses {
+            if matches!(self.monitor(address), Some(Monitor::Busy { limit: Some(l) }) if l <= now) {
+                self.on_check_failed(address, true);
+            }
+        }
+        if self.pace.is_some_and(|pace| pace <= now) {
+            self.pace = Some(now + FLOOR);
+            self.request_check();
+        }
+        for address in &addresses {
+            if matches!(self.monitor(address), Some(Monitor::Idle { due, .. }) if due <= now) {
+                self.start_check(address, false);
+            }
+        }
+    }
+
+    /// Operations wait for a server, or no longer do (SDAM-119).
+    pub fn set_waiting(&mut self, waiting: bool) {
+        if self.closed || waiting == self.pace.is_some() {
+            return;
+        }
+        self.pace = None;
+        if waiting {
+            self.pace = Some(self.now + FLOOR);
+            self.request_check();
+        }
+    }
+
+    /// Every server is wanted checked soon.
+    pub fn request_check(&mut self) {
+        let addresses: Vec<Address> = self.servers.keys().cloned().collect();
+        for address in addresses {
+            self.request_check_of(&address);
+        }
+    }
+
+    /// Addresses of the servers whose check runs.
+    #[must_use]
+    pub fn checking(&self) -> Vec<Address> {
+        let busy = self
+            .servers
+            .iter()
+            .filter(|(_, server)| matches!(server.monitor, Monitor::Busy { .. }));
+        busy.map(|(address, _)| address.clone()).collect()
+    }
+
+    /// MON-17: a request while a check runs is not remembered.
+    pub(super) fn request_check_of(&mut self, address: &Address) {
+        let now = self.now;
+        let floor = if self.makes(Mistake::NoFloor) {
+            Duration::ZERO
+        } else {
+            FLOOR
+        };
+        let remembers = self.makes(Mistake::RequestRemembered);
+        let Some(server) = self.servers.get_mut(address) else {
+            return;
+        };
+        match &mut server.monitor {
+            Monitor::None => {}
+            // Such a monitor would check again 500 ms after this check.
+            Monitor::Busy { limit } if remembers => *limit = Some(now + FLOOR),
+            Monitor::Busy { .. } => {}
+            Monitor::Idle { ended, due } => *due = (*due).min(now.max(*ended + floor)),
+        }
+        self.start_if_due(address);
+    }
+
+    /// What follows the end of a check: another at once, or the wait.
+    pub(super) fn after_check(&mut self, address: &Address, at_once: bool, awaitable: bool) {
+        if at_once {
+            self.start_check(address, awaitable);
+        } else {
+            self.wait(address);
+        }
+    }
+
+    /// MON-59, MON-60: the running check ends without a result, and the wait begins.
+    pub(super) fn cancel_check(&mut self, address: &Address) {
+        if let Some(Monitor::Busy { .. }) = self.monitor(address) {
+            self.wait(address);
+        }
+    }
+
+    /// A server that was added is checked at once; a load balancer never is (SDAM-111).
+    pub(super) fn first_check(&self) -> Monitor {
+        if self.config.load_balanced {
+            return Monitor::None;
+        }
+        let limit = self.config.connect_timeout.map(|limit| self.now + limit);
+        Monitor::Busy { limit }
+    }
+
+    fn start_if_due(&mut self, address: &Address) {
+        if matches!(self.monitor(address), Some(Monitor::Idle { due, .. }) if due <= self.now) {
+            self.start_check(address, false);
+        }
+    }
+
+    fn start_check(&mut self, address: &Address, awaitable: bool) {
+        // MON-44
+        let more = if awaitable {
+            self.config.heartbeat
+        } else {
+            Duration::ZERO
+        };
+        let limit = self.config.connect_timeout.map(|l| self.now + l + more);
+        if let Some(server) = self.servers.get_mut(address) {
+            server.monitor = Monitor::Busy { limit };
+        }
+    }
+
+    fn wait(&mut self, address: &Address) {
+        let (now, heartbeat) = (self.now, self.config.heartbeat);
+        if let Some(server) = self.servers.get_mut(address) {
+            server.monitor = Monitor::Idle {
+                ended: now,
+                due: now + heartbeat,
+            };
+        }
+    }
+
+    fn monitor(&self, address: &Address) -> Option<Monitor> {
+        self.servers.get(address).map(|server| server.monitor)
+    }
+}

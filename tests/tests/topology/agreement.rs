@@ -1,0 +1,43 @@
+//! Machine and model say the same after each input, whatever happens.
+
+use crate::{
+    bench::Bench,
+    cases,
+    script::{Deployment, Script, scripts},
+};
+use proptest::{prelude::*, test_runner::TestCaseError};
+
+/// Plays the script on both; what they do not agree about fails the case.
+fn agrees(script: &Script) -> Result<(), TestCaseError> {
+    let mut bench = Bench::paired(&script.config, None).map_err(TestCaseError::fail)?;
+    script.play(&mut bench).map_err(TestCaseError::fail)
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn the_model_agrees_about_a_replica_set(script in scripts(Deployment::ReplicaSet)) {
+        agrees(&script)?;
+    }
+
+    #[test]
+    fn the_model_agrees_about_liars(script in scripts(Deployment::Lying)) {
+        agrees(&script)?;
+    }
+
+    #[test]
+    fn the_model_agrees_about_mongos(script in scripts(Deployment::Sharded)) {
+        agrees(&script)?;
+    }
+
+    #[test]
+    fn the_model_agrees_about_a_standalone(script in scripts(Deployment::Standalone)) {
+        agrees(&script)?;
+    }
+
+    #[test]
+    fn the_model_agrees_about_a_load_balancer(script in scripts(Deployment::LoadBalanced)) {
+        agrees(&script)?;
+    }
+}

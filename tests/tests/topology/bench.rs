@@ -1,0 +1,397 @@
+//! The machine on the bench: fed with inputs, its orders watched, and, where wanted, the model
+//! beside it.
+
+use crate::watch::Watcher;
+use bson::{RawDocument, oid::ObjectId};
+use onionskin_core::{
+    address::Address,
+    description::{ServerId, TopologyId},
+    error::{Error, NetworkFault, Wait},
+    sdam::{Action, ApplicationError, CheckId, Purpose, Sdam, SdamOptions},
+    time::Instant,
+};
+use onionskin_simulations::strategies::Failure;
+use onionskin_tests::model::{Config, Machine, Mistake, Model};
+use std::{collections::BTreeMap, time::Duration};
+
+pub(crate) type Found = Result<(), String>;
+
+/// How the machine is configured for a model's configuration.
+pub(crate) fn options(config: &Config) -> SdamOptions {
+    let id = TopologyId(ObjectId::from_bytes([1; 12]));
+    SdamOptions {
+        replica_set: config.replica_set.clone(),
+        direct_connection: config.direct,
+        load_balanced: config.load_balanced,
+        heartbeat_frequency: config.heartbeat,
+        connect_timeout: config.connect_timeout,
+        streaming: config.streaming,
+        ..SdamOptions::new(id, config.seeds.iter().cloned().collect())
+    }
+}
+
+/// One life of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) id: ServerId,
+    pub(crate) address: Address,
+    /// Which of the address's lives.
+    pub(crate) life: u64,
+}
+
+/// Machine, watcher and model.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    pub(crate) sdam: Sdam,
+    pub(crate) watch: Watcher,
+    pub(crate) model: Option<Model>,
+    pub(crate) now: Instant,
+    /// Every life of every server so far.
+    pub(crate) lives: Vec<Known>,
+    /// Every connection so far, with its server.
+    pub(crate) checks: Vec<(CheckId, Address)>,
+    /// What was ordered, word for word, where it is wanted.
+    pub(crate) log: Option<Vec<String>>,
+    config: Config,
+}
+
+impl Bench {
+    /// The machine alone, started.
+    pub(crate) fn alone(config: &Config) -> Result<Self, String> {
+        Self::new(config, None)
+    }
+
+    /// The machine and the model, which makes that mistake, if any.
+    pub(crate) fn paired(config: &Config, mistake: Option<Mistake>) -> Result<Self, String> {
+        Self::new(config, Some(Model::new(config.clone(), mistake)))
+    }
+
+    fn new(config: &Config, model: Option<Model>) -> Result<Self, String> {
+        let sdam = Sdam::new(options(config));
+        let mut bench = Self {
+            watch: Watcher::new(&sdam, config.load_balanced),
+            sdam,
+            model,
+            now: Instant::ZERO,
+            lives: Vec::new(),
+            checks: Vec::new(),
+            log: None,
+            config: config.clone(),
+        };
+        bench.feed(|sdam, now| sdam.start(now))?;
+        bench.compare()?;
+        Ok(bench)
+    }
+
+    /// Hands the machine one input, and carries out what it orders.
+    fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Result<usize, String> {
+        input(&mut self.sdam, self.now);
+        let mut count = 0;
+        while let Some(action) = self.sdam.poll_action() {
+            count += 1;
+            if let Some(log) = &mut self.log {
+                log.push(format!("{action:?}"));
+            }
+            if let Action::Open { check, address, .. } = &action {
+                self.checks.push((*check, address.clone()));
+            }
+            self.watch.on_action(self.now, &action)?;
+        }
+        self.watch.settle(&self.sdam)?;
+        self.register_lives();
+        Ok(count)
+    }
+
+    fn register_lives(&mut self) {
+        for address in self.sdam.description().servers.keys() {
+            let Some(id) = self.sdam.server_id(address) else {
+                continue;
+            };
+            if self.lives.iter().all(|known| known.id != id) {
+                let earlier = self.lives.iter().filter(|known| known.address == *address);
+                self.lives.push(Known {
+                    id,
+                    address: address.clone(),
+                    life: u64::try_from(earlier.count()).unwrap_or(0) + 1,
+                });
+            }
+        }
+    }
+
+    /// An input that must change nothing and order nothing (E.6-6).
+    fn feed_in_vain(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Found {
+        let before = (self.sdam.version(), self.sdam.deadline());
+        let ordered = self.feed(input)?;
+        if ordered > 0 || before != (self.sdam.version(), self.sdam.deadline()) {
+            return Err("an input about what is gone had an effect".to_owned());
+        }
+        self.compare()
+    }
+
+    /// Compares machine and model.
+    fn compare(&mut self) -> Found {
+        let mut clears = std::mem::take(&mut self.watch.clears);
+        clears.sort();
+        let Some(model) = &mut self.model else {
+            return Ok(());
+        };
+        let mut expected = model.take_clears();
+        expected.sort();
+        if clears != expected {
+            return Err(format!("cleared: {clears:?}, but expected {expected:?}"));
+        }
+        let pools = self.watch.pools.values();
+        let pools: BTreeMap<_, _> = pools.map(|(a, p, g)| (a.clone(), (*p, *g))).collect();
+        model.agree(&Machine {
+            topology: self.sdam.description(),
+            pools,
+            checking: self.watch.checking(),
+        })?;
+        let (machine, expected) = (self.sdam.deadline(), model.deadline());
+        // While replies are pushed the machine also measures round trips by timers.
+        let agreed = if self.config.streaming {
+            expected.is_none_or(|e| machine.is_some_and(|m| m <= e))
+        } else {
+            machine == expected
+        };
+        if agreed {
+            return Ok(());
+        }
+        Err(format!("deadline: {machine:?}, but expected {expected:?}"))
+    }
+
+    /// Time passes; everything that is due happens when it is.
+    pub(crate) fn pass(&mut self, duration: Duration) -> Found {
+        let target = self.now + duration;
+        while let Some(deadline) = self.sdam.deadline().filter(|d| *d <= target) {
+            if deadline < self.now {
+                return Err(format!("{deadline:?} is past"));
+            }
+            self.tick(deadline)?;
+            if self.sdam.deadline().is_some_and(|next| next <= deadline) {
+                return Err("a timer neither cleared nor moved".to_owned());
+            }
+        }
+        self.tick(target)
+    }
+
+    fn tick(&mut self, now: Instant) -> Found {
+        self.now = now;
+        self.feed(|sdam, now| sdam.handle_timeout(now))?;
+        if let Some(model) = &mut self.model {
+            model.pass(now);
+        }
+        self.compare()
+    }
+
+    /// Everything wants a check soon.
+    pub(crate) fn request_check(&mut self) -> Found {
+        self.feed(|sdam, now| sdam.request_check(now))?;
+        if let Some(model) = &mut self.model {
+            model.request_check();
+        }
+        self.compare()
+    }
+
+    /// Operations wait, or no longer do.
+    pub(crate) fn set_waiting(&mut self, waiting: bool) -> Found {
+        self.feed(|sdam, now| sdam.set_waiting(now, waiting))?;
+        if let Some(model) = &mut self.model {
+            model.set_waiting(waiting);
+        }
+        self.compare()
+    }
+
+    /// The client is closed.
+    pub(crate) fn close(&mut self) -> Found {
+        self.feed(|sdam, now| sdam.close(now))?;
+        if let Some(model) = &mut self.model {
+            model.close();
+        }
+        self.compare()
+    }
+
+    /// The running check of that server is answered; false if none runs.
+    pub(crate) fn answer(
+        &mut self,
+        address: &Address,
+        reply: Option<&RawDocument>,
+        round_trip: Duration,
+        more_to_come: bool,
+    ) -> Result<bool, String> {
+        let Some(check) = self.watch.pending(address) else {
+            return Ok(false);
+        };
+        let Some(reply) = reply else {
+            self.fail(address, false)?;
+            return Ok(true);
+        };
+        let connection = &self.watch.connections[&check];
+        let (open, awaited) = (connection.open, connection.awaited);
+        let more_to_come = more_to_come && awaited;
+        self.watch.on_answered(check, more_to_come);
+        self.feed(|sdam, now| {
+            if open {
+                sdam.handle_reply(now, check, reply, round_trip, more_to_come);
+            } else {
+                sdam.handle_connected(now, check, reply, round_trip);
+            }
+        })?;
+        if let Some(model) = &mut self.model {
+            model.on_check_reply(address, reply, round_trip, awaited, more_to_come);
+        }
+        self.compare()?;
+        Ok(true)
+    }
+
+    /// The running check of that server fails; false if none runs.
+    pub(crate) fn fail(&mut self, address: &Address, timeout: bool) -> Result<bool, String> {
+        let Some(check) = self.watch.pending(address) else {
+            return Ok(false);
+        };
+        self.watch.on_broken(check);
+        self.feed(|sdam, now| sdam.handle_failed(now, check, broken(timeout)))?;
+        if let Some(model) = &mut self.model {
+            model.on_check_failed(address, timeout);
+        }
+        self.compare()?;
+        Ok(true)
+    }
+
+    /// The server is checked, whatever it takes, and answers so. Nothing happens to a server that
+    /// is not in the topology, but that its last connection answers all the same.
+    pub(crate) fn ask(
+        &mut self,
+        address: &Address,
+        reply: Option<&RawDocument>,
+        round_trip: Duration,
+        more_to_come: bool,
+    ) -> Found {
+        if self.sdam.server_id(address).is_none() {
+            let last = self.checks.iter().rev().find(|(_, a)| a == address);
+            return match (last.cloned(), reply) {
+                (Some((check, _)), Some(reply)) => self.answer_late(check, reply),
+                _ => Ok(()),
+            };
+        }
+        if self.watch.pending(address).is_none() && round_trip.as_millis().is_multiple_of(2) {
+            self.request_check()?;
+            self.pass(Duration::from_millis(500))?;
+        }
+        // The others' checks are due later, so not all run at once.
+        while self.watch.pending(address).is_none() && !self.config.load_balanced {
+            let Some(deadline) = self.sdam.deadline() else {
+                break;
+            };
+            self.pass(deadline.saturating_since(self.now))?;
+        }
+        if self.answer(address, reply, round_trip, more_to_come)? || self.config.load_balanced {
+            return Ok(());
+        }
+        Err(format!("{address} was wanted checked and is not"))
+    }
+
+    /// An answer on a connection that is gone.
+    pub(crate) fn answer_late(&mut self, check: CheckId, reply: &RawDocument) -> Found {
+        if self.watch.connections.contains_key(&check) {
+            return Ok(());
+        }
+        let ping = Duration::from_millis(1);
+        self.feed_in_vain(|sdam, now| sdam.handle_connected(now, check, reply, ping))?;
+        self.feed_in_vain(|sdam, now| sdam.handle_reply(now, check, reply, ping, true))?;
+        self.feed_in_vain(|sdam, now| sdam.handle_failed(now, check, broken(false)))
+    }
+
+    /// A measurement of the round trip is answered, or fails; false if none runs (E.6-9).
+    pub(crate) fn measure(&mut self, reply: Option<&RawDocument>) -> Result<bool, String> {
+        let connections = &self.watch.connections;
+        let ping = connections
+            .iter()
+            .find(|(_, c)| c.purpose == Purpose::Rtt && c.pending);
+        let Some((check, open)) = ping.map(|(id, c)| (*id, c.open)) else {
+            return Ok(false);
+        };
+        let before = self.sdam.description().clone();
+        match reply {
+            None => {
+                self.watch.on_broken(check);
+                self.feed(|sdam, now| sdam.handle_failed(now, check, broken(false)))?;
+            }
+            Some(reply) => {
+                self.watch.on_answered(check, false);
+                let ping = Duration::from_millis(3);
+                self.feed(|sdam, now| {
+                    if open {
+                        sdam.handle_reply(now, check, reply, ping, false);
+                    } else {
+                        sdam.handle_connected(now, check, reply, ping);
+                    }
+                })?;
+            }
+        }
+        if !before.is_same(self.sdam.description()) {
+            return Err("a measurement changed the topology".to_owned());
+        }
+        self.compare()?;
+        Ok(true)
+    }
+
+    /// A new connection of a pool shook hands.
+    pub(crate) fn handshake(&mut self, known: &Known, reply: &RawDocument) -> Found {
+        let id = known.id;
+        let input = |sdam: &mut Sdam, now| sdam.handle_application_handshake(now, id, reply);
+        if self.sdam.server_id(&known.address) != Some(id) {
+            return self.feed_in_vain(input);
+        }
+        self.feed(input)?;
+        if let Some(model) = &mut self.model {
+            model.on_handshake(&known.address, known.life, reply);
+        }
+        self.compare()
+    }
+
+    /// An operation met an error on a connection that is `age` generations old.
+    pub(crate) fn application_error(
+        &mut self,
+        known: &Known,
+        age: u64,
+        failure: &Failure,
+        service: Option<ObjectId>,
+    ) -> Found {
+        let Some(error) = failure.error() else {
+            return Ok(());
+        };
+        let current = match &service {
+            Some(service) => self.sdam.service_generation(known.id, service),
+            None => self.sdam.generation(known.id),
+        };
+        let generation = current.saturating_sub(age);
+        let error = ApplicationError {
+            error,
+            phase: failure.phase,
+            generation,
+            service,
+        };
+        let id = known.id;
+        let input = |sdam: &mut Sdam, now| sdam.handle_application_error(now, id, &error);
+        // E.6-4, E.6-6
+        if self.sdam.server_id(&known.address) != Some(id) || generation < current {
+            self.feed_in_vain(input)?;
+        } else {
+            self.feed(input)?;
+        }
+        if let Some(model) = &mut self.model {
+            let Known { address, life, .. } = known;
+            model.on_application_error(address, *life, generation, service, failure);
+        }
+        self.compare()
+    }
+}
+
+fn broken(timeout: bool) -> Error {
+    if timeout {
+        Error::timeout(Wait::Handshake, "no answer")
+    } else {
+        Error::network(NetworkFault::Reset, "the connection broke")
+    }
+}

@@ -1,0 +1,27 @@
+//! Discovery on the bench: the real machine beside a slow, plain model, and every property that no
+//! official file checks (section E.6 of the discovery requirements).
+//!
+//! The properties draw their cases; a failure prints the smallest case that fails, and the same
+//! cases are drawn again with `PROPTEST_RNG_SEED=n`. More of them: `PROPTEST_CASES=n`.
+
+mod agreement;
+mod bench;
+mod mistakes;
+mod properties;
+mod script;
+mod watch;
+
+use proptest::test_runner::Config;
+use std::env;
+
+/// How many cases are drawn: `count`, unless the environment wants another number.
+fn cases(count: u32) -> Config {
+    let mut config = Config {
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = count;
+    }
+    config
+}

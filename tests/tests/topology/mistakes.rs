@@ -1,0 +1,71 @@
+//! The net is proven: for each mistake that a driver could make, the drawn scripts find it.
+
+use crate::{
+    bench::Bench,
+    script::{Deployment, Script, scripts},
+};
+use onionskin_tests::model::Mistake;
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
+
+/// How many scripts are drawn for each deployment.
+const SCRIPTS: usize = 300;
+
+/// The same scripts in every run.
+fn drawn() -> Vec<Script> {
+    let mut runner = TestRunner::deterministic();
+    let mut drawn = Vec::new();
+    let strategies = [
+        scripts(Deployment::ReplicaSet).boxed(),
+        scripts(Deployment::Lying).boxed(),
+        scripts(Deployment::Sharded).boxed(),
+        scripts(Deployment::Standalone).boxed(),
+    ];
+    for _ in 0..SCRIPTS {
+        for strategy in &strategies {
+            let tree = strategy.new_tree(&mut runner).expect("it can be drawn");
+            drawn.push(tree.current());
+        }
+    }
+    drawn
+}
+
+fn disagreement(script: &Script, mistake: Mistake) -> Option<String> {
+    let mut bench = match Bench::paired(&script.config, Some(mistake)) {
+        Ok(bench) => bench,
+        Err(what) => return Some(what),
+    };
+    script.play(&mut bench).err()
+}
+
+/// Every mistake is found by one of the scripts.
+fn are_all_found(mistakes: &[Mistake]) {
+    let scripts = drawn();
+    let mut missed = Vec::new();
+    for &mistake in mistakes {
+        let found = scripts
+            .iter()
+            .enumerate()
+            .find_map(|(i, script)| Some((i, disagreement(script, mistake)?)));
+        match found {
+            Some((i, what)) => {
+                let end = what.rfind(": ").map_or("", |at| &what[at..]);
+                println!("{mistake:?}: script {i}{end}");
+            }
+            None => missed.push(mistake),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn the_mistakes_that_no_official_file_catches_are_caught() {
+    are_all_found(&Mistake::UNCHECKED);
+}
+
+#[test]
+fn the_mistakes_that_official_files_catch_are_caught_too() {
+    are_all_found(&Mistake::CHECKED);
+}

@@ -1,0 +1,246 @@
+//! Properties of the machine alone, whatever happens (section E.6).
+
+use crate::{
+    bench::{Bench, options},
+    cases,
+    script::{Deployment, Input, Script, play, scripts},
+};
+use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
+use onionskin_core::{
+    address::Address,
+    description::{ServerType, TopologyDescription, TopologyType},
+    sdam::{Action, MAX_SERVERS, Sdam},
+    time::Instant,
+};
+use onionskin_simulations::strategies::{
+    ReplicaSet, Role, Step, replica_set_histories, replica_set_steps,
+};
+use onionskin_tests::model::Config;
+use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+fn failed(what: String) -> TestCaseError {
+    TestCaseError::fail(what)
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    // The watcher looks at: one primary at most, events that replay to the description, one check
+    // at a time with its floor and its one end, ready pools of what can be selected, generations,
+    // nothing left after the close, no effect of what is gone (E.6-1 to E.6-6, E.6-9).
+    #[test]
+    fn nothing_that_servers_say_breaks_a_promise(script in scripts(Deployment::LyingHugely)) {
+        let mut bench = Bench::alone(&script.config).map_err(failed)?;
+        script.play(&mut bench).map_err(failed)?;
+        prop_assert!(bench.sdam.description().servers.len() <= MAX_SERVERS);
+        bench.close().map_err(failed)?;
+        prop_assert!(bench.sdam.description().servers.is_empty());
+    }
+
+    // E.6-10
+    #[test]
+    fn the_same_inputs_give_the_same_orders(script in scripts(Deployment::Lying)) {
+        let run = || -> Result<_, TestCaseError> {
+            let mut bench = Bench::alone(&script.config).map_err(failed)?;
+            bench.log = Some(Vec::new());
+            script.play(&mut bench).map_err(failed)?;
+            Ok(bench.log)
+        };
+        prop_assert_eq!(run()?, run()?);
+    }
+
+    #[test]
+    fn a_replaced_primary_never_comes_back(script in scripts(Deployment::ReplicaSet)) {
+        let mut bench = Bench::alone(&script.config).map_err(failed)?;
+        let mut newest: Option<ObjectId> = None;
+        for input in truthful(&script) {
+            play(&mut bench, input, false).map_err(failed)?;
+            let primary = bench.sdam.description().primary().cloned();
+            let Some(id) = primary.as_ref().and_then(|p| p.election_id) else {
+                continue;
+            };
+            prop_assert!(Some(id) >= newest, "{} after {newest:?}", bench.sdam.description());
+            newest = Some(id);
+        }
+    }
+
+    #[test]
+    fn only_a_primary_removes_others(script in scripts(Deployment::Lying)) {
+        let mut bench = Bench::alone(&script.config).map_err(failed)?;
+        for input in &script.inputs {
+            let before = bench.sdam.description().clone();
+            let lives = bench.lives.clone();
+            play(&mut bench, input, false).map_err(failed)?;
+            let after = bench.sdam.description();
+            let gone: Vec<&Address> = before
+                .servers
+                .keys()
+                .filter(|address| !after.servers.contains_key(*address))
+                .collect();
+            if gone.is_empty() || matches!(input, Input::Close) {
+                continue;
+            }
+            let (speaker, reply) = match input {
+                Input::Ask(address, Some(reply), ..) => (address, reply),
+                Input::Handshake(server, reply) => (&lives[server % lives.len()].address, reply),
+                other => return Err(failed(format!("{other:?} removed {gone:?}"))),
+            };
+            let itself = gone == [speaker] && is_out_of_place(&before, speaker, reply);
+            prop_assert!(
+                claims_to_be_primary(reply) || itself,
+                "{reply:?} of {speaker} removed {gone:?} from {before}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_order_of_the_same_replies_ends_in_a_legal_state(
+        history in replica_set_histories(),
+        turns in vec(0_usize..16, 16),
+    ) {
+        let mut config = Config::new(history.seeds);
+        config.replica_set = history.set_name;
+        let mut hellos = history.hellos;
+        hellos.truncate(turns.len());
+        let mut order = Vec::new();
+        for turn in turns.iter().take(hellos.len()) {
+            order.push(hellos.remove(turn % hellos.len()));
+        }
+        let mut bench = Bench::alone(&config).map_err(failed)?;
+        for hello in order {
+            let ping = Duration::from_millis(1);
+            bench.ask(&hello.server, hello.reply.as_deref(), ping, false).map_err(failed)?;
+        }
+    }
+
+    #[test]
+    fn a_quiet_set_looks_the_same_in_every_order(
+        steps in vec(replica_set_steps(), 0..20),
+        wire in prop::sample::select(vec![8, 16, 17, 21]),
+        orders in vec(Just([0_usize, 1, 2, 3, 4]).prop_shuffle(), 4),
+    ) {
+        let mut set = ReplicaSet::new(&[Role::Normal; 4], 5, wire);
+        for step in steps {
+            set.step(step);
+        }
+        for member in 0..5 {
+            set.step(Step::Start(member));
+            set.step(Step::Learn(member));
+        }
+        let mut outcomes = BTreeSet::new();
+        for order in orders {
+            outcomes.insert(discover(&set, &order).map_err(failed)?);
+        }
+        prop_assert_eq!(outcomes.len(), 1, "{:?}", outcomes);
+    }
+
+    #[test]
+    fn who_listens_to_no_events_gets_the_same_orders(script in scripts(Deployment::ReplicaSet)) {
+        prop_assert_eq!(orders_of(&script, true), orders_of(&script, false));
+    }
+}
+
+/// The inputs without hellos that the set did not send.
+fn truthful(script: &Script) -> impl Iterator<Item = &Input> {
+    let drawn = |input: &&Input| !matches!(input, Input::Handshake(..) | Input::Late(..));
+    script.inputs.iter().filter(drawn)
+}
+
+fn says(reply: &RawDocument, key: &str) -> bool {
+    let value = reply.get(key).ok().flatten();
+    value.is_some_and(|v| v.as_bool() == Some(true) || v.as_i32().is_some_and(|n| n != 0))
+}
+
+fn claims_to_be_primary(reply: &RawDocument) -> bool {
+    let writable = says(reply, "isWritablePrimary") || says(reply, "ismaster");
+    writable && reply.get_str("setName").is_ok()
+}
+
+/// What a server can say that removes itself: that it is something else than the deployment is
+/// made of, that it belongs to another set, or that it has another name.
+fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDocument) -> bool {
+    let me = reply.get_str("me").ok();
+    let me = me.and_then(|me| me.parse::<Address>().ok());
+    let renamed = me.is_some_and(|me| me != *speaker);
+    let set_name = reply.get_str("setName").ok();
+    let router = set_name.is_none() && reply.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+    match known.topology_type {
+        TopologyType::Sharded => !router || says(reply, "isreplicaset"),
+        TopologyType::Unknown => set_name.is_none() && !router || renamed,
+        TopologyType::ReplicaSetNoPrimary | TopologyType::ReplicaSetWithPrimary => {
+            set_name.is_none() || set_name != known.set_name.as_deref() || renamed
+        }
+        TopologyType::Single | TopologyType::LoadBalanced => false,
+    }
+}
+
+/// Asks everybody that is known, in that order, until nothing changes any more.
+fn discover(
+    set: &ReplicaSet,
+    order: &[usize],
+) -> Result<(TopologyType, BTreeMap<Address, ServerType>), String> {
+    let mut config = Config::new(order.iter().map(|&member| set.address(member)));
+    config.replica_set = Some("rs".to_owned());
+    let mut bench = Bench::alone(&config)?;
+    for _ in 0..4 {
+        for &member in order {
+            let reply = set.hello(member, false);
+            let ping = Duration::from_millis(1);
+            bench.ask(&set.address(member), reply.as_deref(), ping, false)?;
+        }
+    }
+    let now = bench.sdam.description();
+    let servers = now.servers.iter();
+    let plain = |kind| match kind {
+        ServerType::PossiblePrimary => ServerType::Unknown,
+        other => other,
+    };
+    let servers = servers.map(|(address, s)| (address.clone(), plain(s.server_type)));
+    Ok((now.topology_type, servers.collect()))
+}
+
+/// The orders without the events, of a machine that is asked in turn.
+fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
+    let mut options = options(&script.config);
+    options.subscribed = subscribed;
+    let mut sdam = Sdam::new(options);
+    let mut now = Instant::ZERO;
+    let mut orders = Vec::new();
+    let mut opened = BTreeMap::new();
+    sdam.start(now);
+    let mut drain = |sdam: &mut Sdam, opened: &mut BTreeMap<Address, _>| {
+        while let Some(action) = sdam.poll_action() {
+            if let Action::Open { check, address, .. } = &action {
+                opened.insert(address.clone(), *check);
+            }
+            if !matches!(action, Action::Emit(_)) {
+                orders.push(format!("{action:?}"));
+            }
+        }
+    };
+    drain(&mut sdam, &mut opened);
+    for input in &script.inputs {
+        now = now + Duration::from_millis(700);
+        sdam.handle_timeout(now);
+        let ping = Duration::from_millis(1);
+        match input {
+            Input::Ask(address, Some(reply), _, more) => {
+                let reply: &RawDocumentBuf = reply;
+                if let Some(check) = opened.get(address) {
+                    sdam.handle_connected(now, *check, reply, ping);
+                    sdam.handle_reply(now, *check, reply, ping, *more);
+                }
+            }
+            Input::Request => sdam.request_check(now),
+            Input::Waiting(waiting) => sdam.set_waiting(now, *waiting),
+            Input::Close => sdam.close(now),
+            _ => {}
+        }
+        drain(&mut sdam, &mut opened);
+    }
+    orders
+}

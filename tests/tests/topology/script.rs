@@ -1,0 +1,180 @@
+//! Scripts: what happens to a client, drawn.
+
+use crate::bench::{Bench, Found};
+use bson::{RawDocumentBuf, oid::ObjectId};
+use onionskin_core::address::Address;
+use onionskin_simulations::strategies::{
+    ADDRESSES, Failure, History, address, failures, hello_replies, lying_histories,
+    replica_set_histories, sharded_histories, standalone_histories,
+};
+use onionskin_tests::model::Config;
+use proptest::{collection::vec, prelude::*};
+use std::time::Duration;
+
+/// One thing that happens. Numbers choose among what there was so far, counted round.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// The server is asked, and answers so or not at all.
+    Ask(Address, Option<RawDocumentBuf>, u64, bool),
+    /// The running check of that server fails; `true`: for lack of an answer.
+    Fail(Address, bool),
+    /// A measurement is answered, or fails.
+    Measure(bool),
+    /// Milliseconds pass.
+    Pass(u64),
+    /// Operations wait, or no longer do.
+    Waiting(bool),
+    /// Somebody wants all servers checked.
+    Request,
+    /// A connection that is gone answers.
+    Late(usize, RawDocumentBuf),
+    /// A connection of a pool shook hands.
+    Handshake(usize, RawDocumentBuf),
+    /// An operation met an error, on a connection that many generations old.
+    Error(usize, u64, Failure, u8),
+    /// The client is closed.
+    Close,
+}
+
+/// What happens to a client, and how it is configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) config: Config,
+    pub(crate) inputs: Vec<Input>,
+}
+
+/// Which deployment the client talks to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deployment {
+    /// A consistent replica set.
+    ReplicaSet,
+    /// Mongos.
+    Sharded,
+    /// One standalone.
+    Standalone,
+    /// Servers that say what they like.
+    Lying,
+    /// The same, with lists of members that are too long.
+    LyingHugely,
+    /// A load balancer.
+    LoadBalanced,
+}
+
+/// Scripts for clients of that deployment.
+pub(crate) fn scripts(deployment: Deployment) -> impl Strategy<Value = Script> {
+    let history = match deployment {
+        Deployment::ReplicaSet => replica_set_histories().boxed(),
+        Deployment::Sharded => sharded_histories().boxed(),
+        Deployment::Standalone => standalone_histories().boxed(),
+        Deployment::Lying | Deployment::LoadBalanced => lying_histories(false).boxed(),
+        Deployment::LyingHugely => lying_histories(true).boxed(),
+    };
+    let asked = (0_u64..20, any::<bool>());
+    (
+        history,
+        vec(asked, 60),
+        vec((0_usize..64, others()), 0..40),
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+        prop::option::weighted(0.3, Just(Duration::from_secs(3))),
+        prop::option::weighted(0.2, 0_usize..64),
+    )
+        .prop_map(
+            move |(history, asked, others, streaming, direct, limit, close)| {
+                let load_balanced = matches!(deployment, Deployment::LoadBalanced);
+                let mut config = configure(&history, load_balanced, direct);
+                config.streaming = streaming && !load_balanced;
+                config.connect_timeout = limit;
+                let asks = history.hellos.into_iter().zip(asked);
+                let mut inputs: Vec<Input> = asks
+                    .map(|(hello, (ms, more))| Input::Ask(hello.server, hello.reply, ms, more))
+                    .collect();
+                for (place, other) in others {
+                    let place = place % (inputs.len() + 1);
+                    inputs.insert(place, other);
+                }
+                if let Some(place) = close {
+                    let place = place % (inputs.len() + 1);
+                    inputs.insert(place, Input::Close);
+                }
+                Script { config, inputs }
+            },
+        )
+}
+
+fn configure(history: &History, load_balanced: bool, direct: bool) -> Config {
+    let one = load_balanced || direct;
+    let count = if one { 1 } else { history.seeds.len() };
+    let mut config = Config::new(history.seeds.iter().take(count).cloned());
+    config.load_balanced = load_balanced;
+    config.direct = direct && !load_balanced;
+    if !load_balanced {
+        config.replica_set.clone_from(&history.set_name);
+    }
+    config
+}
+
+/// Everything but the hellos of the history.
+fn others() -> impl Strategy<Value = Input> {
+    let server = || (0..ADDRESSES).prop_map(address);
+    prop_oneof![
+        2 => (server(), any::<bool>()).prop_map(|(a, timeout)| Input::Fail(a, timeout)),
+        1 => any::<bool>().prop_map(Input::Measure),
+        2 => (0_u64..12_000).prop_map(Input::Pass),
+        1 => any::<bool>().prop_map(Input::Waiting),
+        1 => Just(Input::Request),
+        1 => (0_usize..32, hello_replies()).prop_map(|(c, reply)| Input::Late(c, reply)),
+        2 => (0_usize..16, hello_replies()).prop_map(|(s, reply)| Input::Handshake(s, reply)),
+        6 => (0_usize..16, prop_oneof![4 => Just(0_u64), 1 => 1_u64..3], failures(), 0_u8..3)
+            .prop_map(|(s, age, failure, service)| Input::Error(s, age, failure, service)),
+    ]
+}
+
+impl Script {
+    /// Plays the script on the bench.
+    pub(crate) fn play(&self, bench: &mut Bench) -> Found {
+        for (i, input) in self.inputs.iter().enumerate() {
+            play(bench, input, self.config.load_balanced)
+                .map_err(|what| format!("input {i}, {input:?}: {what}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets one thing happen.
+pub(crate) fn play(bench: &mut Bench, input: &Input, load_balanced: bool) -> Found {
+    match input {
+        Input::Ask(address, reply, ms, more) => {
+            let round_trip = Duration::from_millis(*ms);
+            if bench.sdam.is_closed() {
+                return Ok(());
+            }
+            bench.ask(address, reply.as_deref(), round_trip, *more)
+        }
+        Input::Fail(address, timeout) => bench.fail(address, *timeout).map(drop),
+        Input::Measure(answered) => {
+            let reply = bson::rawdoc! { "ok": 1, "helloOk": true };
+            bench.measure(answered.then_some(&reply)).map(drop)
+        }
+        Input::Pass(ms) => bench.pass(Duration::from_millis(*ms)),
+        Input::Waiting(waiting) => bench.set_waiting(*waiting),
+        Input::Request => bench.request_check(),
+        Input::Late(connection, reply) => {
+            let count = bench.checks.len().max(1);
+            match bench.checks.get(connection % count).cloned() {
+                Some((check, _)) => bench.answer_late(check, reply),
+                None => Ok(()),
+            }
+        }
+        Input::Handshake(server, reply) => {
+            let known = bench.lives[server % bench.lives.len()].clone();
+            bench.handshake(&known, reply)
+        }
+        Input::Error(server, age, failure, service) => {
+            let known = bench.lives[server % bench.lives.len()].clone();
+            let service = load_balanced.then(|| ObjectId::from_bytes([*service; 12]));
+            bench.application_error(&known, *age, failure, service)
+        }
+        Input::Close => bench.close(),
+    }
+}
