@@ -36,7 +36,7 @@ use std::{
 pub const COOLDOWN: Duration = Duration::from_secs(5);
 
 /// When scans are due, and how far the running one has come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Scan {
     /// Breaks ties between servers that were last checked at the same time.
     random: Random,
@@ -54,7 +54,7 @@ pub(super) struct Scan {
 }
 
 /// A scan under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     started: Instant,
     /// Servers whose turn has come, so that each has one (MON-28).
