@@ -347,8 +347,16 @@ mod tests {
             message: "refused".into(),
             cause: None,
         });
+        let shuts_down = Error::new(ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: "refused".into(),
+            cause: Some(Box::new(CommandFault::from_reply(
+                &rawdoc! { "ok": 0, "code": 91 },
+            ))),
+        });
         for phase in [Phase::Hello, Phase::Authentication] {
             for (error, expected) in [
+                (shuts_down.clone(), SHUT_DOWN),
                 (network(), LOST),
                 (labelled(network()), NOTHING),
                 (Error::timeout(Wait::Handshake, "slow"), LOST),
