@@ -54,7 +54,7 @@ impl Client {
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
             self.tell_selection_started(now, &mut operation);
-            let server = match self.select(&operation) {
+            let server = match self.select_or_scan(now, &mut operation) {
                 Ok(Some(server)) => server,
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
+    pub(super) fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
         let Self {
             sdam,
             selector,
@@ -118,12 +118,18 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
-        let limit = earliest(now.checked_add(self.limits.selection), operation.deadline);
+        // Where servers are scanned, the limit of a selection is looked at after each scan.
+        let limit = match self.limits.scan {
+            Some(_) => operation.deadline,
+            None => earliest(now.checked_add(self.limits.selection), operation.deadline),
+        };
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
         }
         self.note_deadline(limit);
-        self.tell_selection_waits(now, &mut operation, limit);
+        if self.limits.scan.is_none() {
+            self.tell_selection_waits(now, &mut operation, limit);
+        }
         self.without_server.insert(id);
         self.sdam.set_waiting(now, true);
         Waiting::ForServer { operation, limit }
@@ -233,14 +239,19 @@ impl Client {
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        let error = selection_error(
-            self.sdam.description(),
-            &criteria(&operation, &self.limits.primary),
-        );
+        let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
+    }
+
+    /// Why the operation found no server.
+    pub(super) fn nothing_suits(&self, operation: &Operation) -> Error {
+        selection_error(
+            self.sdam.description(),
+            &criteria(operation, &self.limits.primary),
+        )
     }
 
     /// The topology changed: operations without server look again, oldest first.
