@@ -9,7 +9,7 @@ use crate::{
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
     options::{ClientOptions, Monitoring, MonitoringMode, ReadPreference},
-    pool::PoolOptions,
+    pool::{MAX_WAITERS, PoolOptions},
     random::Seed,
     sdam::SdamOptions,
     tls::TlsContext,
@@ -114,6 +114,9 @@ pub(super) struct Limits {
     pub(super) retry: RetryPolicy,
     pub(super) pool: PoolOptions,
     pub(super) timeout: Option<Duration>,
+    /// How many operations wait for a server at once (SEL-37); the wait queue of each pool has the
+    /// same bound.
+    pub(super) without_server: usize,
     /// Where servers are scanned.
     pub(super) scan: Option<ScanRules>,
     /// The preference of reads that have none.
@@ -138,6 +141,7 @@ impl Limits {
                 reported: options.reported_pool_options(),
             },
             timeout: options.timeout(),
+            without_server: MAX_WAITERS as usize,
             scan: ScanRules::new(options),
             primary: Arc::default(),
         }

@@ -54,7 +54,13 @@ impl Client {
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
             self.tell_selection_started(now, &mut operation);
-            let server = match self.select_or_scan(now, &mut operation) {
+            let selected = match self.select_or_scan(now, &mut operation) {
+                Ok(None) if self.without_server.len() >= self.limits.without_server => {
+                    Err(self.too_many_wait())
+                }
+                selected => selected,
+            };
+            let server = match selected {
                 Ok(Some(server)) => server,
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
@@ -114,6 +120,15 @@ impl Client {
             &criteria(operation, &limits.primary),
             &operation.deprioritized,
         )
+    }
+
+    fn too_many_wait(&self) -> Error {
+        let limit = self.limits.without_server as u64;
+        Error::new(ErrorKind::Limit {
+            what: "operations that wait for a server",
+            limit,
+            actual: limit + 1,
+        })
     }
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
