@@ -236,8 +236,9 @@ impl Step<'_> {
             return;
         }
         self.invalidate_other_primaries();
-        self.add_members();
+        // The other way round than in A.5, so that strangers never take the members' room.
         self.remove_non_members();
+        self.add_members();
         self.check_if_has_primary();
     }
 

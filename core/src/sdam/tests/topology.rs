@@ -44,6 +44,26 @@ fn other(hosts: impl Iterator<Item = String>) -> RawDocumentBuf {
 
 #[test]
 fn members_that_name_ever_new_members_reach_a_bound() {
+    let bench = overfilled();
+    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+}
+
+#[test]
+fn a_primary_is_believed_at_once_where_others_named_too_many() {
+    // SDAM-80: what the primary does not name makes room for what it names.
+    let mut bench = overfilled();
+    bench.pass(9_000);
+    bench.sdam.request_check(bench.now);
+    let primary = rawdoc! {
+        "ok": 1, "setName": "rs", "maxWireVersion": 21, "isWritablePrimary": true,
+        "hosts": ["a:1", "z:1", "z:2"],
+    };
+    bench.reply(1, &primary, false);
+    assert_eq!(addresses(&bench), ["a:1", "z:1", "z:2"]);
+}
+
+/// A client of a member that has named more servers than a topology can have.
+fn overfilled() -> Bench {
     let mut bench = Bench::new(options(&["a:1"]));
     for round in 0..10 {
         let first = round * MAX_MEMBERS + 2;
@@ -57,7 +77,7 @@ fn members_that_name_ever_new_members_reach_a_bound() {
         }
         bench.orders();
     }
-    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+    bench
 }
 
 #[test]
