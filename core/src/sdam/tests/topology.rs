@@ -135,3 +135,21 @@ fn the_ends_of_the_supported_wire_versions_are_supported() {
         assert_eq!(error.is_none(), compatible, "{min} to {max}: {error:?}");
     }
 }
+
+#[test]
+fn a_repeated_reply_that_removes_its_server_clears_what_was_said_because_of_it() {
+    // SDAM-61, SDAM-82: the ghost came before it was known that this is a sharded cluster.
+    let mut bench = Bench::new(options(&["a:1", "b:1"]));
+    let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 7 };
+    bench.connected(1, &ghost);
+    bench.connected(
+        2,
+        &rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 },
+    );
+    assert_eq!(bench.topology_type(), TopologyType::Sharded);
+    assert!(bench.sdam.description().compatibility_error.is_some());
+    bench.pass(10_000);
+    bench.reply(1, &ghost, false);
+    assert_eq!(addresses(&bench), ["b:1"]);
+    assert_eq!(bench.sdam.description().compatibility_error, None);
+}
