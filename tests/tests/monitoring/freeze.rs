@@ -172,7 +172,7 @@ fn a_freeze_is_no_round_trip() {
         let options = "serverMonitoringMode=poll&connectTimeoutMS=2000";
         let watched = scene.client(options);
         watched.insert(1).await.expect("a reply");
-        scene.pause(5_000).await;
+        scene.pause(9_900).await;
         let checks = watched.diary.count(heartbeat_started);
         while watched.diary.count(heartbeat_started) == checks {
             scene.pause_for(Duration::from_micros(10)).await;
