@@ -54,7 +54,7 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 /// assert_eq!(pool.check_out(now, RequestId(2), None), CheckOut::Granted(connection));
 /// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pool {
     address: Address,
     options: PoolOptions,
@@ -85,7 +85,7 @@ pub struct Pool {
 }
 
 /// One connection (CMAP-17 to CMAP-24).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Connection {
     /// The pool's generation when it was made.
     generation: u64,
@@ -110,7 +110,7 @@ enum Place {
 }
 
 /// One request that could not be served at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Request {
     started: Instant,
     /// Bounds the whole check out.
