@@ -6,6 +6,7 @@
 
 mod bench;
 
+mod mistakes;
 mod program;
 mod properties;
 mod watch;
