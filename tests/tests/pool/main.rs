@@ -5,6 +5,7 @@
 //! cases are drawn again with `PROPTEST_RNG_SEED=n`. More of them: `PROPTEST_CASES=n`.
 
 mod bench;
+mod explorer;
 
 mod mistakes;
 mod program;
