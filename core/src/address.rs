@@ -38,10 +38,12 @@ impl Address {
     /// The address of `host` and `port`; the host is lower-cased.
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
-        Self::Tcp {
-            host: host.to_ascii_lowercase().into(),
-            port,
-        }
+        let host = if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            host.to_ascii_lowercase().into()
+        } else {
+            host.into()
+        };
+        Self::Tcp { host, port }
     }
 
     /// The address of a Unix domain socket.

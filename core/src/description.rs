@@ -151,6 +151,16 @@ impl fmt::Display for ServerId {
     }
 }
 
+/// A place in a replica set's log, as a server reports it: when something was written, and in whose
+/// term. The driver only passes it on (SDAM-50).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpTime {
+    /// Seconds and a counter within the second.
+    pub timestamp: bson::Timestamp,
+    /// The term of the primary that wrote; `None` where the server's protocol has no terms.
+    pub term: Option<i64>,
+}
+
 /// What the last check told about one server (fields: table A.2.1).
 #[derive(Clone, Debug)]
 pub struct ServerDescription {
@@ -164,6 +174,8 @@ pub struct ServerDescription {
     pub min_round_trip_time: Duration,
     /// `lastWrite.lastWriteDate`.
     pub last_write_date: Option<WallTime>,
+    /// `lastWrite.opTime`.
+    pub op_time: Option<OpTime>,
     /// What the server is.
     pub server_type: ServerType,
     /// `minWireVersion`; zero where the reply had none.
@@ -208,6 +220,7 @@ impl ServerDescription {
             round_trip_time: None,
             min_round_trip_time: Duration::ZERO,
             last_write_date: None,
+            op_time: None,
             server_type: ServerType::Unknown,
             min_wire_version: 0,
             max_wire_version: 0,
@@ -248,6 +261,12 @@ impl ServerDescription {
             && self.primary == other.primary
             && self.logical_session_timeout_minutes == other.logical_session_timeout_minutes
             && self.is_cryptd == other.is_cryptd
+    }
+
+    /// True if the reply names this member.
+    pub(crate) fn names(&self, member: &Address) -> bool {
+        let lists = [&self.hosts, &self.passives, &self.arbiters];
+        lists.iter().any(|list| list.binary_search(member).is_ok())
     }
 
     /// All members that the reply names: hosts, passives, arbiters.

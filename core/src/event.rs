@@ -1,5 +1,9 @@
 //! Monitoring events: what the client tells about itself, in the order in which it happened.
 
+mod selection;
+
+pub use selection::{SelectionEvent, SelectionFacts};
+
 use crate::{
     address::Address,
     description::{ServerDescription, TopologyDescription, TopologyId},
@@ -28,6 +32,8 @@ pub enum EventKind {
     Pool(PoolEvent),
     /// Commands of operations.
     Command(CommandEvent),
+    /// The choice of a server for each operation.
+    Selection(SelectionEvent),
 }
 
 /// Which families somebody listens to. Events that nobody wants are not built.
@@ -39,6 +45,11 @@ pub struct Subscriptions {
     pub pool: bool,
     /// Commands.
     pub command: bool,
+    /// Server selection.
+    pub selection: bool,
+    /// What is worth knowing even where nobody follows every step: an operation waits for a server,
+    /// no server is left. Part of `selection` and of `sdam` as well.
+    pub notices: bool,
 }
 
 impl Subscriptions {
@@ -49,8 +60,20 @@ impl Subscriptions {
             sdam: true,
             pool: true,
             command: true,
+            selection: true,
+            notices: true,
         }
     }
+}
+
+/// How a topology came to have no server, from which it never recovers by itself (SDAM-65).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoServersCause {
+    /// The client was made without any.
+    NoSeeds,
+    /// The last one was removed for what it said about itself.
+    LastRemoved,
 }
 
 /// Events of discovery and monitoring (EVT-12 to EVT-20).
@@ -100,6 +123,13 @@ pub enum SdamEvent {
         topology: TopologyId,
         /// The server.
         address: Address,
+    },
+    /// No server is left that could be asked for others; operations will fail (SDAM-65).
+    NoServers {
+        /// The topology.
+        topology: TopologyId,
+        /// How it came to that.
+        cause: NoServersCause,
     },
     /// A check begins, before its socket exists.
     HeartbeatStarted {

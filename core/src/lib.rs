@@ -33,6 +33,8 @@ pub mod options;
 
 pub mod uri;
 
+pub mod log;
+
 pub mod hello;
 
 pub mod auth;

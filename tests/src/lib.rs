@@ -13,6 +13,10 @@ pub mod conformance;
 
 pub mod crud;
 
+pub mod fuzzing;
+
+pub mod loads;
+
 pub mod model;
 
 pub mod peers;

@@ -2,7 +2,7 @@
 
 use crate::{
     Database, EventListener, Runtime, environment, events::Delivery, ids::ObjectIds,
-    shared::Shared, timer,
+    shared::Shared, timer, trace,
 };
 use onionskin_core::{
     client::{Client as Core, ClientConfig, Counts},
@@ -10,8 +10,9 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     event::Subscriptions,
     hello::{DriverInfo, Environment},
+    log::{self, LogOptions},
     operation::{Command, Lease},
-    options::{ClientOptions, ReadPreference, Secret},
+    options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
 };
@@ -49,6 +50,8 @@ struct Handle<R: Runtime> {
 impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
         self.shared.with(|inner, now| inner.core.close(now));
+        // Sockets are closed by their tasks.
+        self.shared.runtime.run_ready();
     }
 }
 
@@ -59,6 +62,7 @@ pub struct ClientBuilder<R: Runtime> {
     options: ClientOptions,
     warnings: Vec<Warning>,
     listeners: Vec<EventListener>,
+    log: LogOptions,
     seed: Option<Seed>,
     environment: Option<Environment>,
     infos: Vec<DriverInfo>,
@@ -68,6 +72,25 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Hears all events from the very first.
     pub fn event_listener(mut self, listener: EventListener) -> Self {
         self.listeners.push(listener);
+        self
+    }
+
+    /// Says which messages go to `tracing`, instead of what the environment variables say (see
+    /// [`LogOptions::with_environment`]). Default: all that a subscriber collects.
+    ///
+    /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
+    /// `onionskin::connection` and `onionskin::client`. Which messages are collected is asked when
+    /// the client is built, so that nothing is made ready for nobody: build clients after the
+    /// subscriber is installed, or choose [`LogOptions::with_always_ready`].
+    pub fn log_options(mut self, options: LogOptions) -> Self {
+        self.log = options;
+        self
+    }
+
+    /// Sets how many bytes of a document, as extended JSON, a log message shows. Default: 1000, or
+    /// what `MONGODB_LOG_MAX_DOCUMENT_LENGTH` says.
+    pub fn tracing_max_document_length_bytes(mut self, bytes: usize) -> Self {
+        self.log = self.log.with_max_document_length_bytes(bytes);
         self
     }
 
@@ -96,11 +119,15 @@ impl<R: Runtime> ClientBuilder<R> {
             runtime,
             mut options,
             warnings,
-            listeners,
+            mut listeners,
+            log,
             seed,
             environment,
             infos,
         } = self;
+        for warning in &warnings {
+            trace::tell(&log, &log::warning(warning));
+        }
         read_certificates(&mut options)?;
         let seed = match seed {
             Some(seed) => seed,
@@ -113,11 +140,15 @@ impl<R: Runtime> ClientBuilder<R> {
             }
         };
         let environment = environment.unwrap_or_else(environment::environment);
+        let logged = log.subscriptions(trace::is_collected);
         let subscriptions = if listeners.is_empty() {
-            Subscriptions::default()
+            logged
         } else {
             Subscriptions::all()
         };
+        if logged != Subscriptions::default() {
+            listeners.insert(0, trace::listener(log));
+        }
         let ids = ObjectIds::new(&seed);
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
@@ -143,12 +174,16 @@ impl<R: Runtime> ClientBuilder<R> {
 
 impl<R: Runtime> Client<R> {
     /// A builder for a client with these options on this runtime.
-    pub fn builder(runtime: R, options: ClientOptions) -> ClientBuilder<R> {
+    pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
+        if !R::RUNS_IN_BACKGROUND {
+            options.set_monitoring(Monitoring::Scanning);
+        }
         ClientBuilder {
             runtime,
             options,
             warnings: Vec::new(),
             listeners: Vec::new(),
+            log: environment::log_options(),
             seed: None,
             environment: None,
             infos: Vec::new(),
@@ -157,7 +192,12 @@ impl<R: Runtime> Client<R> {
 
     /// A builder for the client that a connection string describes.
     pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
-        let parsed = uri::parse(text)?;
+        let monitoring = if R::RUNS_IN_BACKGROUND {
+            Monitoring::Background
+        } else {
+            Monitoring::Scanning
+        };
+        let parsed = uri::parse_for(text, monitoring)?;
         let mut builder = Self::builder(runtime, parsed.options);
         builder.warnings = parsed.warnings;
         Ok(builder)
@@ -209,6 +249,12 @@ impl<R: Runtime> Client<R> {
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options
+    }
+
+    /// The runtime that it works on.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        &self.shared().runtime
     }
 
     /// What is known of the deployment at this moment.
@@ -263,6 +309,7 @@ impl<R: Runtime> Client<R> {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
+        self.shared().runtime.run_ready();
     }
 }
 
@@ -270,7 +317,7 @@ impl<R: Runtime> Client<R> {
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A reply that nobody reads.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl crate::Decode for Nothing {
     type Output = ();

@@ -62,7 +62,7 @@ impl Delivery {
 
     /// Calls the listeners. If somebody does so already, that one goes on.
     pub(crate) fn deliver(&self) {
-        if self.listeners.is_empty() {
+        if self.listeners.is_empty() || self.is_empty() {
             return;
         }
         loop {
@@ -80,15 +80,17 @@ impl Delivery {
             }
             drop(_turn);
             // An event that came between the last look and the end of the turn found it taken.
-            if self
-                .queue
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty()
-            {
+            if self.is_empty() {
                 return;
             }
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     fn pop(&self) -> Option<Event> {

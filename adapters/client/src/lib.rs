@@ -25,6 +25,7 @@ mod shared;
 mod signal;
 mod socket;
 mod timer;
+mod trace;
 
 pub use action::Execution;
 pub use client::{Client, ClientBuilder};
@@ -44,3 +45,4 @@ pub use onionskin_core::{
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
     options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
 };
+pub use onionskin_core::{event, log};

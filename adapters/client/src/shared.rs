@@ -128,6 +128,10 @@ impl<R: Runtime> Shared<R> {
         let after = guard.collect_orders();
         self.delivery.queue(&mut guard.core);
         drop(guard);
+        if !after.dials.is_empty() {
+            // A check is told before its socket exists (EVT-18).
+            self.delivery.deliver();
+        }
         self.carry_out(after);
         self.delivery.deliver();
         result

@@ -72,7 +72,6 @@ pub(crate) async fn run<R: Runtime>(
         stream: Some(stream),
         letter: Letter::default(),
         written: 0,
-        buffer: vec![0; READ_BYTES],
     };
     poll_fn(|context| pump.poll(context)).await;
 }
@@ -144,12 +143,13 @@ struct Pump<'a, R: Runtime> {
     letter: Letter,
     /// How much of the letter's bytes was written.
     written: usize,
-    buffer: Vec<u8>,
 }
 
 impl<R: Runtime> Pump<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut reads = 0;
+        // On the stack: a monitor's socket waits nearly always, and there are two for each server.
+        let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.letter, context) {
                 self.stream = None;
@@ -179,11 +179,11 @@ impl<R: Runtime> Pump<'_, R> {
                 return Poll::Pending;
             }
             reads += 1;
-            match Pin::new(stream).poll_read(context, &mut self.buffer) {
+            match Pin::new(stream).poll_read(context, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return self.broken(&error),
                 Poll::Ready(Ok(count)) => {
-                    if self.received(count) != Fate::Open {
+                    if self.received(&buffer[..count]) != Fate::Open {
                         return Poll::Ready(());
                     }
                 }
@@ -191,16 +191,12 @@ impl<R: Runtime> Pump<'_, R> {
         }
     }
 
-    fn received(&mut self, count: usize) -> Fate {
+    fn received(&mut self, bytes: &[u8]) -> Fate {
         let Self {
-            shared,
-            id,
-            stream,
-            buffer,
-            ..
+            shared, id, stream, ..
         } = self;
         shared.with(|inner, now| {
-            let fate = inner.core.handle_received(now, *id, &buffer[..count]);
+            let fate = inner.core.handle_received(now, *id, bytes);
             match (fate, stream.take()) {
                 (Fate::Open, kept) => *stream = kept,
                 // Parked under the lock under which it became ready: the next lease finds it.

@@ -9,13 +9,16 @@ mod config;
 mod operations;
 mod pools;
 mod routing;
+mod scanning;
 mod sockets;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
+pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{
     auth::KeyCache,
@@ -130,13 +133,16 @@ impl Client {
                 &options,
                 topology_id,
                 streaming,
-                subscriptions.sdam,
+                subscriptions,
+                &seed,
             )),
             selector: Selector::new(
                 options.local_threshold(),
                 options.heartbeat_frequency(),
                 seed.split("selection").random(),
-            ),
+            )
+            .with_server_selector(options.server_selector().cloned())
+            .with_plain_choice(limits.scan.is_some()),
             handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
             limits,
             subscriptions,

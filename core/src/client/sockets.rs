@@ -28,7 +28,8 @@ pub(super) enum Owner {
 /// A socket that the control plane uses itself.
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub(super) connection: Connection,
+    /// In a box, because nodes of maps are half empty.
+    pub(super) connection: Box<Connection>,
     owner: Owner,
     /// The entry in the table of limits.
     limit: Option<Instant>,
@@ -91,7 +92,7 @@ impl Client {
         self.sockets.insert(
             id,
             Socket {
-                connection,
+                connection: Box::new(connection),
                 owner,
                 limit: None,
             },
@@ -236,8 +237,14 @@ impl Client {
             max_write_batch_size: hello.max_write_batch_size,
             has_sessions: hello.logical_session_timeout_minutes.is_some(),
         };
-        slot.parked
-            .insert(pooled, Box::new(Established { transport, facts }));
+        slot.parked.insert(
+            pooled,
+            Box::new(Established {
+                transport,
+                facts,
+                used: now,
+            }),
+        );
         self.established.insert(id);
         slot.pool.handle_established(now, pooled);
         self.drain_pool(now, server);

@@ -52,6 +52,7 @@ pub struct Connection {
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
+    /// What the server said of itself; kept for operations only.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
     request_id: i32,
@@ -126,10 +127,11 @@ impl Connection {
         while !matches!(self.state, State::Over) {
             match self.next_message() {
                 Ok(Some((reply, more_to_come))) => self.on_message(now, reply, more_to_come, keys),
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(error) => return self.fail(error),
             }
         }
+        self.free_if_monitor();
     }
 
     /// The socket could not be connected, broke, or was closed by the peer.
@@ -216,6 +218,7 @@ impl Connection {
         let count = bytes.len();
         out.extend_from_slice(bytes);
         self.transport.sent(count);
+        self.free_if_monitor();
         true
     }
 
@@ -241,6 +244,13 @@ impl Connection {
     #[must_use]
     pub fn into_parts(self) -> Option<(Transport, HelloReply)> {
         self.hello.map(|hello| (self.transport, hello))
+    }
+
+    /// There are two monitor's connections for each server, and they are silent nearly always.
+    fn free_if_monitor(&mut self) {
+        if self.purpose == Purpose::Monitor {
+            self.transport.free();
+        }
     }
 
     fn next_request_id(&mut self) -> i32 {
@@ -396,14 +406,16 @@ impl Connection {
             ),
             None => Step::Done,
         };
-        self.hello = Some(hello);
-        self.state = State::Authenticating { rounds: 0 };
         match self.purpose {
             Purpose::Monitor => {
                 self.state = State::Resting;
                 self.deadline = None;
             }
-            Purpose::Operations => self.on_step(now, step, 0),
+            Purpose::Operations => {
+                self.hello = Some(hello);
+                self.state = State::Authenticating { rounds: 0 };
+                self.on_step(now, step, 0);
+            }
         }
     }
 

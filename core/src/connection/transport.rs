@@ -171,6 +171,16 @@ impl Transport {
         }
     }
 
+    /// Frees every buffer that holds nothing, for a connection that is used every few seconds.
+    pub fn free(&mut self) {
+        self.rest();
+        self.decoder.free();
+        if self.output().is_empty() {
+            self.sent = 0;
+            self.output = Vec::new();
+        }
+    }
+
     fn flush_tls(&mut self) {
         if let Some(tls) = &mut self.tls {
             while tls.session.poll_transmit(&mut self.output) {}

@@ -3,7 +3,7 @@
 use crate::{
     address::Address,
     bson::integer,
-    description::{ServerDescription, ServerType, Tags},
+    description::{OpTime, ServerDescription, ServerType, Tags},
     error::TopologyVersion,
     time::{Instant, WallTime},
     wire::MAX_MESSAGE_BYTES,
@@ -11,9 +11,9 @@ use crate::{
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
-/// How many entries of each of `hosts`, `passives` and `arbiters` are used; a replica set has at
-/// most 50 members.
-pub const MAX_MEMBERS: usize = 256;
+/// How many entries of each of `hosts`, `passives` and `arbiters` are used: as many as a topology
+/// may have servers. A replica set has at most 50 members.
+pub const MAX_MEMBERS: usize = 1024;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
@@ -74,6 +74,8 @@ pub struct HelloReply {
     pub tags: Tags,
     /// `lastWrite.lastWriteDate` (SDAM-50).
     pub last_write_date: Option<WallTime>,
+    /// `lastWrite.opTime` (SDAM-50).
+    pub op_time: Option<OpTime>,
     /// `minWireVersion`; zero where absent (SDAM-58).
     pub min_wire_version: i32,
     /// `maxWireVersion`; zero where absent (SDAM-58).
@@ -128,6 +130,7 @@ impl HelloReply {
             primary: address(reply, "primary"),
             tags: tags(reply),
             last_write_date: last_write_date(reply),
+            op_time: op_time(reply),
             min_wire_version: wire_version(reply, "minWireVersion"),
             max_wire_version: wire_version(reply, "maxWireVersion"),
             logical_session_timeout_minutes: reply.integer("logicalSessionTimeoutMinutes"),
@@ -154,8 +157,8 @@ impl HelloReply {
     /// What this reply says about the server at `address`. A reply without `ok: 1` describes an
     /// unknown server; then there are no round trip times either (SDAM-41, SDAM-49).
     #[must_use]
-    pub fn to_description(
-        &self,
+    pub fn into_description(
+        self,
         address: Address,
         now: Instant,
         round_trip_time: Option<Duration>,
@@ -172,18 +175,19 @@ impl HelloReply {
             round_trip_time,
             min_round_trip_time,
             last_write_date: self.last_write_date,
+            op_time: self.op_time,
             server_type: self.server_type,
             min_wire_version: self.min_wire_version,
             max_wire_version: self.max_wire_version,
-            me: self.me.clone(),
-            hosts: self.hosts.clone(),
-            passives: self.passives.clone(),
-            arbiters: self.arbiters.clone(),
-            tags: self.tags.clone(),
-            set_name: self.set_name.clone(),
+            me: self.me,
+            hosts: self.hosts,
+            passives: self.passives,
+            arbiters: self.arbiters,
+            tags: self.tags,
+            set_name: self.set_name,
             election_id: self.election_id,
             set_version: self.set_version,
-            primary: self.primary.clone(),
+            primary: self.primary,
             logical_session_timeout_minutes: self.logical_session_timeout_minutes,
             topology_version: self.topology_version,
             is_cryptd: self.is_cryptd,
@@ -321,6 +325,21 @@ fn last_write_date(reply: &Fields<'_>) -> Option<WallTime> {
     Some(WallTime::from_unix_millis(millis))
 }
 
+fn op_time(reply: &Fields<'_>) -> Option<OpTime> {
+    match reply.document("lastWrite")?.get("opTime").ok()?? {
+        RawBsonRef::Document(time) => Some(OpTime {
+            timestamp: time.get_timestamp("ts").ok()?,
+            term: time.get("t").ok().flatten().and_then(integer),
+        }),
+        // Without terms the log's place is a timestamp and no more.
+        RawBsonRef::Timestamp(timestamp) => Some(OpTime {
+            timestamp,
+            term: None,
+        }),
+        _ => None,
+    }
+}
+
 fn wire_version(reply: &Fields<'_>, key: &str) -> i32 {
     reply
         .integer(key)
@@ -337,137 +356,4 @@ fn size(reply: &Fields<'_>, key: &str, default: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bson::{DateTime, rawdoc};
-
-    #[test]
-    fn the_type_follows_the_first_symptom_that_fits() {
-        // SDAM-39, SDAM-40; table A.2.2; A.11 trap 2
-        for (reply, expected) in [
-            (rawdoc! {}, ServerType::Unknown),
-            (rawdoc! { "ok": 0, "msg": "isdbgrid" }, ServerType::Unknown),
-            (rawdoc! { "ok": 1 }, ServerType::Standalone),
-            (
-                rawdoc! { "ok": 1.0, "ismaster": true },
-                ServerType::Standalone,
-            ),
-            (rawdoc! { "ok": 1, "msg": "isdbgrid" }, ServerType::Mongos),
-            (
-                rawdoc! { "ok": 1, "isreplicaset": true, "setName": "rs", "msg": "isdbgrid" },
-                ServerType::RsGhost,
-            ),
-            (
-                rawdoc! { "ok": 1, "setName": "rs", "hidden": true, "secondary": true },
-                ServerType::RsOther,
-            ),
-            (
-                rawdoc! { "ok": 1, "setName": "rs", "isWritablePrimary": true },
-                ServerType::RsPrimary,
-            ),
-            (
-                rawdoc! { "ok": 1, "setName": "rs", "ismaster": true },
-                ServerType::RsPrimary,
-            ),
-            (
-                rawdoc! {
-                    "ok": 1, "setName": "rs", "isWritablePrimary": false, "ismaster": true,
-                    "secondary": true,
-                },
-                ServerType::RsSecondary,
-            ),
-            (
-                rawdoc! { "ok": 1, "setName": "rs", "arbiterOnly": true },
-                ServerType::RsArbiter,
-            ),
-            (rawdoc! { "ok": 1, "setName": "rs" }, ServerType::RsOther),
-        ] {
-            assert_eq!(HelloReply::parse(&reply).server_type, expected, "{reply:?}");
-        }
-    }
-
-    #[test]
-    fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
-        for (sent, expected) in [
-            (1_i64, (1, 1, 1)),
-            (0, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
-            (-5, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
-            (
-                i64::MAX,
-                (MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_WRITE_BATCH_SIZE),
-            ),
-        ] {
-            let reply = HelloReply::parse(&rawdoc! {
-                "ok": 1, "maxBsonObjectSize": sent, "maxMessageSizeBytes": sent,
-                "maxWriteBatchSize": sent,
-            });
-            let sizes = (
-                reply.max_bson_object_size,
-                reply.max_message_size_bytes,
-                reply.max_write_batch_size,
-            );
-            assert_eq!(sizes, expected, "{sent}");
-        }
-    }
-
-    #[test]
-    fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out() {
-        // SDAM-53
-        let reply = HelloReply::parse(&rawdoc! {
-            "ok": 1, "setName": "rs", "me": "B:1", "primary": "A:1",
-            "hosts": ["B:1", "a:1", "b:1", 7, "a:0", "x y z:"], "passives": "c:1",
-        });
-        assert_eq!(reply.hosts, [Address::tcp("a", 1), Address::tcp("b", 1)]);
-        assert_eq!(
-            (reply.passives.len(), reply.me),
-            (0, Some(Address::tcp("b", 1)))
-        );
-        assert_eq!(reply.primary, Some(Address::tcp("a", 1)));
-        let mut many = bson::RawArrayBuf::new();
-        for port in 1..=1000 {
-            many.push(format!("a:{port}"));
-        }
-        let reply = HelloReply::parse(&rawdoc! { "ok": 1, "hosts": many });
-        assert_eq!(reply.hosts.len(), MAX_MEMBERS);
-    }
-
-    #[test]
-    fn every_other_field_is_read_and_absent_ones_stay_absent() {
-        let id = ObjectId::from_bytes([5; 12]);
-        let reply = HelloReply::parse(&rawdoc! {
-            "ok": 1, "helloOk": true, "setVersion": 3.0, "electionId": id, "serviceId": id,
-            "tags": { "dc": "ny", "odd": 1 },
-            "lastWrite": { "lastWriteDate": DateTime::from_millis(12) },
-            "minWireVersion": 6, "maxWireVersion": 21_i64, "logicalSessionTimeoutMinutes": 30,
-            "connectionId": 9, "compression": ["zlib", 1], "saslSupportedMechs": ["SCRAM-SHA-1"],
-            "speculativeAuthenticate": { "done": false }, "iscryptd": true,
-        });
-        assert_eq!((reply.set_version, reply.election_id), (Some(3), Some(id)));
-        assert_eq!((reply.service_id, reply.hello_ok), (Some(id), true));
-        assert_eq!(reply.tags, Tags::from([("dc".to_owned(), "ny".to_owned())]));
-        assert_eq!(reply.last_write_date, Some(WallTime::from_unix_millis(12)));
-        assert_eq!((reply.min_wire_version, reply.max_wire_version), (6, 21));
-        assert_eq!(reply.logical_session_timeout_minutes, Some(30));
-        assert_eq!((reply.connection_id, reply.is_cryptd), (Some(9), true));
-        assert_eq!(reply.compression, ["zlib"]);
-        assert_eq!(
-            reply.sasl_supported_mechs,
-            Some(vec!["SCRAM-SHA-1".to_owned()])
-        );
-        assert_eq!(
-            reply.speculative_authenticate,
-            Some(rawdoc! { "done": false })
-        );
-
-        let bare = HelloReply::parse(&rawdoc! { "ok": 1 });
-        assert_eq!((bare.min_wire_version, bare.max_wire_version), (0, 0));
-        assert_eq!(
-            (bare.sasl_supported_mechs, bare.last_write_date),
-            (None, None)
-        );
-        assert_eq!(
-            (bare.set_name, bare.set_version, bare.hello_ok),
-            (None, None, false)
-        );
-    }
-}
+mod tests;

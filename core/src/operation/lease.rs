@@ -17,7 +17,7 @@ use crate::{
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
-use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, spec::BinarySubtype};
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype};
 use std::{ops::Range, sync::Arc};
 
 /// Documents may exceed the server's limit for stored documents by this much, because a command
@@ -127,6 +127,13 @@ impl Lease {
     #[must_use]
     pub fn operation(&self) -> OperationId {
         self.operation.id
+    }
+
+    /// True if the reply does not answer the operation: it is that of a ping by which the client
+    /// asks whether the connection still stands. It is not to be decoded; the operation follows.
+    #[must_use]
+    pub fn is_preliminary(&self) -> bool {
+        self.operation.behind.is_some()
     }
 
     /// The socket to move bytes on.
@@ -284,10 +291,12 @@ impl Lease {
                 failure,
             },
             None => {
-                let reply = self
-                    .reply()
-                    .filter(|_| !self.is_sensitive)
-                    .map_or_else(RawDocumentBuf::new, RawDocument::to_owned);
+                let reply = match self.reply() {
+                    _ if self.is_sensitive => RawDocumentBuf::new(),
+                    Some(reply) => reply.to_owned(),
+                    // What went out without wanting a reply counts as done (MSG-18).
+                    None => rawdoc! { "ok": 1 },
+                };
                 CommandEvent::Succeeded {
                     facts,
                     duration,

@@ -29,6 +29,15 @@ use crate::{address::Address, error::Error, session::ServerSession, time::Instan
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
+/// What was told of an operation's selection so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// A selection was said to have started and has not ended.
+    pub(crate) started: bool,
+    /// The operation was said to wait, in this selection or in an earlier one.
+    pub(crate) waiting: bool,
+}
+
 /// What an operation carries from attempt to attempt.
 #[derive(Debug)]
 pub(crate) struct Operation {
@@ -48,6 +57,21 @@ pub(crate) struct Operation {
     pub(crate) deprioritized: Vec<Address>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
+    /// The selection under way, where servers are scanned.
+    pub(crate) selection: Option<Selection>,
+    /// This is a ping of the client's own, for the sake of that operation (SEL-72).
+    pub(crate) behind: Option<Box<Self>>,
+    /// What listeners know of its selection.
+    pub(crate) told: Told,
+}
+
+/// Since when an operation looks for a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection {
+    /// When that began.
+    pub(crate) began: Instant,
+    /// Scans that had come to their end by then (SEL-71).
+    pub(crate) scans: u64,
 }
 
 impl Operation {
@@ -74,6 +98,9 @@ impl Operation {
             txn_number: None,
             deprioritized: Vec::new(),
             kept_error: None,
+            selection: None,
+            behind: None,
+            told: Told::default(),
         })
     }
 }

@@ -7,19 +7,23 @@ mod credential;
 mod credential_rules;
 mod read_preference;
 mod secret;
+mod server_selector;
 mod tls;
 
-pub use choices::{Compressor, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion};
+pub use choices::{
+    Compressor, Monitoring, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion,
+};
 pub use client::{
     ClientOptions, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
     DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,
-    DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME, MAX_APP_NAME_BYTES,
-    MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
+    DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME,
+    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
 };
 pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
 pub use credential::{Credential, Mechanism};
 pub(crate) use credential_rules::CODE_ONLY_PROPERTIES;
 pub use read_preference::{ReadMode, ReadPreference};
 pub use secret::Secret;
+pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 pub use tls::TlsOptions;

@@ -64,6 +64,7 @@ pub struct ReadPreference {
     mode: ReadMode,
     tag_sets: Vec<Tags>,
     max_staleness: Option<Duration>,
+    hedge: Option<bool>,
 }
 
 impl ReadPreference {
@@ -74,6 +75,7 @@ impl ReadPreference {
             mode,
             tag_sets: Vec::new(),
             max_staleness: None,
+            hedge: None,
         }
     }
 
@@ -107,6 +109,23 @@ impl ReadPreference {
         Ok(self)
     }
 
+    /// Asks mongos to send the read to two members and to take the first answer; `false` asks it
+    /// not to. Refused with mode primary. Not asked for by default (SEL-17).
+    ///
+    /// Servers from 8.0 on ignore it.
+    #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
+    pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
+        if self.mode == ReadMode::Primary {
+            return Err(ErrorKind::InvalidOption {
+                option: "hedge",
+                message: "the primary is only one; choose another mode".to_owned(),
+            }
+            .into());
+        }
+        self.hedge = Some(enabled);
+        Ok(self)
+    }
+
     /// The mode.
     #[must_use]
     pub const fn mode(&self) -> ReadMode {
@@ -125,6 +144,13 @@ impl ReadPreference {
         self.max_staleness
     }
 
+    /// Whether hedged reads are asked for, or asked not to be used; `None` where nothing was
+    /// chosen.
+    #[must_use]
+    pub const fn hedge(&self) -> Option<bool> {
+        self.hedge
+    }
+
     /// True for mode primary, whose other parts are always empty.
     #[must_use]
     pub fn is_primary(&self) -> bool {
@@ -140,6 +166,9 @@ impl fmt::Display for ReadPreference {
         }
         if let Some(max) = self.max_staleness {
             write!(f, ", maxStalenessSeconds: {}", max.as_secs())?;
+        }
+        if let Some(enabled) = self.hedge {
+            write!(f, ", hedge: {{ enabled: {enabled} }}")?;
         }
         f.write_str(" }")
     }

@@ -6,12 +6,14 @@
 
 mod action;
 mod application;
+mod changes;
 mod generation;
 mod inputs;
 mod monitor;
 mod outbox;
 mod pinger;
 mod rtt;
+mod scan;
 mod staleness;
 mod step;
 #[cfg(test)]
@@ -24,7 +26,9 @@ pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use generation::MAX_SERVICES;
+pub use scan::COOLDOWN;
 pub use timers::Timer;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
 pub use transition::MAX_SERVERS;
@@ -32,12 +36,14 @@ pub use transition::MAX_SERVERS;
 use crate::{
     address::Address,
     description::{ServerDescription, ServerId, TopologyDescription, TopologyType},
+    random::Seed,
     time::Instant,
 };
 use bson::oid::ObjectId;
 use generation::Generations;
 use monitor::Monitor;
 use outbox::Outbox;
+use scan::Scan;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -84,10 +90,12 @@ pub struct Sdam {
     servers: BTreeMap<ServerId, Server>,
     ids: BTreeMap<Address, ServerId>,
     out: Outbox,
+    /// None where monitors work in the background.
+    scan: Option<Scan>,
     phase: Life,
     waiting: bool,
     last_server: u64,
-    version: u64,
+    changes: Changes,
 }
 
 /// Where in its life the machine is.
@@ -96,6 +104,11 @@ enum Life {
     New,
     Running,
     Closed,
+}
+
+/// Behind a load balancer nothing is checked, so there is nothing to scan either.
+fn scanning(options: &SdamOptions) -> Option<&Seed> {
+    options.scanning.as_ref().filter(|_| !options.load_balanced)
 }
 
 /// A server of the topology, with what belongs to it.
@@ -128,10 +141,11 @@ impl Sdam {
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
             out: Outbox::new(&options),
+            scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,
             waiting: false,
             last_server: 0,
-            version: 0,
+            changes: Changes::at(0),
             options,
         }
     }
@@ -163,7 +177,13 @@ impl Sdam {
     /// Grows with each change of the description, round trip times included.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.version
+        self.changes.version()
+    }
+
+    /// What the latest versions differ in.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The present life of the server at an address.

@@ -8,7 +8,7 @@ use crate::{
     address::Address,
     description::{ServerId, TopologyId},
     error::TopologyVersion,
-    event::SdamEvent,
+    event::{NoServersCause, SdamEvent},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,8 +23,11 @@ pub(super) struct Outbox {
     pub(super) topology: TopologyId,
     pub(super) heartbeat_frequency: Duration,
     pub(super) streaming: bool,
+    /// Monitors check only when a scan tells them to.
+    pub(super) scanning: bool,
     pub(super) legacy_hello: bool,
     pub(super) subscribed: bool,
+    notices: bool,
     connect_timeout: Option<Duration>,
     connections: BTreeMap<CheckId, ServerId>,
     last_check: u64,
@@ -37,9 +40,12 @@ impl Outbox {
             timers: Timers::default(),
             topology: options.topology_id,
             heartbeat_frequency: options.heartbeat_frequency.max(MIN_HEARTBEAT_FREQUENCY),
-            streaming: options.streaming,
+            // A pushed reply would come when nobody listens.
+            streaming: options.streaming && options.scanning.is_none(),
+            scanning: options.scanning.is_some(),
             legacy_hello: options.legacy_hello,
             subscribed: options.subscribed,
+            notices: options.subscribed || options.notices,
             connect_timeout: options.connect_timeout.filter(|limit| !limit.is_zero()),
             connections: BTreeMap::new(),
             last_check: 0,
@@ -66,6 +72,15 @@ impl Outbox {
         if self.subscribed {
             let event = event(self.topology);
             self.actions.push_back(Action::Emit(event));
+        }
+    }
+
+    /// Publishes that no server is left (SDAM-65).
+    pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
+        if self.notices {
+            let topology = self.topology;
+            let event = SdamEvent::NoServers { topology, cause };
+            self.push(Action::Emit(event));
         }
     }
 

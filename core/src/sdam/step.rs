@@ -4,6 +4,7 @@
 use super::{
     Life, PoolState, Sdam, Server,
     action::Action,
+    changes::Changed,
     generation::Generations,
     monitor::Monitor,
     outbox::Outbox,
@@ -13,7 +14,7 @@ use crate::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
-    event::SdamEvent,
+    event::{NoServersCause, SdamEvent},
     time::Instant,
 };
 use bson::oid::ObjectId;
@@ -47,6 +48,7 @@ impl Sdam {
         for address in self.options.seeds.clone() {
             self.add_server(address);
         }
+        self.changes.start_over();
         self.publish();
         self.out
             .emit(|topology| SdamEvent::TopologyOpening { topology });
@@ -54,6 +56,9 @@ impl Sdam {
         self.emit_topology(previous);
         let seeds = self.options.seeds.clone();
         self.emit_opening(&seeds);
+        if seeds.is_empty() {
+            self.out.warn_of_no_servers(NoServersCause::NoSeeds);
+        }
         if self.is_load_balanced() {
             for address in seeds {
                 let new = ServerDescription {
@@ -85,6 +90,8 @@ impl Sdam {
             server.stop(now, &mut self.out, id, &cause);
         }
         self.out.timers.clear();
+        self.changes.start_over();
+        self.end_scans();
         self.publish();
         self.emit_closed(&closed);
         self.emit_topology(previous);
@@ -98,16 +105,25 @@ impl Sdam {
             return;
         };
         let previous = self.snapshot();
+        let kind = self.topology.description().topology_type;
         let Some(update) = self.topology.apply(new) else {
             return;
         };
         self.order_pool(id, &update.subject, pool);
-        self.stop_removed(now, &update.removed);
         for address in &update.added {
             self.add_server(address.clone());
         }
+        if kind == self.topology.description().topology_type {
+            self.note_changes(id, &update);
+        } else {
+            self.changes.start_over();
+        }
+        self.stop_removed(now, &update.removed);
         self.publish();
         self.emit_update(&update, previous);
+        if self.servers.is_empty() {
+            self.out.warn_of_no_servers(NoServersCause::LastRemoved);
+        }
         self.start_monitors(now, &update.added);
         for change in &update.invalidated {
             // SDAM-74
@@ -229,8 +245,26 @@ impl Sdam {
     }
 
     fn publish(&mut self) {
-        self.version += 1;
         self.out.push(Action::Publish);
+    }
+
+    /// Remembers which servers a step changed, while those that it removed still have their ids.
+    fn note_changes(&mut self, subject: ServerId, update: &Update) {
+        let Self {
+            topology,
+            ids,
+            changes,
+            ..
+        } = self;
+        let invalidated = update.invalidated.iter().map(|change| &change.new.address);
+        let others = invalidated.chain(&update.hinted);
+        let others = others.chain(&update.added).chain(&update.removed);
+        let others = others.filter_map(|address| ids.get(address).map(|id| (*id, address)));
+        let all = std::iter::once((subject, &update.subject.new.address)).chain(others);
+        changes.advance(all.map(|(server, address)| Changed {
+            server,
+            description: topology.server(address).cloned(),
+        }));
     }
 
     /// The description as it is, if somebody will be told how it changed. Without listeners the

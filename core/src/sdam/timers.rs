@@ -14,6 +14,8 @@ pub enum Timer {
     Heartbeat(ServerId),
     /// A measurement of the round trip is due.
     RttPace(ServerId),
+    /// Operations wait, and the pause since the last scan is over.
+    Scan,
     /// Operations wait: every server is due to be asked again.
     Waiters,
 }
@@ -46,14 +48,14 @@ impl Timers {
         self.order.clear();
     }
 
-    /// Takes the first timer whose deadline is not after `now`.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Timer> {
+    /// Takes the first timer whose deadline is not after `now`, and says what that deadline was.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(Instant, Timer)> {
         let &(deadline, timer) = self.order.first()?;
         if deadline > now {
             return None;
         }
         self.cancel(timer);
-        Some(timer)
+        Some((deadline, timer))
     }
 
     /// The next deadline and its reason.
@@ -82,7 +84,7 @@ mod tests {
         timers.set(Timer::CheckLimit(ServerId(0)), at(1));
         timers.set(Timer::CheckLimit(ServerId(0)), at(6));
         let mut fired = Vec::new();
-        while let Some(timer) = timers.pop_expired(at(5)) {
+        while let Some((_, timer)) = timers.pop_expired(at(5)) {
             fired.push(timer);
         }
         assert_eq!(

@@ -27,7 +27,13 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
             None => "no server is known; check the hosts of the connection string".to_owned(),
         }
     } else if servers().any(|s| s.server_type.is_available()) {
-        let all = listed(description, |s| Some(s.server_type.name().to_owned()));
+        let all = listed(description, |s| {
+            let name = s.server_type.name();
+            Some(match &s.error {
+                Some(error) => format!("{name}, {}", error.kind()),
+                None => name.to_owned(),
+            })
+        });
         format!("No servers are suitable for {criteria}; the topology is {kind}: {all}")
     } else {
         let mut errors = servers().filter_map(|s| s.error.as_ref());

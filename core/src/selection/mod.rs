@@ -1,9 +1,11 @@
 //! Which server an operation goes to: read preferences, staleness, the latency window, and the
 //! choice inside it.
 
+mod ability;
 mod criteria;
 mod error;
 mod preference;
+mod ranking;
 mod selector;
 mod staleness;
 mod suitable;

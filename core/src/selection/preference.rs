@@ -64,6 +64,11 @@ pub fn write_read_preference(command: &mut DocumentWriter<'_>, preference: &Read
             let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
             document.i64("maxStalenessSeconds", seconds);
         }
+        if let Some(enabled) = preference.hedge() {
+            document.nested("hedge", |hedge| {
+                hedge.bool("enabled", enabled);
+            });
+        }
     });
 }
 
@@ -116,6 +121,25 @@ mod tests {
             "mode": "secondary", "tags": [{ "dc": "ny" }, {}], "maxStalenessSeconds": 120_i64,
         } };
         assert_eq!(buffer, expected.as_bytes());
+    }
+
+    #[test]
+    #[allow(deprecated, reason = "old servers still know it")]
+    fn hedging_is_sent_if_chosen_and_refused_for_the_primary() {
+        // SEL-17, SEL-25
+        let nearest = ReadPreference::new(ReadMode::Nearest);
+        for enabled in [true, false] {
+            let hedged = nearest.clone().with_hedge(enabled).expect("legal");
+            let mut buffer = Vec::new();
+            let mut command = DocumentWriter::begin(&mut buffer);
+            write_read_preference(&mut command, &hedged);
+            command.end();
+            let expected = bson::rawdoc! { "$readPreference": {
+                "mode": "nearest", "hedge": { "enabled": enabled },
+            } };
+            assert_eq!(buffer, expected.as_bytes());
+        }
+        assert!(ReadPreference::default().with_hedge(true).is_err());
     }
 
     #[test]

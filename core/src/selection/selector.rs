@@ -1,13 +1,23 @@
 //! The choice of one server, and what it remembers between operations.
 
-use super::{Criteria, in_window, suitable};
+use super::{
+    Criteria, in_window,
+    ranking::{Ranking, window},
+    suitable,
+};
 use crate::{
     address::Address,
-    description::{ServerId, TopologyDescription},
+    description::{ServerDescription, ServerId, TopologyDescription},
     error::{Error, ErrorKind},
+    options::ServerSelector,
     random::Random,
+    sdam::Changes,
 };
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The width of the latency window unless told otherwise (SEL-3).
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
@@ -18,27 +28,22 @@ pub const MAX_CACHED_WINDOWS: usize = 16;
 
 /// Chooses servers for the operations of one client and counts what each has to do (SEL-38).
 ///
-/// The candidates for each kind of operation are computed once for each version of the topology's
-/// description. While nothing changes, a selection looks at two of them and allocates nothing.
+/// The candidates for each kind of operation are kept in order. Where a check of one server changes
+/// its place among them, only that one is moved; while nothing changes, a selection looks at two of
+/// them and allocates nothing.
 #[derive(Debug)]
 pub struct Selector {
     local_threshold: Duration,
     heartbeat_frequency: Duration,
     random: Random,
-    /// The version of the description that the windows belong to.
-    version: Option<u64>,
-    windows: Vec<Window>,
-    /// Which window gives way to the next new one.
+    custom: Option<ServerSelector>,
+    /// One draw decides.
+    plain: bool,
+    rankings: Vec<Ranking>,
+    /// Which ranking gives way to the next new one.
     oldest: usize,
-    /// Operations that run, by server, sorted. Servers of all windows have an entry.
+    /// Servers at which operations run, sorted, and how many.
     counts: Vec<(ServerId, u32)>,
-}
-
-/// The servers in the latency window for some criteria.
-#[derive(Debug)]
-struct Window {
-    criteria: Criteria,
-    candidates: Vec<ServerId>,
 }
 
 impl Selector {
@@ -53,22 +58,39 @@ impl Selector {
             local_threshold,
             heartbeat_frequency,
             random,
-            version: None,
-            windows: Vec::new(),
+            custom: None,
+            plain: false,
+            rankings: Vec::new(),
             oldest: 0,
             counts: Vec::new(),
         }
     }
 
+    /// Lets the application have a say. It is asked at each selection, so that nothing is
+    /// remembered between them (SEL-10).
+    #[must_use]
+    pub fn with_server_selector(mut self, custom: Option<ServerSelector>) -> Self {
+        self.custom = custom;
+        self
+    }
+
+    /// Takes any server of the window, whatever the others have to do: for clients whose operations
+    /// come one after the other (SEL-58).
+    #[must_use]
+    pub const fn with_plain_choice(mut self, plain: bool) -> Self {
+        self.plain = plain;
+        self
+    }
+
     /// Chooses a server and counts the operation as begun there; `finished` has to follow when it
     /// ends, however it ends. `None` means that no server suits now: wait for a change.
     ///
-    /// `version` names `description`: equal versions are equal descriptions with equal ids. The
-    /// error is an incompatible server (SEL-40) or a staleness limit that cannot be used here
-    /// (STALE-6); waiting would change neither.
+    /// `changes` tells how `description` came to be. The error is an incompatible server (SEL-40),
+    /// a staleness limit that cannot be used here (STALE-6), or a panic of the application's
+    /// selector; waiting would change none of them.
     pub fn select(
         &mut self,
-        version: u64,
+        changes: &Changes,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
@@ -78,46 +100,41 @@ impl Selector {
             let message = message.clone();
             return Err(Error::new(ErrorKind::Incompatible { message }));
         }
-        if self.version != Some(version) {
-            self.forget_windows(version);
-        }
         // Retries that avoid servers are rare, and no two of them need be alike.
-        if !deprioritized.is_empty() {
+        if !deprioritized.is_empty() || self.custom.is_some() {
             let window = self.compute(description, server_id, criteria, deprioritized)?;
-            return Ok(self.choose(&window));
+            return Ok(self.choose(&window, |&id| id));
         }
-        let known = self
-            .windows
-            .iter()
-            .position(|w| w.criteria.is_same(criteria));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let candidates = self.compute(description, server_id, criteria, &[])?;
-                self.remember(Window {
-                    criteria: criteria.clone(),
-                    candidates,
-                })
-            }
-        };
-        let candidates = std::mem::take(&mut self.windows[at].candidates);
-        let chosen = self.choose(&candidates);
-        self.windows[at].candidates = candidates;
+        let at = self.ranking(changes, description, server_id, criteria)?;
+        let mut ranking = std::mem::take(&mut self.rankings[at].entries);
+        let chosen = self.choose(window(&ranking, self.local_threshold), |entry| entry.server);
+        std::mem::swap(&mut self.rankings[at].entries, &mut ranking);
         Ok(chosen)
     }
 
     /// An operation that was bound to this server has begun there without being selected.
     pub fn started(&mut self, server: ServerId) {
-        if let Some(count) = self.count_mut(server) {
-            *count = count.saturating_add(1);
+        match self.counts.binary_search_by_key(&server, |&(id, _)| id) {
+            Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(1),
+            Err(at) => self.counts.insert(at, (server, 1)),
         }
     }
 
     /// An operation that was counted at this server has ended.
     pub fn finished(&mut self, server: ServerId) {
-        if let Some(count) = self.count_mut(server) {
-            *count = count.saturating_sub(1);
+        if let Ok(at) = self.counts.binary_search_by_key(&server, |&(id, _)| id) {
+            if self.counts[at].1 > 1 {
+                self.counts[at].1 -= 1;
+            } else {
+                self.counts.remove(at);
+            }
         }
+    }
+
+    /// True if the application narrows the choice (SEL-10).
+    #[must_use]
+    pub const fn is_narrowed(&self) -> bool {
+        self.custom.is_some()
     }
 
     /// How many operations run at this server.
@@ -129,16 +146,18 @@ impl Selector {
 
     /// Two different candidates are drawn and the one with less to do is taken (SEL-39, steps 6 to
     /// 8). The first drawn wins a tie; the pair comes in random order.
-    fn choose(&mut self, candidates: &[ServerId]) -> Option<ServerId> {
-        let chosen = match *candidates {
+    fn choose<T>(&mut self, candidates: &[T], id: impl Fn(&T) -> ServerId) -> Option<ServerId> {
+        let chosen = match candidates {
             [] => return None,
-            [only] => only,
+            [only] => id(only),
+            _ if self.plain => id(&candidates[self.random.below(candidates.len() as u64) as usize]),
             _ => {
                 let count = candidates.len() as u64;
                 let first = self.random.below(count);
                 let other = self.random.below(count - 1);
                 let other = if other < first { other } else { other + 1 };
-                let (first, other) = (candidates[first as usize], candidates[other as usize]);
+                let first = id(&candidates[first as usize]);
+                let other = id(&candidates[other as usize]);
                 if self.operation_count(other) < self.operation_count(first) {
                     other
                 } else {
@@ -150,8 +169,30 @@ impl Selector {
         Some(chosen)
     }
 
-    fn compute(
+    /// The place of the ranking for these criteria, brought up to date.
+    fn ranking(
         &mut self,
+        changes: &Changes,
+        description: &TopologyDescription,
+        server_id: impl Fn(&Address) -> Option<ServerId>,
+        criteria: &Criteria,
+    ) -> Result<usize, Error> {
+        let frequency = self.heartbeat_frequency;
+        let known = self
+            .rankings
+            .iter()
+            .position(|ranking| ranking.criteria.is_same(criteria));
+        let Some(at) = known else {
+            let new = Ranking::new(changes, description, server_id, criteria, frequency)?;
+            return Ok(self.remember(new));
+        };
+        self.rankings[at].refresh(changes, description, server_id, frequency)?;
+        Ok(at)
+    }
+
+    /// The window as it is computed from nothing, for what is not remembered.
+    fn compute(
+        &self,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
@@ -163,39 +204,38 @@ impl Selector {
             self.heartbeat_frequency,
             deprioritized,
         )?;
+        if let Some(custom) = &self.custom {
+            narrow(custom, &mut servers)?;
+        }
         in_window(&mut servers, self.local_threshold);
         let ids = servers.iter().filter_map(|s| server_id(&s.address));
-        let candidates: Vec<ServerId> = ids.collect();
-        for &id in &candidates {
-            if let Err(at) = self.counts.binary_search_by_key(&id, |&(id, _)| id) {
-                self.counts.insert(at, (id, 0));
-            }
-        }
-        Ok(candidates)
+        Ok(ids.collect())
     }
 
-    fn remember(&mut self, window: Window) -> usize {
-        if self.windows.len() < MAX_CACHED_WINDOWS {
-            self.windows.push(window);
-            return self.windows.len() - 1;
+    fn remember(&mut self, ranking: Ranking) -> usize {
+        if self.rankings.len() < MAX_CACHED_WINDOWS {
+            self.rankings.push(ranking);
+            return self.rankings.len() - 1;
         }
         let at = self.oldest;
         self.oldest = (at + 1) % MAX_CACHED_WINDOWS;
-        self.windows[at] = window;
+        self.rankings[at] = ranking;
         at
     }
+}
 
-    /// A new description: what was computed is void, and servers that are gone need no count once
-    /// their operations have ended.
-    fn forget_windows(&mut self, version: u64) {
-        self.version = Some(version);
-        self.windows.clear();
-        self.oldest = 0;
-        self.counts.retain(|&(_, count)| count > 0);
+/// Keeps what the application's selector leaves. It may be called again when another operation
+/// selects, whatever it does here: a panic is one operation's error and leaves nothing half done.
+fn narrow(
+    custom: &ServerSelector,
+    servers: &mut Vec<&Arc<ServerDescription>>,
+) -> Result<(), Error> {
+    let mut left: Vec<&ServerDescription> = servers.iter().map(|s| &***s).collect();
+    if catch_unwind(AssertUnwindSafe(|| custom.narrow(&mut left))).is_err() {
+        return Err(Error::argument(
+            "the server selector of the options panicked",
+        ));
     }
-
-    fn count_mut(&mut self, server: ServerId) -> Option<&mut u32> {
-        let at = self.counts.binary_search_by_key(&server, |&(id, _)| id);
-        at.ok().map(|at| &mut self.counts[at].1)
-    }
+    servers.retain(|server| left.iter().any(|l| std::ptr::eq(*l, &***server)));
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{Criteria, staleness};
 use crate::{
     address::Address,
-    description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
+    description::{ServerDescription, ServerType, Tags, TopologyDescription, TopologyType},
     error::Error,
     options::{ReadMode, ReadPreference},
 };
@@ -43,13 +43,58 @@ pub fn suitable<'a>(
 /// Keeps the servers whose round trip time exceeds the smallest by `local_threshold` at most, both
 /// ends included (SEL-57).
 pub fn in_window(servers: &mut Vec<&Arc<ServerDescription>>, local_threshold: Duration) {
-    // An available server without a measurement yet counts as far away.
-    let distance = |s: &ServerDescription| s.round_trip_time.unwrap_or(Duration::MAX);
     let Some(nearest) = servers.iter().map(|s| distance(s)).min() else {
         return;
     };
     let limit = nearest.saturating_add(local_threshold);
     servers.retain(|s| distance(s) <= limit);
+}
+
+/// How far away a server is. An available one without a measurement yet counts as far away.
+pub(super) fn distance(server: &ServerDescription) -> Duration {
+    server.round_trip_time.unwrap_or(Duration::MAX)
+}
+
+/// How well one server suits, judged by itself: those with the lowest rank of all are the ones that
+/// [`suitable`] finds. `None` for a server that never suits.
+///
+/// Only for criteria under which servers do not depend on each other, that is without a limit of
+/// staleness.
+pub(super) fn rank(
+    description: &TopologyDescription,
+    server: &ServerDescription,
+    criteria: &Criteria,
+) -> Option<u32> {
+    let is = |wanted: ServerType| (server.server_type == wanted).then_some(0);
+    match description.topology_type {
+        TopologyType::Unknown => None,
+        TopologyType::Single => server.server_type.is_available().then_some(0),
+        TopologyType::Sharded => is(ServerType::Mongos),
+        TopologyType::LoadBalanced => is(ServerType::LoadBalancer),
+        TopologyType::ReplicaSetNoPrimary | TopologyType::ReplicaSetWithPrimary => {
+            let Some(preference) = criteria.read_preference(description) else {
+                return is(ServerType::RsPrimary);
+            };
+            // The first set that fits anybody decides; so the first that fits this one is its rank.
+            let sets = preference.tag_sets();
+            let tagged = || match sets {
+                [] => Some(0),
+                _ => sets.iter().position(|set| has_tags(server, set)),
+            };
+            let tagged = || tagged().and_then(|at| u32::try_from(at).ok());
+            match (preference.mode(), server.server_type) {
+                (ReadMode::Primary | ReadMode::PrimaryPreferred, ServerType::RsPrimary) => Some(0),
+                (ReadMode::PrimaryPreferred, ServerType::RsSecondary) => Some(1 + tagged()?),
+                (
+                    ReadMode::Secondary | ReadMode::SecondaryPreferred | ReadMode::Nearest,
+                    ServerType::RsSecondary,
+                )
+                | (ReadMode::Nearest, ServerType::RsPrimary) => tagged(),
+                (ReadMode::SecondaryPreferred, ServerType::RsPrimary) => Some(u32::MAX),
+                _ => None,
+            }
+        }
+    }
 }
 
 fn by_topology<'a>(
@@ -110,18 +155,20 @@ fn by_topology<'a>(
     }
 }
 
-/// SEL-20, SEL-21
+/// SEL-21
 fn retain_tagged(preference: &ReadPreference, candidates: &mut Servers<'_>) {
     if preference.tag_sets().is_empty() {
         return;
     }
-    let has = |server: &ServerDescription, set: &crate::description::Tags| {
-        set.iter()
-            .all(|(name, value)| server.tags.get(name) == Some(value))
-    };
     let mut sets = preference.tag_sets().iter();
-    match sets.find(|set| candidates.iter().any(|s| has(s, set))) {
-        Some(set) => candidates.retain(|s| has(s, set)),
+    match sets.find(|set| candidates.iter().any(|s| has_tags(s, set))) {
+        Some(set) => candidates.retain(|s| has_tags(s, set)),
         None => candidates.clear(),
     }
+}
+
+/// SEL-20
+fn has_tags(server: &ServerDescription, set: &Tags) -> bool {
+    set.iter()
+        .all(|(name, value)| server.tags.get(name) == Some(value))
 }

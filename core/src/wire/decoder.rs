@@ -138,6 +138,14 @@ impl FrameDecoder {
         }
     }
 
+    /// Gives the buffer back, if nothing is in it.
+    pub fn free(&mut self) {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            self.buffer = Vec::new();
+        }
+    }
+
     /// Moves a whole message out without copying it, where it is all that the buffer holds; copies
     /// it where more follows. The range says where in the returned buffer the message stands.
     pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {

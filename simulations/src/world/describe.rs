@@ -1,6 +1,6 @@
 //! Events as lines of a trace: all that identifies them, and no more.
 
-use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent};
+use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent, SelectionEvent};
 
 /// One line for an event.
 #[must_use]
@@ -9,6 +9,7 @@ pub(super) fn describe(event: &Event) -> String {
         EventKind::Sdam(event) => sdam(event),
         EventKind::Pool(event) => pool(event),
         EventKind::Command(event) => command(event),
+        EventKind::Selection(event) => selection(event),
         _ => "unknown".to_owned(),
     }
 }
@@ -21,6 +22,7 @@ fn sdam(event: &SdamEvent) -> String {
         SdamEvent::ServerOpening { address, .. } => format!("{address} opening"),
         SdamEvent::ServerClosed { address, .. } => format!("{address} closed"),
         SdamEvent::ServerDescriptionChanged { new, .. } => format!("server is {new}"),
+        SdamEvent::NoServers { cause, .. } => format!("no servers: {cause:?}"),
         SdamEvent::HeartbeatStarted {
             address, awaited, ..
         } => format!("{address} check started, awaited: {awaited}"),
@@ -95,6 +97,22 @@ fn command(event: &CommandEvent) -> String {
         ),
         CommandEvent::Failed { facts, failure, .. } => {
             format!("{} {} failed: {failure}", facts.name, facts.request_id)
+        }
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn selection(event: &SelectionEvent) -> String {
+    match event {
+        SelectionEvent::Started { facts } => format!("operation {} selects", facts.operation_id),
+        SelectionEvent::Waiting { facts, remaining } => {
+            format!("operation {} waits {remaining:?}", facts.operation_id)
+        }
+        SelectionEvent::Succeeded { facts, address } => {
+            format!("operation {} selected {address}", facts.operation_id)
+        }
+        SelectionEvent::Failed { facts, failure } => {
+            format!("operation {} selected none: {failure}", facts.operation_id)
         }
         _ => "unknown".to_owned(),
     }

@@ -1,8 +1,8 @@
 //! Options of connections, monitoring and server selection.
 
 use super::{
-    ClientOptions, Compressor, Duration, Error, MIN_HEARTBEAT_FREQUENCY, MonitoringMode,
-    ProxyOptions, invalid, limit,
+    ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
+    invalid, limit,
 };
 
 impl ClientOptions {
@@ -24,21 +24,6 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`heartbeat_frequency`](Self::heartbeat_frequency).
-    pub fn set_heartbeat_frequency(&mut self, frequency: Duration) -> Result<&mut Self, Error> {
-        if frequency < MIN_HEARTBEAT_FREQUENCY {
-            return Err(invalid(
-                "heartbeatFrequencyMS",
-                format!(
-                    "checks are at least {} ms apart",
-                    MIN_HEARTBEAT_FREQUENCY.as_millis()
-                ),
-            ));
-        }
-        self.heartbeat_frequency = frequency;
-        Ok(self)
-    }
-
     /// Sets [`monitoring_mode`](Self::monitoring_mode).
     pub fn set_monitoring_mode(&mut self, mode: MonitoringMode) -> &mut Self {
         self.monitoring_mode = mode;
@@ -48,6 +33,15 @@ impl ClientOptions {
     /// Sets [`local_threshold`](Self::local_threshold).
     pub fn set_local_threshold(&mut self, threshold: Duration) -> &mut Self {
         self.local_threshold = threshold;
+        self
+    }
+
+    /// Sets [`server_selector`](Self::server_selector).
+    pub fn set_server_selector(
+        &mut self,
+        selector: impl Into<Option<ServerSelector>>,
+    ) -> &mut Self {
+        self.server_selector = selector.into();
         self
     }
 
@@ -111,13 +105,6 @@ impl ClientOptions {
         self.timeout
     }
 
-    /// `heartbeatFrequencyMS`: the time between two checks of a server; at least 500 ms. Default:
-    /// 10 s.
-    #[must_use]
-    pub const fn heartbeat_frequency(&self) -> Duration {
-        self.heartbeat_frequency
-    }
-
     /// `serverMonitoringMode`. Default: [`MonitoringMode::Auto`].
     #[must_use]
     pub const fn monitoring_mode(&self) -> MonitoringMode {
@@ -129,6 +116,13 @@ impl ClientOptions {
     #[must_use]
     pub const fn local_threshold(&self) -> Duration {
         self.local_threshold
+    }
+
+    /// A choice of the application's own among the servers that suit an operation; not an option of
+    /// connection strings. Default: none.
+    #[must_use]
+    pub const fn server_selector(&self) -> Option<&ServerSelector> {
+        self.server_selector.as_ref()
     }
 
     /// `serverSelectionTimeoutMS`: how long an operation waits for a server that suits it; more

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     description::{ServerType, TopologyType},
-    error::{CommandFault, Error, ErrorKind, TopologyVersion},
+    error::{CommandFault, Error, ErrorKind, TopologyVersion, WriteFault},
     sdam::ApplicationError,
 };
 use bson::{oid::ObjectId, rawdoc};
@@ -119,6 +119,26 @@ fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
     assert!(server.round_trip_time.is_some());
+}
+
+#[test]
+fn a_write_concern_error_is_judged_by_its_version_too() {
+    // SDAM-87, SDAM-93
+    let moved = |counter: i64| {
+        let fault = WriteFault::from_reply(&rawdoc! {
+            "ok": 1, "writeConcernError": { "code": 10107, "errmsg": "no longer primary" },
+            "topologyVersion": { "processId": ObjectId::from_bytes([1; 12]), "counter": counter },
+        });
+        Error::new(ErrorKind::Write(Box::new(fault.expect("it has errors"))))
+    };
+    let mut bench = streamed();
+    bench.connected(1, &versioned(2));
+    bench.application_error("a:1", Phase::Operation, moved(2));
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    bench.application_error("a:1", Phase::Operation, moved(3));
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    bench.reply(1, &versioned(2), true);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown, "older news");
 }
 
 #[test]

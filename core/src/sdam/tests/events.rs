@@ -1,7 +1,9 @@
 //! Which events come, and in which order (section B).
 
-use super::{Bench, Phase, member, options, reset, standalone, versioned};
+use super::{Action, Bench, PING, Phase, member, options, reset, standalone, versioned};
+use crate::event::SdamEvent;
 use bson::rawdoc;
+use std::time::Duration;
 
 #[test]
 fn a_start_is_told_in_order() {
@@ -182,4 +184,133 @@ fn a_load_balancer_has_its_own_series() {
             "topology closed",
         ]
     );
+}
+
+#[test]
+fn a_topology_without_servers_is_warned_of() {
+    // SDAM-65
+    let mut bench = Bench::new(options(&[]));
+    assert_eq!(
+        bench.orders(),
+        [
+            "publish",
+            "topology opens",
+            "topology Unknown to Unknown",
+            "no servers: NoSeeds",
+        ]
+    );
+    let mut bench = Bench::seeds(&["a:1"], |options| {
+        options.replica_set = Some("rs".to_owned());
+    });
+    bench.orders();
+    bench.connected(1, &standalone());
+    assert_eq!(
+        bench.orders(),
+        [
+            "succeeded 1 (Some(7))",
+            "close 1",
+            "publish",
+            "a:1 Unknown to Standalone",
+            "a:1 closed",
+            "topology ReplicaSetNoPrimary to ReplicaSetNoPrimary",
+            "no servers: LastRemoved",
+        ]
+    );
+    // The end of the client is no reason for a warning.
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.sdam.close(bench.now);
+    assert!(
+        !bench
+            .orders()
+            .iter()
+            .any(|order| order.contains("no servers"))
+    );
+}
+
+#[test]
+fn servers_close_one_by_one_and_their_checks_end_before() {
+    // EVT-5, EVT-16, EVT-39
+    let mut bench = Bench::new(options(&["b:1", "a:1"]));
+    bench.orders();
+    bench.sdam.close(bench.now);
+    assert_eq!(
+        bench.orders(),
+        [
+            "failed 1",
+            "close 1",
+            "failed 2",
+            "close 2",
+            "publish",
+            "b:1 closed",
+            "a:1 closed",
+            "topology Unknown to Unknown",
+            "topology closed",
+        ]
+    );
+}
+
+#[test]
+fn a_connection_keeps_the_number_that_its_server_gave_it() {
+    // B.5 traps 7 and 8
+    let mut bench = Bench::new(options(&["a:1"]));
+    assert!(bench.orders().contains(&"started 1 (None)".to_owned()));
+    let mut first = versioned(1);
+    first.append(bson::cstr!("connectionId"), 7);
+    bench.connected(1, &first);
+    let orders = bench.orders();
+    assert!(orders.contains(&"succeeded 1 (Some(7))".to_owned()));
+    assert!(orders.contains(&"started 1 (Some(7)), awaited".to_owned()));
+    // A reply that does not repeat the number does not take it away.
+    bench.reply(1, &versioned(2), true);
+    let orders = bench.orders();
+    assert!(orders.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
+    // What fails is the read that was awaited; the next check is a plain one on a new connection.
+    bench.failed(1);
+    let orders = bench.orders();
+    assert!(
+        orders.contains(&"failed 1, awaited".to_owned()),
+        "{orders:?}"
+    );
+    assert!(
+        orders.contains(&"started 3 (None)".to_owned()),
+        "{orders:?}"
+    );
+}
+
+#[test]
+fn measurements_publish_nothing() {
+    // EVT-40, MON-54, B.5 trap 9
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.connected(1, &versioned(1));
+    assert!(bench.orders().contains(&"measure 2 to a:1".to_owned()));
+    bench.connected(2, &versioned(1));
+    bench.pass(10_000);
+    bench.reply(2, &versioned(1), false);
+    bench.failed(2);
+    let orders = bench.orders();
+    let told = |order: &String| !["hello on 2", "close 2"].contains(&order.as_str());
+    assert!(orders.contains(&"hello on 2".to_owned()), "{orders:?}");
+    assert!(!orders.iter().any(told), "{orders:?}");
+}
+
+#[test]
+fn a_plain_checks_duration_is_the_round_trip_and_an_awaited_ones_is_not() {
+    // EVT-22
+    let mut bench = Bench::new(options(&["a:1"]));
+    bench.now = bench.now + Duration::from_millis(30);
+    bench.connected(1, &versioned(1));
+    bench.now = bench.now + Duration::from_millis(500);
+    bench.reply(1, &versioned(2), true);
+    bench.now = bench.now + Duration::from_millis(70);
+    bench.failed(1);
+    let durations: Vec<_> = std::iter::from_fn(|| bench.sdam.poll_action())
+        .filter_map(|action| match action {
+            Action::Emit(
+                SdamEvent::HeartbeatSucceeded { duration, .. }
+                | SdamEvent::HeartbeatFailed { duration, .. },
+            ) => Some(duration.as_millis()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(durations, [PING.as_millis(), 500, 70]);
 }

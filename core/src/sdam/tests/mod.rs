@@ -4,6 +4,7 @@ mod errors;
 mod events;
 mod monitoring;
 mod properties;
+mod scan;
 mod topology;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
@@ -200,6 +201,7 @@ fn describe(action: &Action) -> String {
             format!("clear pool to {generation}{how}")
         }
         Action::ClosePool { server } => format!("close pool of {server}"),
+        Action::ScanEnded => "scan ended".to_owned(),
         Action::Publish => "publish".to_owned(),
     }
 }
@@ -222,6 +224,7 @@ fn describe_event(event: &SdamEvent) -> String {
             new,
             ..
         } => format!("{address} {} to {}", previous.server_type, new.server_type),
+        SdamEvent::NoServers { cause, .. } => format!("no servers: {cause:?}"),
         SdamEvent::HeartbeatStarted {
             driver_connection_id: id,
             server_connection_id,

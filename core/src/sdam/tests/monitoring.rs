@@ -291,3 +291,77 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
         ["hello on 1", "close 1", "clear pool to 1", "publish"]
     );
 }
+
+#[test]
+fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
+    // MON-31, MON-66; E.6 property 2
+    let mut bench = streamed();
+    let mut opened = 0;
+    let mut last = 1;
+    for _ in 0..1_000 {
+        bench.connected(last, &versioned(1));
+        bench.failed(last);
+        bench.pass(10);
+        for order in bench.orders() {
+            if let Some(rest) = order.strip_prefix("open ") {
+                opened += 1;
+                last = rest
+                    .split(' ')
+                    .next()
+                    .expect("a number")
+                    .parse()
+                    .expect("one");
+            }
+        }
+    }
+    // Ten seconds: the first check, and at most two in each half of a second.
+    assert!((20..=41).contains(&opened), "{opened}");
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
+
+#[test]
+fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_up() {
+    // scenario 14: no dead monitor, no backlog, and a healthy server stays known
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.connected(2, &standalone());
+    bench.orders();
+    bench.pass(3_600_000);
+    // One measurement for all that were missed.
+    assert_eq!(bench.orders(), ["hello on 2"]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    bench.reply(1, &versioned(1), true);
+    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(
+        bench.sleeps(),
+        Some(10_000),
+        "the next limit of the measurement"
+    );
+    // Where nothing has come, the check fails after a moment, once.
+    bench.reply(2, &standalone(), false);
+    bench.pass(3_600_000);
+    bench.orders();
+    assert_eq!(bench.sleeps(), Some(500));
+    bench.pass(500);
+    let orders = bench.orders();
+    assert!(
+        orders.contains(&"clear pool to 1, interrupting".to_owned()),
+        "{orders:?}"
+    );
+    assert_eq!(orders.iter().filter(|o| o.starts_with("open")).count(), 1);
+}
+
+#[test]
+fn a_request_never_postpones_a_check() {
+    // MON-17: what is due 500 ms after the last repetition comes before 500 ms after the last end.
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.failed(1);
+    bench.pass(10);
+    // The second connection measures; the third one follows the broken first.
+    bench.connected(3, &versioned(1));
+    bench.failed(3);
+    assert_eq!(bench.sleeps(), Some(490));
+    bench.sdam.request_check(bench.now);
+    assert_eq!(bench.sleeps(), Some(490));
+}

@@ -3,15 +3,16 @@
 use super::{CheckId, Phase, command, member, options, reset, standalone, timeout, versioned};
 use crate::{
     address::Address,
-    description::ServerId,
+    description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
+    random::Seed,
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     time::Instant,
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use proptest::prelude::*;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// One input. Numbers choose among the connections and servers seen so far, old ones included.
 #[derive(Clone, Debug)]
@@ -103,12 +104,17 @@ struct Watcher {
     pools: BTreeMap<ServerId, (bool, u64)>,
     closed: bool,
     silent: bool,
+    scanning: bool,
+    /// The description as it follows from the changes alone, and its version.
+    followed: BTreeMap<ServerId, Arc<ServerDescription>>,
+    version: u64,
 }
 
 impl Watcher {
     fn new(options: SdamOptions) -> Self {
         let mut watcher = Self {
             silent: !options.subscribed,
+            scanning: options.scanning.is_some(),
             sdam: Sdam::new(options),
             now: Instant::ZERO,
             log: Vec::new(),
@@ -119,6 +125,8 @@ impl Watcher {
             ended: BTreeMap::new(),
             pools: BTreeMap::new(),
             closed: false,
+            followed: BTreeMap::new(),
+            version: 0,
         };
         watcher.sdam.start(watcher.now);
         watcher.drain();
@@ -192,6 +200,7 @@ impl Watcher {
             assert!(!self.closed, "{action:?} after the end");
             self.watch(&action);
         }
+        self.follow();
         // A pool and its server's description are never apart (E.6, property 3).
         for server in self.sdam.description().servers.values() {
             if server.server_type.is_data_bearing() {
@@ -217,6 +226,30 @@ impl Watcher {
             assert_eq!(self.sdam.deadline(), None);
             assert!(self.open.is_empty() && self.pools.is_empty() && self.running.is_empty());
         }
+    }
+
+    /// Whoever follows the changes knows what the description says.
+    fn follow(&mut self) {
+        let description = self.sdam.description();
+        let id = |address| self.sdam.server_id(address).expect("it has an id");
+        let all = description.servers.iter();
+        let all: BTreeMap<_, _> = all.map(|(a, s)| (id(a), s.clone())).collect();
+        let changes = self.sdam.changes();
+        match changes.since(self.version) {
+            Some(changed) => {
+                for change in changed {
+                    match &change.description {
+                        Some(new) => self.followed.insert(change.server, new.clone()),
+                        None => self.followed.remove(&change.server),
+                    };
+                }
+            }
+            None => self.followed.clone_from(&all),
+        }
+        self.version = changes.version();
+        assert!(self.followed.keys().eq(all.keys()));
+        let same = |(a, b)| Arc::ptr_eq(a, b);
+        assert!(self.followed.values().zip(all.values()).all(same));
     }
 
     fn watch(&mut self, action: &Action) {
@@ -262,7 +295,7 @@ impl Watcher {
             Action::ClosePool { server } => {
                 assert!(self.pools.remove(server).is_some());
             }
-            Action::Publish => {}
+            Action::Publish | Action::ScanEnded => {}
             Action::Emit(event) => self.watch_event(event),
         }
     }
@@ -278,6 +311,10 @@ impl Watcher {
                 let running = (*driver_connection_id, *awaited);
                 let other = self.running.insert(address.clone(), running);
                 assert_eq!(other, None, "two checks of {address} at once");
+                assert!(
+                    !self.scanning || (self.running.len() == 1 && !awaited),
+                    "a scan asks one server at a time"
+                );
                 let ended = self
                     .ended
                     .entry(address.clone())
@@ -355,6 +392,18 @@ proptest! {
     #[test]
     fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
         let mut watcher = run(&script, |options| options.streaming = streaming);
+        watcher.feed(&Input::Close);
+    }
+
+    /// The same where servers are scanned, of which nothing is to be seen between operations.
+    #[test]
+    fn any_order_of_inputs_is_survived_by_scans(script in inputs(), seed in any::<u8>()) {
+        let scanning = |options: &mut SdamOptions| options.scanning = Some(Seed::new([seed; 32]));
+        let mut watcher = run(&script, scanning);
+        prop_assert_eq!(&watcher.log, &run(&script, scanning).log);
+        watcher.feed(&Input::Waiting(false));
+        prop_assert_eq!(watcher.sdam.deadline(), None);
+        prop_assert!(watcher.running.is_empty());
         watcher.feed(&Input::Close);
     }
 

@@ -4,6 +4,7 @@ mod command;
 mod history;
 mod monitor;
 mod pool;
+mod selection;
 mod topology;
 
 pub use history::{check_calm, check_data, check_history};
@@ -12,6 +13,7 @@ use command::CommandChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
 use pool::PoolChecker;
+use selection::SelectionChecker;
 use topology::TopologyChecker;
 
 /// All checkers of one client's events.
@@ -22,6 +24,7 @@ pub struct EventCheckers {
     monitor: MonitorChecker,
     topology: TopologyChecker,
     commands: CommandChecker,
+    selection: SelectionChecker,
 }
 
 impl EventCheckers {
@@ -34,6 +37,7 @@ impl EventCheckers {
             monitor: MonitorChecker::default(),
             topology: TopologyChecker::default(),
             commands: CommandChecker::default(),
+            selection: SelectionChecker::default(),
         }
     }
 
@@ -49,14 +53,16 @@ impl EventCheckers {
         self.pool.observe(event)?;
         self.monitor.observe(event)?;
         self.topology.observe(event)?;
-        self.commands.observe(event)
+        self.commands.observe(event)?;
+        self.selection.observe(event)
     }
 
     /// The client is closed and everything was given back.
     pub fn finish(&self) -> Result<(), String> {
         self.pool.finish()?;
         self.topology.finish()?;
-        self.commands.finish()
+        self.commands.finish()?;
+        self.selection.finish()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The executor: tasks in a drawn order, and time that passes when none can go on.
 
 use super::{SimRuntime, listener::Listeners};
+use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
     describe::describe,
@@ -13,6 +14,7 @@ use crate::world::{
     workload::History,
 };
 use onionskin_core::{
+    address::Address,
     event::Event,
     random::Random,
     time::{Instant, earliest},
@@ -160,7 +162,7 @@ impl State {
         }
     }
 
-    fn strike(&mut self, disaster: &Disaster) {
+    pub(super) fn strike(&mut self, disaster: &Disaster) {
         self.network.strike(self.now, disaster, &mut self.trace);
         match *disaster {
             // All clients live in one process.
@@ -285,14 +287,21 @@ impl Executor {
     /// An executor in a world where nothing goes wrong by itself and no member is of interest:
     /// servers are brought by whoever [listens](SimRuntime::listen).
     pub fn quiet(seed: u64) -> Result<Self, Failure> {
+        let alone = Address::tcp(&setup::host(0), setup::PORT);
+        Self::around(seed, DeploymentOptions::standalone(alone))
+    }
+
+    /// An executor in a world around this deployment, where nothing goes wrong unless somebody
+    /// [strikes](SimRuntime::strike). Members are found at the addresses that
+    /// [`member_addresses`](super::member_addresses) gives.
+    pub fn around(seed: u64, deployment: DeploymentOptions) -> Result<Self, Failure> {
         let mut options = WorldOptions::drawn(seed).calm();
-        options.members = 1;
-        options.login = false;
         options.min_latency = QUIET_LATENCY.0;
         options.max_latency = QUIET_LATENCY.1;
         options.max_steps = u64::MAX;
         let seed = world_seed(seed);
-        let deployment = setup::deployment(&options, &seed)?;
+        let deployment = Deployment::new(deployment, &seed.split("deployment"))
+            .map_err(|error| setup::impossible(&error))?;
         let network = Network::new(deployment, &options, &seed);
         let random = seed.split("world").random();
         Ok(Self::new(network, VecDeque::new(), &options, random))

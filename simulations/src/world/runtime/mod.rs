@@ -6,11 +6,13 @@
 mod callers;
 mod executor;
 mod listener;
+mod operator;
 mod stream;
 
 pub use callers::run_world;
 pub use executor::Executor;
 pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
+pub use operator::member_addresses;
 pub use stream::SimStream;
 
 use super::{

@@ -1,0 +1,110 @@
+//! Log messages by way of `tracing`.
+
+use crate::EventListener;
+use onionskin_core::log::{self, Component, Level, LogOptions, Record, Value};
+use std::sync::Arc;
+
+// `tracing` wants to know targets, levels and names of fields when it is compiled.
+const COMMAND: &str = "onionskin::command";
+const TOPOLOGY: &str = "onionskin::topology";
+const SERVER_SELECTION: &str = "onionskin::server_selection";
+const CONNECTION: &str = "onionskin::connection";
+const CLIENT: &str = "onionskin::client";
+
+/// Whether somebody collects messages of this kind, here and now.
+pub(crate) fn is_collected(component: Component, level: Level) -> bool {
+    macro_rules! asked {
+        ($target:expr) => {
+            match level {
+                Level::Error => tracing::enabled!(target: $target, tracing::Level::ERROR),
+                Level::Warn => tracing::enabled!(target: $target, tracing::Level::WARN),
+                Level::Info => tracing::enabled!(target: $target, tracing::Level::INFO),
+                Level::Debug => tracing::enabled!(target: $target, tracing::Level::DEBUG),
+                Level::Trace => tracing::enabled!(target: $target, tracing::Level::TRACE),
+            }
+        };
+    }
+    match component {
+        Component::Command => asked!(COMMAND),
+        Component::Topology => asked!(TOPOLOGY),
+        Component::ServerSelection => asked!(SERVER_SELECTION),
+        Component::Connection => asked!(CONNECTION),
+        Component::Client => asked!(CLIENT),
+        _ => false,
+    }
+}
+
+/// Passes on what is wanted and collected of what happens.
+pub(crate) fn listener(options: LogOptions) -> EventListener {
+    Arc::new(move |event| {
+        let wanted = log::class(event)
+            .is_some_and(|(component, level)| is_wanted(&options, component, level));
+        if wanted && let Some(record) = log::record(event, options.max_document_length_bytes()) {
+            emit(&record);
+        }
+    })
+}
+
+/// Passes on one message, if it is wanted and collected.
+pub(crate) fn tell(options: &LogOptions, record: &Record) {
+    if is_wanted(options, record.component(), record.level()) {
+        emit(record);
+    }
+}
+
+fn is_wanted(options: &LogOptions, component: Component, level: Level) -> bool {
+    options.wants(component, level) && is_collected(component, level)
+}
+
+/// One event with all fields that messages of a target have. A missing value is no field at all.
+macro_rules! event {
+    ($target:expr, $record:expr, $($field:ident)*) => {{
+        let record = $record;
+        macro_rules! at {
+            ($level:expr) => {
+                tracing::event!(
+                    target: $target,
+                    $level,
+                    message = record.message(),
+                    $($field = value(record, stringify!($field)),)*
+                )
+            };
+        }
+        match record.level() {
+            Level::Error => at!(tracing::Level::ERROR),
+            Level::Warn => at!(tracing::Level::WARN),
+            Level::Info => at!(tracing::Level::INFO),
+            Level::Debug => at!(tracing::Level::DEBUG),
+            Level::Trace => at!(tracing::Level::TRACE),
+        }
+    }};
+}
+
+fn emit(record: &Record) {
+    match record.component() {
+        Component::Command => event!(COMMAND, record,
+            commandName databaseName requestId operationId driverConnectionId serverHost serverPort
+            serverConnectionId serviceId command durationMS reply failure),
+        Component::Topology => event!(TOPOLOGY, record,
+            topologyId serverHost serverPort driverConnectionId serverConnectionId awaited
+            durationMS reply failure previousDescription newDescription reason),
+        Component::ServerSelection => event!(SERVER_SELECTION, record,
+            selector operationId operation topologyDescription serverHost serverPort failure
+            remainingTimeMS),
+        Component::Connection => event!(CONNECTION, record,
+            serverHost serverPort driverConnectionId durationMS reason error serviceId
+            maxIdleTimeMS minPoolSize maxPoolSize maxConnecting waitQueueTimeoutMS),
+        Component::Client => event!(CLIENT, record, warning),
+        _ => {}
+    }
+}
+
+fn value<'a>(record: &'a Record, name: &str) -> Option<&'a dyn tracing::Value> {
+    Some(match record.field(name)? {
+        Value::Text(text) => text,
+        Value::Integer(number) => number,
+        Value::Double(number) => number,
+        Value::Boolean(value) => value,
+        _ => return None,
+    })
+}

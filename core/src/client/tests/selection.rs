@@ -1,0 +1,212 @@
+//! What is told of the search for a server.
+
+use super::{World, find, insert, primary, reset};
+use crate::{
+    address::Address,
+    client::{Client, ClientConfig, Start, Verdict},
+    error::{Error, ErrorKind},
+    event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
+    operation::{Command, CommandKind},
+    options::ServerSelector,
+    random::Seed,
+    time::Instant,
+    uri,
+};
+use bson::{RawDocumentBuf, rawdoc};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=2000";
+
+fn secondary() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": false, "secondary": true, "setName": "rs",
+        "hosts": ["a:27017"], "me": "a:27017", "maxWireVersion": 21,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+fn world(hello: RawDocumentBuf) -> World {
+    World::with_subscriptions(URI, hello, Subscriptions::all())
+}
+
+fn selection(world: &mut World) -> Vec<SelectionEvent> {
+    let events = std::iter::from_fn(|| world.client.poll_event());
+    let ours = |event: Event| match event.kind {
+        EventKind::Selection(event) => Some(event),
+        _ => None,
+    };
+    events.filter_map(ours).collect()
+}
+
+/// The events' names with what differs from case to case.
+fn told(world: &mut World) -> Vec<String> {
+    let describe = |event: &SelectionEvent| match event {
+        SelectionEvent::Started { facts } => format!("{} started", facts.operation),
+        SelectionEvent::Waiting { facts, remaining } => {
+            let remaining = remaining.expect("a limit").as_millis();
+            format!("{} waits {remaining}", facts.operation)
+        }
+        SelectionEvent::Succeeded { facts, address } => format!("{} to {address}", facts.operation),
+        SelectionEvent::Failed { facts, failure } => format!("{}: {failure}", facts.operation),
+    };
+    selection(world).iter().map(describe).collect()
+}
+
+#[test]
+fn a_selection_is_told_with_its_operation_and_what_was_known() {
+    // SEL-61, SEL-62, SEL-63
+    let mut world = world(primary());
+    let verdict = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    let events = selection(&mut world);
+    let [
+        SelectionEvent::Started { facts },
+        SelectionEvent::Succeeded {
+            facts: after,
+            address,
+        },
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}");
+    };
+    for facts in [facts, after] {
+        assert_eq!((&*facts.operation, facts.operation_id), ("insert", 0));
+        assert_eq!(&*facts.selector, "writable server");
+        assert!(facts.topology.primary().is_some());
+    }
+    assert_eq!(*address, Address::tcp("a", 27017));
+    world.perform(find(), &rawdoc! { "ok": 1 });
+    assert_eq!(told(&mut world), ["find started", "find to a:27017"]);
+}
+
+#[test]
+fn a_wait_is_told_once_and_its_end_without_the_servers() {
+    // SEL-61, SEL-63, trap 12
+    let mut world = world(secondary());
+    let start = world.client.start(world.now, insert());
+    assert!(matches!(start, Start::Waiting(_)));
+    assert_eq!(
+        told(&mut world),
+        ["insert started", "insert waits 2000"],
+        "the check that follows changes nothing"
+    );
+    for _ in 0..3 {
+        world.wait(Duration::from_millis(500));
+    }
+    assert_eq!(told(&mut world), Vec::<String>::new());
+    world.wait(Duration::from_millis(500));
+    let events = selection(&mut world);
+    let [SelectionEvent::Failed { failure, facts }] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(facts.topology.servers.len(), 1);
+    let text = failure.to_string();
+    assert!(!text.contains("a:27017"), "{text}");
+    assert!(!text.contains("ReplicaSet"), "{text}");
+    // The caller is told everything.
+    let Start::Waiting(id) = start else {
+        unreachable!("it was just looked at")
+    };
+    let Start::Failed(error) = world.client.resume(world.now, id) else {
+        panic!("it has failed");
+    };
+    assert!(error.to_string().contains("a:27017"), "{error}");
+}
+
+#[test]
+fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
+    // Trap 12
+    let mut world = world(primary());
+    let start = world.client.start(world.now, insert());
+    let lease = world.leased(start);
+    assert_eq!(told(&mut world), ["insert started", "insert to a:27017"]);
+    let verdict = world.check_in(lease, reset());
+    assert!(matches!(verdict, Verdict::Again(Start::Waiting(_))));
+    assert_eq!(
+        told(&mut world),
+        ["insert started", "insert waits 2000"],
+        "the server counts as lost until its check ends"
+    );
+    world.wait(Duration::from_secs(1));
+    assert_eq!(told(&mut world), ["insert to a:27017"]);
+}
+
+#[test]
+fn those_who_leave_end_their_selection() {
+    let mut world = world(secondary());
+    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+        panic!("there is no primary");
+    };
+    let Start::Waiting(_) = world.client.start(world.now, insert()) else {
+        panic!("there is no primary");
+    };
+    told(&mut world);
+    world.client.cancel(world.now, id);
+    let left = Error::from(ErrorKind::Abandoned);
+    assert_eq!(told(&mut world), [format!("insert: {left}")]);
+    world.client.close(world.now);
+    let closed = Error::from(ErrorKind::ClientClosed);
+    assert_eq!(told(&mut world), [format!("insert: {closed}")]);
+}
+
+#[test]
+fn what_runs_where_its_cursor_lives_does_not_select() {
+    // SEL-2
+    let mut world = world(primary());
+    let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+    more.body().i64("getMore", 5);
+    more.set_target(Address::tcp("a", 27017));
+    world.perform(more, &rawdoc! { "ok": 1 });
+    assert_eq!(told(&mut world), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_built_for_nobody() {
+    let mut world = World::new(URI, secondary());
+    world.client.start(world.now, insert());
+    world.wait(Duration::from_secs(3));
+    assert!(world.client.poll_event().is_none());
+}
+
+#[test]
+fn whoever_wants_notices_hears_nothing_else() {
+    // SDAM-65, SEL-61
+    let notices = Subscriptions {
+        notices: true,
+        ..Subscriptions::default()
+    };
+    let mut world = World::with_subscriptions(URI, secondary(), notices);
+    world.client.start(world.now, insert());
+    world.wait(Duration::from_secs(3));
+    assert_eq!(told(&mut world), ["insert waits 2000"]);
+
+    let stranger = rawdoc! { "ok": 1, "maxWireVersion": 21 };
+    let mut world = World::with_subscriptions(URI, stranger, notices);
+    let event = world.client.poll_event().map(|event| event.kind);
+    let Some(EventKind::Sdam(SdamEvent::NoServers { cause, .. })) = event else {
+        panic!("{event:?}");
+    };
+    assert_eq!(cause, NoServersCause::LastRemoved);
+    assert!(world.client.poll_event().is_none());
+}
+
+#[test]
+fn a_selector_of_the_applications_is_hinted_at() {
+    // SEL-62
+    let mut options = uri::parse(URI).expect("a connection string").options;
+    options.set_server_selector(ServerSelector::new(|servers| servers.clear()));
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let mut client = Client::new(config.with_subscriptions(Subscriptions::all()));
+    client.open(Instant::ZERO);
+    client.start(Instant::ZERO, insert());
+    let events = std::iter::from_fn(|| client.poll_event());
+    let selector = events.filter_map(|event| match event.kind {
+        EventKind::Selection(SelectionEvent::Started { facts }) => Some(facts.selector),
+        _ => None,
+    });
+    let selectors: Vec<_> = selector.collect();
+    assert_eq!(
+        selectors,
+        ["writable server, narrowed by the application".into()]
+    );
+}

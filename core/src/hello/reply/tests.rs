@@ -1,0 +1,169 @@
+//! What replies are read as, and what hostile ones cannot do.
+
+use super::*;
+use bson::{DateTime, Timestamp, rawdoc};
+
+#[test]
+fn the_type_follows_the_first_symptom_that_fits() {
+    // SDAM-39, SDAM-40; table A.2.2; A.11 trap 2
+    for (reply, expected) in [
+        (rawdoc! {}, ServerType::Unknown),
+        (rawdoc! { "ok": 0, "msg": "isdbgrid" }, ServerType::Unknown),
+        (rawdoc! { "ok": 1 }, ServerType::Standalone),
+        (
+            rawdoc! { "ok": 1.0, "ismaster": true },
+            ServerType::Standalone,
+        ),
+        (rawdoc! { "ok": 1, "msg": "isdbgrid" }, ServerType::Mongos),
+        (
+            rawdoc! { "ok": 1, "isreplicaset": true, "setName": "rs", "msg": "isdbgrid" },
+            ServerType::RsGhost,
+        ),
+        (
+            rawdoc! { "ok": 1, "setName": "rs", "hidden": true, "secondary": true },
+            ServerType::RsOther,
+        ),
+        (
+            rawdoc! { "ok": 1, "setName": "rs", "isWritablePrimary": true },
+            ServerType::RsPrimary,
+        ),
+        (
+            rawdoc! { "ok": 1, "setName": "rs", "ismaster": true },
+            ServerType::RsPrimary,
+        ),
+        (
+            rawdoc! {
+                "ok": 1, "setName": "rs", "isWritablePrimary": false, "ismaster": true,
+                "secondary": true,
+            },
+            ServerType::RsSecondary,
+        ),
+        (
+            rawdoc! { "ok": 1, "setName": "rs", "arbiterOnly": true },
+            ServerType::RsArbiter,
+        ),
+        (rawdoc! { "ok": 1, "setName": "rs" }, ServerType::RsOther),
+    ] {
+        assert_eq!(HelloReply::parse(&reply).server_type, expected, "{reply:?}");
+    }
+}
+
+#[test]
+fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
+    for (sent, expected) in [
+        (1_i64, (1, 1, 1)),
+        (0, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
+        (-5, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
+        (
+            i64::MAX,
+            (MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, MAX_WRITE_BATCH_SIZE),
+        ),
+    ] {
+        let reply = HelloReply::parse(&rawdoc! {
+            "ok": 1, "maxBsonObjectSize": sent, "maxMessageSizeBytes": sent,
+            "maxWriteBatchSize": sent,
+        });
+        let sizes = (
+            reply.max_bson_object_size,
+            reply.max_message_size_bytes,
+            reply.max_write_batch_size,
+        );
+        assert_eq!(sizes, expected, "{sent}");
+    }
+}
+
+#[test]
+fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out() {
+    // SDAM-53
+    let reply = HelloReply::parse(&rawdoc! {
+        "ok": 1, "setName": "rs", "me": "B:1", "primary": "A:1",
+        "hosts": ["B:1", "a:1", "b:1", 7, "a:0", "x y z:"], "passives": "c:1",
+    });
+    assert_eq!(reply.hosts, [Address::tcp("a", 1), Address::tcp("b", 1)]);
+    assert_eq!(
+        (reply.passives.len(), reply.me),
+        (0, Some(Address::tcp("b", 1)))
+    );
+    assert_eq!(reply.primary, Some(Address::tcp("a", 1)));
+    let mut many = bson::RawArrayBuf::new();
+    for port in 1..=2000 {
+        many.push(format!("a:{port}"));
+    }
+    let reply = HelloReply::parse(&rawdoc! { "ok": 1, "hosts": many });
+    assert_eq!(reply.hosts.len(), MAX_MEMBERS);
+}
+
+#[test]
+fn every_other_field_is_read_and_absent_ones_stay_absent() {
+    let id = ObjectId::from_bytes([5; 12]);
+    let reply = HelloReply::parse(&rawdoc! {
+        "ok": 1, "helloOk": true, "setVersion": 3.0, "electionId": id, "serviceId": id,
+        "tags": { "dc": "ny", "odd": 1 },
+        "lastWrite": {
+            "lastWriteDate": DateTime::from_millis(12),
+            "opTime": { "ts": Timestamp { time: 3, increment: 4 }, "t": 5_i64 },
+        },
+        "minWireVersion": 6, "maxWireVersion": 21_i64, "logicalSessionTimeoutMinutes": 30,
+        "connectionId": 9, "compression": ["zlib", 1], "saslSupportedMechs": ["SCRAM-SHA-1"],
+        "speculativeAuthenticate": { "done": false }, "iscryptd": true,
+    });
+    assert_eq!((reply.set_version, reply.election_id), (Some(3), Some(id)));
+    assert_eq!((reply.service_id, reply.hello_ok), (Some(id), true));
+    assert_eq!(reply.tags, Tags::from([("dc".to_owned(), "ny".to_owned())]));
+    assert_eq!(reply.last_write_date, Some(WallTime::from_unix_millis(12)));
+    let timestamp = Timestamp {
+        time: 3,
+        increment: 4,
+    };
+    let term = Some(5);
+    assert_eq!(reply.op_time, Some(OpTime { timestamp, term }));
+    assert_eq!((reply.min_wire_version, reply.max_wire_version), (6, 21));
+    assert_eq!(reply.logical_session_timeout_minutes, Some(30));
+    assert_eq!((reply.connection_id, reply.is_cryptd), (Some(9), true));
+    assert_eq!(reply.compression, ["zlib"]);
+    assert_eq!(
+        reply.sasl_supported_mechs,
+        Some(vec!["SCRAM-SHA-1".to_owned()])
+    );
+    assert_eq!(
+        reply.speculative_authenticate,
+        Some(rawdoc! { "done": false })
+    );
+
+    let bare = HelloReply::parse(&rawdoc! { "ok": 1 });
+    assert_eq!((bare.min_wire_version, bare.max_wire_version), (0, 0));
+    assert_eq!(
+        (bare.sasl_supported_mechs, bare.last_write_date),
+        (None, None)
+    );
+    assert_eq!(
+        (bare.set_name, bare.set_version, bare.hello_ok),
+        (None, None, false)
+    );
+}
+
+#[test]
+fn a_place_in_the_log_without_term_is_read_and_nonsense_is_none() {
+    // SDAM-50
+    let timestamp = Timestamp {
+        time: 3,
+        increment: 4,
+    };
+    let term = None;
+    for (sent, expected) in [
+        (
+            rawdoc! { "opTime": timestamp },
+            Some(OpTime { timestamp, term }),
+        ),
+        (
+            rawdoc! { "opTime": { "ts": timestamp, "t": "x" } },
+            Some(OpTime { timestamp, term }),
+        ),
+        (rawdoc! { "opTime": { "t": 5 } }, None),
+        (rawdoc! { "opTime": 7 }, None),
+        (rawdoc! {}, None),
+    ] {
+        let reply = HelloReply::parse(&rawdoc! { "ok": 1, "lastWrite": sent });
+        assert_eq!(reply.op_time, expected);
+    }
+}

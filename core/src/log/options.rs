@@ -1,0 +1,246 @@
+//! Which log messages are wanted.
+
+use super::{Component, Level};
+use crate::event::Subscriptions;
+
+/// How much of a document a log message shows unless told otherwise.
+pub const DEFAULT_MAX_DOCUMENT_LENGTH_BYTES: usize = 1000;
+
+/// The variable that sets the level of all components.
+const ALL: &str = "MONGODB_LOG_ALL";
+
+/// The variable that sets the length of documents.
+const MAX_DOCUMENT_LENGTH: &str = "MONGODB_LOG_MAX_DOCUMENT_LENGTH";
+
+/// Which log messages are wanted. By default all, so that whoever collects them decides.
+///
+/// ```
+/// use onionskin_core::log::{Component, Level, LogOptions};
+///
+/// let options = LogOptions::default()
+///     .with_level(Component::Command, None)
+///     .with_level(Component::Topology, Level::Info);
+/// assert!(!options.wants(Component::Command, Level::Error));
+/// assert!(options.wants(Component::Topology, Level::Warn));
+/// assert!(!options.wants(Component::Topology, Level::Debug));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    levels: [Option<Level>; Component::ALL.len()],
+    max_document_length_bytes: usize,
+    is_always_ready: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            levels: [Some(Level::Trace); Component::ALL.len()],
+            max_document_length_bytes: DEFAULT_MAX_DOCUMENT_LENGTH_BYTES,
+            is_always_ready: false,
+        }
+    }
+}
+
+impl LogOptions {
+    /// The same, with what environment variables say put over it. `lookup` gives a variable's
+    /// value.
+    ///
+    /// `MONGODB_LOG_COMMAND`, `MONGODB_LOG_TOPOLOGY`, `MONGODB_LOG_SERVER_SELECTION`,
+    /// `MONGODB_LOG_CONNECTION` and `MONGODB_LOG_CLIENT` set the greatest level of a component,
+    /// `MONGODB_LOG_ALL` that of all others: `off`, or `emergency`, `alert`, `critical`, `error`,
+    /// `warn`, `notice`, `info`, `debug`, `trace`, in whatever case. Of those, the first three are
+    /// taken for `error` and `notice` for `info`, which is what there is.
+    /// `MONGODB_LOG_MAX_DOCUMENT_LENGTH` is a number of bytes, or `unlimited`. A value that is none
+    /// of these counts as not given.
+    #[must_use]
+    pub fn with_environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let level = |name: &str| lookup(name).as_deref().and_then(parse_level);
+        let all = level(ALL);
+        for component in Component::ALL {
+            if let Some(level) = level(variable(component)).or(all) {
+                self = self.with_level(component, level);
+            }
+        }
+        let length = lookup(MAX_DOCUMENT_LENGTH);
+        match length.as_deref().map(str::trim) {
+            Some(text) if text.eq_ignore_ascii_case("unlimited") => {
+                self.max_document_length_bytes = usize::MAX;
+            }
+            Some(text) => {
+                if let Ok(bytes) = text.parse() {
+                    self.max_document_length_bytes = bytes;
+                }
+            }
+            None => {}
+        }
+        self
+    }
+
+    /// Sets the greatest level of a component; `None` silences it. Default: [`Level::Trace`].
+    #[must_use]
+    pub fn with_level(mut self, component: Component, level: impl Into<Option<Level>>) -> Self {
+        self.levels[component as usize] = level.into();
+        self
+    }
+
+    /// Sets how many bytes of a document, as extended JSON, a message shows; what follows is
+    /// replaced by `...`. Default: [`DEFAULT_MAX_DOCUMENT_LENGTH_BYTES`].
+    #[must_use]
+    pub fn with_max_document_length_bytes(mut self, bytes: usize) -> Self {
+        self.max_document_length_bytes = bytes;
+        self
+    }
+
+    /// Says whether events are built for all wanted messages, even where nobody collects such
+    /// messages at the moment when the client is made. Default: no, so that messages that nobody
+    /// wants cost nothing; whoever changes filters while a client lives says yes.
+    #[must_use]
+    pub fn with_always_ready(mut self, always_ready: bool) -> Self {
+        self.is_always_ready = always_ready;
+        self
+    }
+
+    /// The greatest level of a component; `None` for silence.
+    #[must_use]
+    pub fn level(&self, component: Component) -> Option<Level> {
+        self.levels[component as usize]
+    }
+
+    /// How many bytes of a document a message shows.
+    #[must_use]
+    pub const fn max_document_length_bytes(&self) -> usize {
+        self.max_document_length_bytes
+    }
+
+    /// Whether a message is wanted.
+    #[must_use]
+    pub fn wants(&self, component: Component, level: Level) -> bool {
+        self.level(component).is_some_and(|most| level <= most)
+    }
+
+    /// The events that the wanted messages are made of, as far as somebody collects them:
+    /// `is_collected` says so of each kind of message.
+    #[must_use]
+    pub fn subscriptions(&self, is_collected: impl Fn(Component, Level) -> bool) -> Subscriptions {
+        let wants = |component, level| {
+            self.wants(component, level) && (self.is_always_ready || is_collected(component, level))
+        };
+        Subscriptions {
+            sdam: wants(Component::Topology, Level::Debug),
+            pool: wants(Component::Connection, Level::Debug),
+            command: wants(Component::Command, Level::Debug),
+            selection: wants(Component::ServerSelection, Level::Debug),
+            notices: wants(Component::Topology, Level::Warn)
+                || wants(Component::ServerSelection, Level::Info),
+        }
+    }
+}
+
+const fn variable(component: Component) -> &'static str {
+    match component {
+        Component::Command => "MONGODB_LOG_COMMAND",
+        Component::Topology => "MONGODB_LOG_TOPOLOGY",
+        Component::ServerSelection => "MONGODB_LOG_SERVER_SELECTION",
+        Component::Connection => "MONGODB_LOG_CONNECTION",
+        Component::Client => "MONGODB_LOG_CLIENT",
+    }
+}
+
+/// `Some(None)` is silence, `None` no level at all.
+fn parse_level(text: &str) -> Option<Option<Level>> {
+    Some(match text.trim().to_ascii_lowercase().as_str() {
+        "off" => None,
+        "emergency" | "alert" | "critical" | "error" => Some(Level::Error),
+        "warn" => Some(Level::Warn),
+        "notice" | "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        "trace" => Some(Level::Trace),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(variables: &[(&str, &str)]) -> LogOptions {
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+        let lookup = |name: &str| find(name).map(|(_, value)| (*value).to_owned());
+        LogOptions::default().with_environment(lookup)
+    }
+
+    #[test]
+    fn without_variables_everything_is_wanted() {
+        assert_eq!(from(&[]), LogOptions::default());
+        let options = from(&[]);
+        for component in Component::ALL {
+            assert!(options.wants(component, Level::Trace));
+        }
+        assert_eq!(options.max_document_length_bytes(), 1000);
+    }
+
+    #[test]
+    fn a_components_own_variable_comes_before_that_of_all() {
+        let options = from(&[
+            ("MONGODB_LOG_ALL", "Notice"),
+            ("MONGODB_LOG_SERVER_SELECTION", "DEBUG"),
+            ("MONGODB_LOG_CONNECTION", "off"),
+            ("MONGODB_LOG_COMMAND", "emergency"),
+            ("MONGODB_LOG_TOPOLOGY", "loud"),
+            ("MONGODB_LOG_MAX_DOCUMENT_LENGTH", "12"),
+        ]);
+        let levels = Component::ALL.map(|component| options.level(component));
+        let expected = [
+            Some(Level::Error),
+            Some(Level::Info),
+            Some(Level::Debug),
+            None,
+            Some(Level::Info),
+        ];
+        assert_eq!(levels, expected);
+        assert_eq!(options.max_document_length_bytes(), 12);
+    }
+
+    #[test]
+    fn an_unusable_value_counts_as_not_given() {
+        for value in ["", "-1", "1.5", "lots", "99999999999999999999999"] {
+            let variables = [
+                ("MONGODB_LOG_ALL", value),
+                ("MONGODB_LOG_MAX_DOCUMENT_LENGTH", value),
+            ];
+            assert_eq!(from(&variables), LogOptions::default(), "{value}");
+        }
+        let options = from(&[("MONGODB_LOG_MAX_DOCUMENT_LENGTH", "Unlimited")]);
+        assert_eq!(options.max_document_length_bytes(), usize::MAX);
+    }
+
+    #[test]
+    fn only_what_is_wanted_and_collected_is_subscribed_to() {
+        let nothing = Subscriptions::default();
+        let notices = Subscriptions {
+            notices: true,
+            ..nothing
+        };
+        let options = LogOptions::default();
+        assert_eq!(options.subscriptions(|_, _| false), nothing);
+        assert_eq!(options.subscriptions(|_, _| true), Subscriptions::all());
+        // The usual case: whoever collects wants no details.
+        assert_eq!(
+            options.subscriptions(|_, level| level <= Level::Info),
+            notices
+        );
+        let ready = options.clone().with_always_ready(true);
+        assert_eq!(ready.subscriptions(|_, _| false), Subscriptions::all());
+        let mut silent = ready;
+        for component in Component::ALL {
+            silent = silent.with_level(component, None);
+        }
+        assert_eq!(silent.subscriptions(|_, _| true), nothing);
+        let pools = silent.with_level(Component::Connection, Level::Debug);
+        let expected = Subscriptions {
+            pool: true,
+            ..nothing
+        };
+        assert_eq!(pools.subscriptions(|_, _| true), expected);
+    }
+}

@@ -1,0 +1,197 @@
+//! One log message: fields for programs, and a sentence for people.
+
+use super::{Component, Level};
+use crate::address::Address;
+use std::{
+    fmt::{self, Write},
+    time::Duration,
+};
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A text. Documents are texts too, as relaxed extended JSON.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// Yes or no.
+    Boolean(bool),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Double(number) => write!(f, "{number}"),
+            Self::Boolean(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// One log message: its fields under the names that the specifications give, and, by `Display`,
+/// the text of the specifications for logs without structure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub(super) component: Component,
+    pub(super) level: Level,
+    message: &'static str,
+    /// The text with fields in braces: `{durationMS}`. A part in brackets is left out where a field
+    /// in it is missing. `{server}` is the address, `{options}` what is neither host nor port.
+    template: &'static str,
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Record {
+    pub(super) fn new(message: &'static str, template: &'static str) -> Self {
+        Self {
+            component: Component::Client,
+            level: Level::Debug,
+            message,
+            template,
+            fields: Vec::with_capacity(8),
+        }
+    }
+
+    /// Which part of the driver says it.
+    #[must_use]
+    pub const fn component(&self) -> Component {
+        self.component
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What happened; the same for all messages of one kind.
+    #[must_use]
+    pub const fn message(&self) -> &'static str {
+        self.message
+    }
+
+    /// The fields in the order of the specifications, without the message. Those that would have no
+    /// value are left out.
+    #[must_use]
+    pub fn fields(&self) -> &[(&'static str, Value)] {
+        &self.fields
+    }
+
+    /// The value of one field.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        let found = self.fields.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value)
+    }
+
+    pub(super) fn text(&mut self, name: &'static str, text: impl Into<String>) {
+        self.fields.push((name, Value::Text(text.into())));
+    }
+
+    pub(super) fn integer(&mut self, name: &'static str, number: i64) {
+        self.fields.push((name, Value::Integer(number)));
+    }
+
+    /// A number that counts something of ours, and so is far below the greatest.
+    pub(super) fn count(&mut self, name: &'static str, number: u64) {
+        self.integer(name, i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn boolean(&mut self, name: &'static str, value: bool) {
+        self.fields.push((name, Value::Boolean(value)));
+    }
+
+    /// Whole milliseconds.
+    pub(super) fn millis(&mut self, name: &'static str, duration: Duration) {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        self.integer(name, millis);
+    }
+
+    /// `durationMS`: milliseconds to the microsecond.
+    pub(super) fn duration(&mut self, duration: Duration) {
+        let micros = duration.as_nanos() / 1000;
+        let value = Value::Double(micros as f64 / 1000.0);
+        self.fields.push(("durationMS", value));
+    }
+
+    /// `serverHost`, and `serverPort` where there is one (EVT-27, SEL-63, CMAP-126).
+    pub(super) fn server(&mut self, address: &Address) {
+        self.text("serverHost", address.host());
+        if let Some(port) = address.port() {
+            self.integer("serverPort", i64::from(port));
+        }
+    }
+
+    /// Appends a field's value; false if there is none.
+    fn fill(&self, name: &str, out: &mut String) -> bool {
+        // Writing to a string cannot fail.
+        let place = |name, out: &mut String| {
+            self.field(name)
+                .is_some_and(|value| write!(out, "{value}").is_ok())
+        };
+        match name {
+            "server" => {
+                if self.field("serverPort").is_none() {
+                    return place("serverHost", out);
+                }
+                let is_v6 = matches!(
+                    self.field("serverHost"),
+                    Some(Value::Text(host)) if host.contains(':')
+                );
+                let (before, after) = if is_v6 { ("[", "]:") } else { ("", ":") };
+                out.push_str(before);
+                place("serverHost", out);
+                out.push_str(after);
+                place("serverPort", out)
+            }
+            "options" => {
+                let options = self
+                    .fields
+                    .iter()
+                    .filter(|(name, _)| !["serverHost", "serverPort"].contains(name));
+                let mut some = false;
+                for (name, value) in options {
+                    let separator = if some { ", " } else { "" };
+                    some |= write!(out, "{separator}{name}={value}").is_ok();
+                }
+                some
+            }
+            name => place(name, out),
+        }
+    }
+
+    /// Appends a part of the template with its fields; false if one of them is missing.
+    fn fill_part(&self, mut part: &str, out: &mut String) -> bool {
+        let mut complete = true;
+        while let Some((before, rest)) = part.split_once('{') {
+            out.push_str(before);
+            let (name, after) = rest.split_once('}').unwrap_or((rest, ""));
+            complete &= self.fill(name, out);
+            part = after;
+        }
+        out.push_str(part);
+        complete
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        let mut rest = self.template;
+        while let Some((before, after)) = rest.split_once('[') {
+            self.fill_part(before, &mut text);
+            let (part, after) = after.split_once(']').unwrap_or((after, ""));
+            let start = text.len();
+            if !self.fill_part(part, &mut text) {
+                text.truncate(start);
+            }
+            rest = after;
+        }
+        self.fill_part(rest, &mut text);
+        f.write_str(&text)
+    }
+}

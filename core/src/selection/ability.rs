@@ -1,0 +1,145 @@
+//! What a deployment can do at the moment, for whoever listens to its changes.
+
+use super::{Criteria, suitable};
+use crate::{
+    description::{TopologyDescription, TopologyType},
+    options::ReadPreference,
+    sdam::DEFAULT_HEARTBEAT_FREQUENCY,
+};
+use std::sync::Arc;
+
+impl TopologyDescription {
+    /// True if a server is known from which this read preference may read; without one, the primary
+    /// is meant (EVT-24, table B.2).
+    ///
+    /// How stale a member is can only be estimated with the client's `heartbeatFrequencyMS`, which
+    /// a description does not hold: its default is assumed. A read preference whose staleness
+    /// cannot be told here is suited by no member.
+    ///
+    /// ```
+    /// use onionskin_core::{
+    ///     description::{TopologyDescription, TopologyId},
+    ///     options::{ReadMode, ReadPreference},
+    /// };
+    ///
+    /// let id = TopologyId(bson::oid::ObjectId::from_bytes([0; 12]));
+    /// let nothing_known = TopologyDescription::unknown(id);
+    /// let anywhere = ReadPreference::new(ReadMode::Nearest);
+    /// assert!(!nothing_known.has_readable_server(Some(&anywhere)));
+    /// ```
+    #[must_use]
+    pub fn has_readable_server(&self, preference: Option<&ReadPreference>) -> bool {
+        match (self.topology_type, preference) {
+            (TopologyType::ReplicaSetNoPrimary, Some(preference)) if preference.is_primary() => {
+                false
+            }
+            (
+                TopologyType::ReplicaSetNoPrimary | TopologyType::ReplicaSetWithPrimary,
+                Some(preference),
+            ) => {
+                let criteria = Criteria::Readable(Arc::new(preference.clone()));
+                suitable(self, &criteria, DEFAULT_HEARTBEAT_FREQUENCY, &[])
+                    .is_ok_and(|servers| !servers.is_empty())
+            }
+            _ => self.has_writable_server(),
+        }
+    }
+
+    /// True if a server is known that takes writes (EVT-24, table B.2).
+    #[must_use]
+    pub fn has_writable_server(&self) -> bool {
+        match self.topology_type {
+            TopologyType::Unknown | TopologyType::ReplicaSetNoPrimary => false,
+            TopologyType::ReplicaSetWithPrimary | TopologyType::LoadBalanced => true,
+            TopologyType::Single | TopologyType::Sharded => {
+                let mut servers = self.servers.values();
+                servers.any(|server| server.server_type.is_available())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        address::Address,
+        description::{ServerDescription, ServerType, Tags, TopologyId},
+        options::ReadMode,
+    };
+    use bson::oid::ObjectId;
+    use std::time::Duration;
+
+    fn deployment(kind: TopologyType, servers: &[ServerType]) -> TopologyDescription {
+        let mut topology = TopologyDescription::unknown(TopologyId(ObjectId::from_bytes([0; 12])));
+        topology.topology_type = kind;
+        for (port, &server_type) in (1..).zip(servers) {
+            let address = Address::tcp("a", port);
+            let mut server = ServerDescription::unknown(address.clone());
+            server.server_type = server_type;
+            server.tags = Tags::from([("dc".to_owned(), "ny".to_owned())]);
+            topology.servers.insert(address, Arc::new(server));
+        }
+        topology
+    }
+
+    #[test]
+    fn reading_and_writing_follow_the_table() {
+        // EVT-24, B.2. The columns: readable without preference, by a secondary only, by the
+        // nearest; writable.
+        use ServerType::{LoadBalancer, Mongos, RsArbiter, RsPrimary, RsSecondary, Standalone};
+        use TopologyType::{
+            LoadBalanced, ReplicaSetNoPrimary, ReplicaSetWithPrimary, Sharded, Single,
+        };
+        let unknown = ServerType::Unknown;
+        let (yes, no) = (true, false);
+        for (kind, servers, expected) in [
+            (TopologyType::Unknown, vec![unknown], [no, no, no, no]),
+            (Single, vec![unknown], [no, no, no, no]),
+            (Single, vec![Standalone], [yes, yes, yes, yes]),
+            (Single, vec![RsSecondary], [yes, yes, yes, yes]),
+            (Sharded, vec![unknown, unknown], [no, no, no, no]),
+            (Sharded, vec![unknown, Mongos], [yes, yes, yes, yes]),
+            (LoadBalanced, vec![LoadBalancer], [yes, yes, yes, yes]),
+            (ReplicaSetNoPrimary, vec![RsArbiter], [no, no, no, no]),
+            (ReplicaSetNoPrimary, vec![RsSecondary], [no, yes, yes, no]),
+            (ReplicaSetWithPrimary, vec![RsPrimary], [yes, no, yes, yes]),
+            (
+                ReplicaSetWithPrimary,
+                vec![RsPrimary, RsSecondary],
+                [yes, yes, yes, yes],
+            ),
+        ] {
+            let topology = deployment(kind, &servers);
+            let by = |mode| topology.has_readable_server(Some(&ReadPreference::new(mode)));
+            let found = [
+                topology.has_readable_server(None),
+                by(ReadMode::Secondary),
+                by(ReadMode::Nearest),
+                topology.has_writable_server(),
+            ];
+            assert_eq!(found, expected, "{topology}");
+            assert_eq!(by(ReadMode::Primary), found[0], "{topology}");
+        }
+    }
+
+    #[test]
+    fn tags_and_staleness_count() {
+        let topology = deployment(
+            TopologyType::ReplicaSetNoPrimary,
+            &[ServerType::RsSecondary],
+        );
+        let tagged = |place: &str| {
+            let tags = Tags::from([("dc".to_owned(), place.to_owned())]);
+            let preference = ReadPreference::new(ReadMode::Nearest);
+            preference.with_tag_sets(vec![tags]).expect("no primary")
+        };
+        assert!(topology.has_readable_server(Some(&tagged("ny"))));
+        assert!(!topology.has_readable_server(Some(&tagged("sf"))));
+        let fresh = ReadPreference::new(ReadMode::Nearest);
+        let fresh = fresh
+            .with_max_staleness(Duration::from_secs(1))
+            .expect("no primary");
+        assert!(!topology.has_readable_server(Some(&fresh)));
+    }
+}

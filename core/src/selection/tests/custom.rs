@@ -1,0 +1,79 @@
+//! The application's say in the choice (SEL-10).
+
+use super::*;
+use crate::options::ServerSelector;
+
+fn with(choice: impl Fn(&mut Vec<&ServerDescription>) + Send + Sync + 'static) -> Selector {
+    selector().with_server_selector(Some(ServerSelector::new(choice)))
+}
+
+fn select(selector: &mut Selector, avoid: &[Address]) -> Result<Option<ServerId>, Error> {
+    selector.select(&Changes::at(1), &mongos(3), id, &Criteria::Writable, avoid)
+}
+
+#[test]
+fn the_highest_port_takes_every_operation() {
+    // SEL-P5; here the highest number is the highest name
+    let mut selector = with(|servers| {
+        let highest = servers.iter().map(|s| s.address.clone()).max();
+        servers.retain(|s| Some(&s.address) == highest.as_ref());
+    });
+    for _ in 0..10 {
+        assert_eq!(select(&mut selector, &[]), Ok(Some(ServerId(2))));
+    }
+}
+
+#[test]
+fn it_chooses_before_the_window_and_after_the_filters() {
+    let mut description = mongos(3);
+    let near = description
+        .servers
+        .get_mut(&address(0))
+        .expect("it is there");
+    Arc::make_mut(near).round_trip_time = Some(Duration::ZERO);
+    let other = description
+        .servers
+        .get_mut(&address(1))
+        .expect("it is there");
+    Arc::make_mut(other).server_type = ServerType::Unknown;
+    let mut selector = Selector::new(Duration::ZERO, HEARTBEAT, Seed::new([8; 32]).random())
+        .with_server_selector(Some(ServerSelector::new(|servers| {
+            assert_eq!(servers.len(), 2, "one does not suit");
+            servers.retain(|s| s.address != address(0));
+        })));
+    let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &[]);
+    assert_eq!(
+        found,
+        Ok(Some(ServerId(2))),
+        "the nearest of those that are left"
+    );
+}
+
+#[test]
+fn nothing_left_means_wait_and_what_it_adds_does_not_count() {
+    // trap 16
+    let mut none = with(|servers| servers.clear());
+    assert_eq!(select(&mut none, &[]), Ok(None));
+    let alien: &ServerDescription = Box::leak(Box::new(ServerDescription::unknown(Address::tcp(
+        "alien", 1,
+    ))));
+    let mut adding = with(move |servers| *servers = vec![alien]);
+    assert_eq!(select(&mut adding, &[]), Ok(None));
+}
+
+#[test]
+fn it_is_asked_each_time_and_its_panic_is_one_operations_error() {
+    // scenario 12
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let mut selector = with(move |_| {
+        let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(call != 1, "the second call fails");
+    });
+    assert!(select(&mut selector, &[]).is_ok());
+    let error = select(&mut selector, &[]).expect_err("it panicked");
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+        "{error}"
+    );
+    assert!(select(&mut selector, &[address(0)]).is_ok());
+}

@@ -1,0 +1,4 @@
+//! Work to be measured: the same for wall times (`benches/`) and for counted instructions and
+//! allocations (`examples/`).
+
+pub mod topology;

@@ -1,0 +1,24 @@
+//! The fuzz targets on the corpus that the repository keeps, so that what fuzzing once found stays
+//! found without a fuzzer.
+
+use onionskin_tests::fuzzing;
+use std::{fs, path::Path};
+
+fn run(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let folder = folder.join(target);
+    let entries = fs::read_dir(&folder).expect("the corpus is there");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 10, "a corpus of {} files", files.len());
+    for file in files {
+        check(&fs::read(&file).expect("a file"));
+    }
+}
+
+#[test]
+fn hello() {
+    run("hello", fuzzing::hello);
+}

@@ -1,0 +1,126 @@
+//! A subscriber of `tracing` that remembers what it is told.
+
+use serde_json::{Map, Value, json};
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
+};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+    span::{Attributes, Id, Record},
+    subscriber::DefaultGuard,
+};
+
+/// One message as it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) target: &'static str,
+    pub(crate) level: Level,
+    /// The fields, the message among them.
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl Line {
+    pub(crate) fn message(&self) -> &str {
+        self.fields["message"].as_str().expect("a text")
+    }
+}
+
+/// Remembers the messages of the driver, up to a level.
+#[derive(Clone, Debug)]
+pub(crate) struct Collector {
+    most: LevelFilter,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl Collector {
+    pub(crate) fn new(most: impl Into<LevelFilter>) -> Self {
+        Self {
+            most: most.into(),
+            lines: Arc::default(),
+        }
+    }
+
+    /// Collects what this thread says until the guard is dropped.
+    pub(crate) fn install(&self) -> DefaultGuard {
+        tracing::subscriber::set_default(self.clone())
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let lines = self.lines();
+        lines.iter().map(|line| line.message().to_owned()).collect()
+    }
+}
+
+impl Subscriber for Collector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("onionskin::") && *metadata.level() <= self.most
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(Map::new());
+        event.record(&mut fields);
+        let line = Line {
+            target: event.metadata().target(),
+            level: *event.metadata().level(),
+            fields: fields.0,
+        };
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
+    }
+
+    // The driver opens no spans.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn keep(&mut self, field: &Field, value: Value) {
+        let twice = self.0.insert(field.name().to_owned(), value);
+        assert!(twice.is_none(), "{field} came twice");
+    }
+}
+
+impl Visit for Fields {
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.keep(field, json!(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.keep(field, json!(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.keep(field, json!(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.keep(field, json!(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, _: &dyn Debug) {
+        panic!("{field} has no type");
+    }
+}

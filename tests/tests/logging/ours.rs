@@ -1,0 +1,369 @@
+//! What the official files do not ask: that nothing is lost or told too much on the way.
+
+use crate::collector::Collector;
+use bson::{Document, doc};
+use onionskin_core::{
+    event::{Event, EventKind, SdamEvent},
+    log::{self, Component, LogOptions, Value},
+};
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use onionskin_tokio::{Client, TokioRuntime};
+use serde_json::{Map, json};
+use std::{
+    collections::BTreeSet,
+    io::Read,
+    net::TcpListener,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use tracing::Level;
+
+type Builder = onionskin_tokio::ClientBuilder<TokioRuntime>;
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(future)
+}
+
+fn builder(uri: &str) -> Builder {
+    let builder = Client::builder_from_uri(TokioRuntime::default(), uri);
+    // Whatever the environment of the tests says.
+    builder
+        .expect("a connection string")
+        .log_options(LogOptions::default())
+}
+
+fn build(builder: Builder) -> Client {
+    builder.build().expect("a client")
+}
+
+async fn ping(client: &Client) {
+    let admin = client.database("admin");
+    admin
+        .run_command(doc! { "ping": 1 })
+        .await
+        .expect("a reply");
+}
+
+fn fields(record: &log::Record) -> Map<String, serde_json::Value> {
+    let value = |value: &Value| match value {
+        Value::Text(text) => json!(text),
+        Value::Integer(number) => json!(number),
+        Value::Double(number) => json!(number),
+        Value::Boolean(value) => json!(value),
+        other => panic!("{other:?} is new"),
+    };
+    let named = |(name, of): &(&str, Value)| ((*name).to_owned(), value(of));
+    let mut fields: Map<_, _> = record.fields().iter().map(named).collect();
+    fields.insert("message".to_owned(), json!(record.message()));
+    fields
+}
+
+#[test]
+fn every_field_of_every_message_arrives_in_its_order() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let collector = Collector::new(Level::TRACE);
+    let _guard = collector.install();
+    let told: Arc<Mutex<Vec<log::Record>>> = Arc::default();
+    let tells = told.clone();
+    let listener = Arc::new(move |event: &Event| {
+        let mut told = tells.lock().unwrap_or_else(PoisonError::into_inner);
+        told.extend(log::record(event, 200));
+    });
+    block_on(async {
+        let uri = format!("{}?maxPoolSize=3&maxIdleTimeMS=9000", server.uri());
+        let builder = builder(&uri).tracing_max_document_length_bytes(200);
+        let client = build(builder.event_listener(listener));
+        let things = client.database("db").collection::<Document>("things");
+        things.insert_one(doc! { "a": 1 }).await.expect("inserted");
+        let odd = things.find(doc! { "$or": true }).await;
+        assert!(odd.is_err());
+        client.shutdown().await;
+        // Nobody listens there: the client waits, and finds no server.
+        let lost = build(self::builder(
+            "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1",
+        ));
+        let nothing = lost.database("db").run_command(doc! { "ping": 1 }).await;
+        assert!(nothing.is_err());
+        lost.shutdown().await;
+    });
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = collector.lines();
+    assert!(told.len() > 20 && lines.len() > told.len());
+    for (record, line) in told.iter().zip(&lines) {
+        assert_eq!(fields(record), line.fields);
+        assert_eq!(record.level().name(), line.level.as_str().to_lowercase());
+        let component = record.component().name().to_lowercase();
+        assert_eq!(
+            format!("onionskin::{component}"),
+            line.target.replace('_', "")
+        );
+    }
+    let messages = collector.messages();
+    for message in [
+        "Server heartbeat failed",
+        "Waiting for suitable server to become available",
+        "Server selection failed",
+        "Command failed",
+        "Connection pool created",
+    ] {
+        assert!(messages.iter().any(|said| said == message), "{message}");
+    }
+}
+
+#[test]
+fn neither_secrets_nor_long_documents_are_logged() {
+    let mut options = ServeOptions::standalone();
+    options.users.push(User {
+        database: "admin".to_owned(),
+        name: "ada".to_owned(),
+        password: "hunter2".to_owned(),
+    });
+    let server = Embedded::start(options).expect("a server");
+    assert!(server.uri().contains("hunter2"));
+    let collector = Collector::new(Level::TRACE);
+    let _guard = collector.install();
+    block_on(async {
+        let client = build(builder(server.uri()));
+        let database = client.database("db");
+        let user = doc! { "createUser": "eve", "pwd": "hunter2", "roles": [] };
+        let _ = database.run_command(user).await;
+        let things = database.collection::<Document>("things");
+        let long = "l".repeat(5000);
+        things
+            .insert_one(doc! { "text": &long })
+            .await
+            .expect("inserted");
+        let found = things.find_one(doc! {}).await.expect("found");
+        assert_eq!(
+            found.and_then(|mut one| one.remove("text")),
+            Some(long.into())
+        );
+        client.shutdown().await;
+    });
+    let lines = collector.lines();
+    for line in &lines {
+        let text = serde_json::Value::Object(line.fields.clone()).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        for name in ["command", "reply"] {
+            let length = line
+                .fields
+                .get(name)
+                .map(|shown| shown.as_str().unwrap_or("").len());
+            assert!(
+                length.is_none_or(|length| length <= 1000 + "...".len()),
+                "{text}"
+            );
+        }
+    }
+    let cut = lines.iter().filter(|line| {
+        let shown = ["command", "reply"].map(|name| line.fields.get(name));
+        shown
+            .iter()
+            .flatten()
+            .any(|shown| shown.as_str().is_some_and(|s| s.ends_with("lll...")))
+    });
+    assert_eq!(cut.count(), 2, "the insert, and the reply of the find");
+}
+
+#[test]
+fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let ready = LogOptions::default().with_always_ready(true);
+    for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
+        block_on(async {
+            let client = build(builder(server.uri()).log_options(options));
+            ping(&client).await;
+            let collector = Collector::new(Level::TRACE);
+            let guard = collector.install();
+            ping(&client).await;
+            drop(guard);
+            assert_eq!(!collector.lines().is_empty(), expected);
+            client.shutdown().await;
+        });
+    }
+}
+
+#[test]
+fn a_component_can_be_silenced() {
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let collector = Collector::new(Level::TRACE);
+    let _guard = collector.install();
+    block_on(async {
+        let options = LogOptions::default()
+            .with_level(Component::Topology, None)
+            .with_level(Component::Connection, log::Level::Info);
+        let client = build(builder(server.uri()).log_options(options));
+        ping(&client).await;
+        client.shutdown().await;
+    });
+    let lines = collector.lines();
+    let has = |target: &str| lines.iter().any(|line| line.target == target);
+    assert!(has("onionskin::command") && has("onionskin::server_selection"));
+    assert!(!has("onionskin::topology") && !has("onionskin::connection"));
+}
+
+#[test]
+fn what_matters_is_told_above_the_details() {
+    // SDAM-65, SEL-61: to a subscriber of the usual level.
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let collector = Collector::new(Level::INFO);
+    let _guard = collector.install();
+    block_on(async {
+        let quiet = build(builder(server.uri()));
+        ping(&quiet).await;
+        quiet.shutdown().await;
+        assert_eq!(
+            collector.messages(),
+            ["Waiting for suitable server to become available"]
+        );
+        let uri = server.uri().trim_end_matches('/');
+        let uri = format!("{uri}/?replicaSet=other&serverSelectionTimeoutMS=300&what=secret");
+        let lost = build(builder(&uri));
+        let nothing = lost.database("db").run_command(doc! { "ping": 1 }).await;
+        assert!(nothing.is_err());
+        lost.shutdown().await;
+    });
+    let said: Vec<String> = collector
+        .lines()
+        .iter()
+        .skip(1)
+        .map(|line| format!("{} {}: {}", line.target, line.level, line.message()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "onionskin::client WARN: Connection string warning",
+            "onionskin::server_selection INFO: Waiting for suitable server to become available",
+            "onionskin::topology WARN: No servers left",
+        ]
+    );
+    let warning = &collector.lines()[1].fields["warning"];
+    assert_eq!(warning, "option \"what\" is not known and was ignored");
+}
+
+/// A server that notes who comes and what he says first, and then closes.
+fn listen(diary: Arc<Mutex<Vec<&'static str>>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let note = |word| {
+            let mut diary = diary.lock().unwrap_or_else(PoisonError::into_inner);
+            diary.push(word);
+        };
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            note("client connected");
+            let mut byte = [0];
+            if stream.read(&mut byte).is_ok_and(|count| count > 0) {
+                note("client hello received");
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_check_is_told_before_its_socket_exists() {
+    // B.3, heartbeat 1; EVT-18
+    for _ in 0..20 {
+        let diary: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let port = listen(diary.clone());
+        let notes = diary.clone();
+        let listener = Arc::new(move |event: &Event| {
+            let word = match &event.kind {
+                EventKind::Sdam(SdamEvent::HeartbeatStarted { .. }) => "heartbeat started",
+                EventKind::Sdam(SdamEvent::HeartbeatFailed { .. }) => "heartbeat failed",
+                _ => return,
+            };
+            let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+            notes.push(word);
+        });
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let uri = format!("mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=100");
+            let client = build(builder(&uri).event_listener(listener));
+            let nothing = client.database("db").run_command(doc! { "ping": 1 }).await;
+            assert!(nothing.is_err());
+            tokio::time::timeout(Duration::from_secs(5), client.shutdown())
+                .await
+                .expect("the end");
+        });
+        let diary = diary.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = [
+            "heartbeat started",
+            "client connected",
+            "client hello received",
+            "heartbeat failed",
+        ];
+        assert_eq!(diary.get(..4), Some(&expected[..]), "{diary:?}");
+    }
+}
+
+#[test]
+fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
+    // EVT-8
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let mut ids = BTreeSet::new();
+    for _ in 0..2 {
+        let collector = Collector::new(Level::DEBUG);
+        let _guard = collector.install();
+        block_on(async {
+            let client = build(builder(server.uri()));
+            ping(&client).await;
+            client.shutdown().await;
+        });
+        let lines = collector.lines();
+        let told = lines
+            .iter()
+            .filter_map(|line| line.fields.get("topologyId"));
+        let told: BTreeSet<String> = told.map(ToString::to_string).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        ids.extend(told);
+    }
+    assert_eq!(ids.len(), 2);
+}
+
+#[test]
+fn nobody_is_told_two_things_at_once() {
+    // EVT-3, EVT-4
+    let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let is_told = Arc::new(AtomicBool::new(false));
+    let broken = Arc::new(AtomicBool::new(false));
+    let (told, breaks) = (is_told.clone(), broken.clone());
+    let listener = Arc::new(move |_: &Event| {
+        if told.swap(true, Ordering::SeqCst) {
+            breaks.store(true, Ordering::SeqCst);
+        }
+        thread::yield_now();
+        told.store(false, Ordering::SeqCst);
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let client = build(builder(server.uri()).event_listener(listener));
+        let tasks: Vec<_> = (0..100)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { ping(&client).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("a reply");
+        }
+        client.shutdown().await;
+    });
+    assert!(!broken.load(Ordering::SeqCst));
+}
