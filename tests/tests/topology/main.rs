@@ -1,8 +1,8 @@
 //! Discovery on the bench: the real machine beside a slow, plain model, and every property that no
 //! official file checks (section E.6 of the discovery requirements).
 //!
-//! The properties draw their cases; a failure prints the smallest case that fails and keeps its seed
-//! in `tests/tests/proptest-regressions`. More cases: `PROPTEST_CASES=n`.
+//! The properties draw their cases; a failure prints the smallest case that fails and keeps its
+//! seed in `tests/tests/proptest-regressions`. More cases: `PROPTEST_CASES=n`.
 
 mod agreement;
 mod bench;
