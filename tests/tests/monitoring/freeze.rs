@@ -4,8 +4,8 @@
 
 use crate::{
     diary::{
-        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeats_of, pool_cleared,
-        unknown,
+        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
+        pool_cleared, unknown,
     },
     scene::{Scene, Watched, play, replica_set, sharded, standalone},
 };
@@ -174,6 +174,10 @@ fn a_freeze_is_no_round_trip() {
         watched.insert(1).await.expect("a reply");
         scene.pause(5_000).await;
         let checks = watched.diary.count(heartbeat_started);
+        let last = watched.diary.times(heartbeat_succeeded);
+        let first_due = *last.first().expect("a check") + Duration::from_secs(10);
+        let soon = first_due.saturating_since(scene.now());
+        scene.pause_for(soon).await;
         while watched.diary.count(heartbeat_started) == checks {
             scene.pause_for(Duration::from_micros(10)).await;
         }

@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
+    /// Names that lead to members, beside the members' own.
+    pub(super) names: BTreeMap<String, usize>,
     pub(super) rates: Rates,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -261,6 +263,7 @@ impl Executor {
             pipes: BTreeMap::new(),
             listeners: Listeners::default(),
             timers: BTreeMap::new(),
+            names: BTreeMap::new(),
             rates: options.rates,
             random,
             trace: Trace::new(options.keep_trace),
