@@ -250,6 +250,48 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
     });
 }
 
+/// The same for a connection that was being made when the server was lost: what its hello says is
+/// older than the loss (MON-22).
+#[test]
+fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
+    play([standalone()], |scene| async move {
+        let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
+        let watched = scene.client(&format!("{options}&appname=old"));
+        watched.insert(1).await.expect("a reply");
+        let held = |command, millis| {
+            doc! {
+                "failCommands": [command], "appName": "old", "blockConnection": true,
+                "blockTimeMS": millis, "closeConnection": command == "find",
+            }
+        };
+        scene
+            .fail(0, doc! { "times": 1 }, held("find", 2_000))
+            .await;
+        let finds = [0, 1].map(|_| {
+            let things = watched.things();
+            async move { things.find_one(doc! {}).await }
+        });
+        let [breaks, waits] = finds;
+        let breaks = scene.spawn(breaks);
+        scene.pause(10).await;
+        scene
+            .fail(0, doc! { "times": 1 }, held("hello", 2_300))
+            .await;
+        let waits = scene.spawn(waits);
+        breaks.join().await.expect_err("its connection breaks");
+        let mark = watched.diary.mark();
+        waits.join().await.expect_err("its pool is cleared");
+        scene.pause(5_000).await;
+        let told = watched
+            .diary
+            .notes_since(mark, |e| server_changed(e).then_some(e.at));
+        assert_eq!(told, [], "{:#?}", watched.diary.names());
+        watched.assert_count(1, "unknown", unknown);
+        watched.find().await.expect("it is checked for who waits");
+        watched.end().await;
+    });
+}
+
 /// Scenarios 42 and 44: all members are replaced by themselves one after another, as in an upgrade,
 /// in order or by force. Writes that may be repeated never fail, and the client comes out whole.
 #[test]
