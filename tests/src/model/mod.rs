@@ -151,6 +151,8 @@ struct Server {
     /// Behind a load balancer, by service (SDAM-113).
     services: BTreeMap<ObjectId, u64>,
     monitor: Monitor,
+    /// When a failed check was last repeated at once.
+    repeated: Option<Instant>,
     average: Option<Duration>,
     samples: Vec<Duration>,
 }
@@ -314,7 +316,11 @@ impl Model {
         if self.makes(Mistake::AlwaysRetryOfCheck) {
             again = true;
         }
-        self.after_check(address, again, false);
+        if again {
+            self.repeat_check(address);
+        } else {
+            self.after_check(address, false, false);
+        }
     }
 
     /// SDAM-84: a pool for what holds data, and for everything that a direct connection reaches.
@@ -381,6 +387,7 @@ impl Server {
             generation: 0,
             services: BTreeMap::new(),
             monitor,
+            repeated: None,
             average: None,
             samples: Vec::new(),
         }

@@ -6,6 +6,7 @@
 
 mod agreement;
 mod bench;
+mod explorer;
 mod mistakes;
 mod properties;
 mod script;

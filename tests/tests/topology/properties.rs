@@ -27,7 +27,7 @@ fn failed(what: String) -> TestCaseError {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(100))]
 
     // The watcher looks at: one primary at most, events that replay to the description, one check
     // at a time with its floor and its one end, ready pools of what can be selected, generations,

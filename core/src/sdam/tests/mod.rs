@@ -4,6 +4,7 @@ mod errors;
 mod events;
 mod monitoring;
 mod properties;
+mod scan;
 mod topology;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
@@ -200,6 +201,7 @@ fn describe(action: &Action) -> String {
             format!("clear pool to {generation}{how}")
         }
         Action::ClosePool { server } => format!("close pool of {server}"),
+        Action::ScanEnded => "scan ended".to_owned(),
         Action::Publish => "publish".to_owned(),
     }
 }
