@@ -214,8 +214,10 @@ impl Step<'_> {
             return;
         }
         self.invalidate_other_primaries();
-        self.add_members();
+        // The other way round than in A.5, with the same end: members that liars named must not
+        // keep the true ones out (MAX_SERVERS).
         self.remove_non_members();
+        self.add_members();
         self.check_if_has_primary();
     }
 

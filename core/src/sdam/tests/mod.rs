@@ -2,6 +2,7 @@
 
 mod errors;
 mod events;
+mod hostile;
 mod monitoring;
 mod properties;
 mod topology;
