@@ -53,6 +53,8 @@ impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
+            // Who looks again after a wait began when the wait did.
+            operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
             let server = match self.select(&operation) {
                 Ok(Some(server)) => server,
@@ -118,7 +120,7 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
-        let limit = earliest(now.checked_add(self.limits.selection), operation.deadline);
+        let limit = self.selection_limit(&operation);
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
         }
@@ -129,13 +131,23 @@ impl Client {
         Waiting::ForServer { operation, limit }
     }
 
+    /// Until when the present attempt may look for a server (SEL-35).
+    fn selection_limit(&self, operation: &Operation) -> Option<Instant> {
+        let began = operation.selection_began?;
+        earliest(began.checked_add(self.limits.selection), operation.deadline)
+    }
+
     fn check_out(&mut self, now: Instant, operation: &Operation, server: ServerId) -> CheckOut {
+        // CMAP-153: with a time limit for the operation, what selection left over counts; the pool
+        // knows its own limit.
+        let limit = match operation.command.timeout {
+            Some(_) => self.selection_limit(operation),
+            None => None,
+        };
         let Some(slot) = self.pools.get_mut(&server) else {
             let message = "the server has no connections yet".to_owned();
             return CheckOut::Failed(Error::new(ErrorKind::PoolCleared { message }));
         };
-        // CMAP-153: with a time limit for the operation, that one counts; the pool knows its own.
-        let limit = operation.deadline;
         let result = slot.pool.check_out(now, RequestId(operation.id.0), limit);
         self.drain_pool(now, server);
         result
@@ -249,19 +261,10 @@ impl Client {
             let Some(Waiting::ForServer { operation, limit }) = self.waiting.remove(&id) else {
                 continue;
             };
-            // The time that was spent waiting counts, so the limit is kept, not renewed.
             if let Some(limit) = limit {
                 self.wait_limits.remove(&(limit, id));
             }
             self.acquire_in_background(now, operation);
-            if let (Some(Waiting::ForServer { limit: renewed, .. }), Some(limit)) =
-                (self.waiting.get_mut(&id), limit)
-            {
-                if let Some(renewed) = renewed.replace(limit) {
-                    self.wait_limits.remove(&(renewed, id));
-                }
-                self.wait_limits.insert((limit, id));
-            }
         }
         self.sdam.set_waiting(now, !self.without_server.is_empty());
     }

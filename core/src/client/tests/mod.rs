@@ -4,6 +4,7 @@ mod chance;
 mod operations;
 mod selection;
 mod sessions;
+mod waits;
 
 use super::*;
 use crate::{
