@@ -5,6 +5,7 @@ mod events;
 mod hostile;
 mod monitoring;
 mod properties;
+mod rows;
 mod topology;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
