@@ -270,16 +270,16 @@ impl Client {
     }
 
     pub(super) fn fail_all_waiting(&mut self, now: Instant) {
-        let ids: Vec<OperationId> = self.waiting.keys().copied().collect();
+        // Who has failed already hears of its own failure.
+        let failed = |waiting: &Waiting| matches!(waiting, Waiting::Failed(_));
+        let ids = self.waiting.iter().filter(|(_, waiting)| !failed(waiting));
+        let ids: Vec<OperationId> = ids.map(|(&id, _)| id).collect();
         for id in ids {
-            match self.withdraw(now, id) {
-                Some(mut operation) => {
-                    let closed = ErrorKind::ClientClosed.into();
-                    self.tell_selection_failed(now, &mut operation, &closed);
-                    self.finish_operation(now, operation);
-                    self.wake_with(id, ErrorKind::ClientClosed.into());
-                }
-                None => self.wake_with(id, ErrorKind::ClientClosed.into()),
+            if let Some(mut operation) = self.withdraw(now, id) {
+                let closed = ErrorKind::ClientClosed.into();
+                self.tell_selection_failed(now, &mut operation, &closed);
+                self.finish_operation(now, operation);
+                self.wake_with(id, ErrorKind::ClientClosed.into());
             }
         }
     }

@@ -288,7 +288,7 @@ fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
 }
 
 #[test]
-fn who_waits_when_the_client_closes_hears_so_and_is_woken_once_more() {
+fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
     let mut world = World::silent(URI);
     let ids = [insert(), find(), ping()].map(|command| world.waits(command));
     world.client.close(world.now);
@@ -301,6 +301,22 @@ fn who_waits_when_the_client_closes_hears_so_and_is_woken_once_more() {
     assert!(matches!(start, Start::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
     world.client.handle_timeout(Instant::MAX);
     assert!(world.client.is_over());
+}
+
+#[test]
+fn who_failed_before_the_client_closed_hears_its_own_failure() {
+    let mut world = World::silent(URI);
+    let id = world.waits(timed(insert(), 100));
+    let other = world.waits(insert());
+    assert_eq!(world.pass(millis(100), &silence), [id]);
+    world.client.close(world.now);
+    assert_eq!(world.answer_as(&silence), [other], "nobody is woken twice");
+    let kind = world.failed(id);
+    assert!(
+        matches!(kind, ErrorKind::ServerSelection { .. }),
+        "{kind:?}"
+    );
+    assert_eq!(world.failed(other), ErrorKind::ClientClosed);
 }
 
 #[test]

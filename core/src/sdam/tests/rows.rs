@@ -16,7 +16,7 @@ fn server(bench: &Bench, address: &str) -> Arc<ServerDescription> {
     server.expect("it is there").clone()
 }
 
-fn is_clear(order: &String) -> bool {
+fn is_clear(order: &str) -> bool {
     order.starts_with("clear pool")
 }
 
@@ -114,7 +114,7 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
     bench.orders();
     bench.connected(2, &elected(2, 1));
     let orders = bench.orders();
-    assert!(!orders.iter().any(is_clear), "{orders:?}");
+    assert!(!orders.iter().any(|order| is_clear(order)), "{orders:?}");
     assert!(
         orders.contains(&"hello on 1".to_owned()),
         "the old one is asked at once: {orders:?}"
