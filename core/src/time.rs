@@ -26,6 +26,9 @@ impl Instant {
     /// The moment at which counting began.
     pub const ZERO: Self = Self(0);
 
+    /// The end of time, about 584 years later: where sums stop.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The moment `nanos` nanoseconds after counting began.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -58,7 +61,7 @@ impl Add<Duration> for Instant {
 
     /// Saturates at the end of time.
     fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self(u64::MAX))
+        self.checked_add(duration).unwrap_or(Self::MAX)
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
 
     #[test]
     fn sums_saturate_at_the_end_of_time() {
-        let end = Instant::from_nanos(u64::MAX);
+        let end = Instant::MAX;
         assert_eq!(end + Duration::from_secs(1), end);
         assert_eq!(Instant::ZERO - end, Duration::ZERO);
         assert_eq!(end.checked_add(Duration::from_nanos(1)), None);

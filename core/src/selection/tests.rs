@@ -2,6 +2,7 @@
 
 mod custom;
 mod incremental;
+mod stale;
 
 use super::*;
 use crate::{
