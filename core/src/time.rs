@@ -6,6 +6,14 @@ use std::{
     time::Duration,
 };
 
+/// A deadline that is noticed so much too late means that the process stood still: a suspended
+/// machine, a function that was frozen between two calls, a clock that jumped.
+pub(crate) const FREEZE: Duration = Duration::from_secs(1);
+
+/// How long an answer that was due meanwhile is waited for once the process runs again. It has long
+/// been received, or the connection is gone.
+pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
+
 /// A moment, as nanoseconds since the driver of the core began counting.
 ///
 /// It only grows. An adapter takes a monotonic clock's reading at the start and passes the
