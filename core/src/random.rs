@@ -52,6 +52,9 @@ impl fmt::Debug for Seed {
 
 /// A deterministic generator that is strong enough for nonces (ChaCha with 12 rounds).
 ///
+/// A clone draws the same from then on: it is for machines that are cloned to try what could come
+/// next, and never for two that live side by side.
+///
 /// ```
 /// use onionskin_core::random::Seed;
 ///
@@ -59,6 +62,7 @@ impl fmt::Debug for Seed {
 /// let mut b = Seed::new([7; 32]).split("pool").random();
 /// assert_eq!(a.below(1000), b.below(1000));
 /// ```
+#[derive(Clone)]
 pub struct Random(ChaCha12Rng);
 
 impl Random {

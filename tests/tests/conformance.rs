@@ -47,6 +47,33 @@ host!(async_std, AsyncStdRuntime, ::async_std::task::block_on);
 
 host!(smol, SmolRuntime, ::smol::block_on);
 
+/// One thread, nothing in the background: servers are scanned when operations need it.
+mod blocking {
+    use super::Host;
+    use onionskin_blocking::BlockingRuntime;
+
+    thread_local! {
+        /// The runtime of the check that runs in this thread.
+        static RUNTIME: BlockingRuntime = BlockingRuntime::default();
+    }
+
+    struct This;
+
+    impl Host for This {
+        type R = BlockingRuntime;
+
+        fn runtime() -> BlockingRuntime {
+            RUNTIME.with(Clone::clone)
+        }
+
+        fn block_on(future: impl Future<Output = ()>) {
+            Self::runtime().block_on(future);
+        }
+    }
+
+    onionskin_tests::conformance_suite!(This, scanning);
+}
+
 /// In virtual time, and without the checks that are about the operating system.
 mod on_simulated {
     use onionskin_tests::conformance::{crowd, simulated::SimHost};
@@ -62,4 +89,11 @@ mod on_simulated {
         assert_eq!(digest(1), digest(1));
         assert_ne!(digest(1), digest(2));
     }
+}
+
+/// The same for clients that scan.
+mod on_simulated_scanning {
+    use onionskin_tests::conformance::simulated::ScanningSimHost;
+
+    onionskin_tests::conformance_suite!(ScanningSimHost, simulated, scanning);
 }

@@ -53,6 +53,12 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         }
     }
 
+    /// The runtime that it needs.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.client.runtime()
+    }
+
     fn on_begun(&mut self, begun: Begun<R::Stream>) -> Option<Error> {
         match begun {
             Begun::Waiting(id) => {
@@ -115,6 +121,8 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             held.lease.ended_event(now, failure)
         });
         let output = match result {
+            // What the client asked for itself is no answer to this operation.
+            Ok(()) if held.lease.is_preliminary() => None,
             Ok(()) => Some(self.decode.decode(&mut held.lease)),
             Err(_) => None,
         };

@@ -12,7 +12,7 @@ use onionskin_core::{
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
     operation::{Command, Lease},
-    options::{ClientOptions, ReadPreference, Secret},
+    options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
 };
@@ -50,6 +50,8 @@ struct Handle<R: Runtime> {
 impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
         self.shared.with(|inner, now| inner.core.close(now));
+        // Sockets are closed by their tasks.
+        self.shared.runtime.run_ready();
     }
 }
 
@@ -172,7 +174,10 @@ impl<R: Runtime> ClientBuilder<R> {
 
 impl<R: Runtime> Client<R> {
     /// A builder for a client with these options on this runtime.
-    pub fn builder(runtime: R, options: ClientOptions) -> ClientBuilder<R> {
+    pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
+        if !R::RUNS_IN_BACKGROUND {
+            options.set_monitoring(Monitoring::Scanning);
+        }
         ClientBuilder {
             runtime,
             options,
@@ -187,7 +192,12 @@ impl<R: Runtime> Client<R> {
 
     /// A builder for the client that a connection string describes.
     pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
-        let parsed = uri::parse(text)?;
+        let monitoring = if R::RUNS_IN_BACKGROUND {
+            Monitoring::Background
+        } else {
+            Monitoring::Scanning
+        };
+        let parsed = uri::parse_for(text, monitoring)?;
         let mut builder = Self::builder(runtime, parsed.options);
         builder.warnings = parsed.warnings;
         Ok(builder)
@@ -239,6 +249,12 @@ impl<R: Runtime> Client<R> {
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options
+    }
+
+    /// The runtime that it works on.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        &self.shared().runtime
     }
 
     /// What is known of the deployment at this moment.
@@ -293,6 +309,7 @@ impl<R: Runtime> Client<R> {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
+        self.shared().runtime.run_ready();
     }
 }
 
@@ -300,7 +317,7 @@ impl<R: Runtime> Client<R> {
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A reply that nobody reads.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl crate::Decode for Nothing {
     type Output = ();

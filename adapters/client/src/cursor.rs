@@ -2,6 +2,7 @@
 
 use crate::{
     Client, Execution, Runtime,
+    client::Nothing,
     decode::{TakeReply, decode},
 };
 use futures_core::Stream;
@@ -14,6 +15,9 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
+
+/// How long the end of a cursor is waited for.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
@@ -56,6 +60,17 @@ impl<R: Runtime, T> Cursor<R, T> {
             fetching: self.fetching.take(),
             timeout: self.timeout,
             marker: PhantomData,
+        }
+    }
+
+    /// Ends the cursor on the server and waits for that, two seconds at most. A cursor that is
+    /// dropped is ended as well, but nobody waits for it.
+    pub async fn close(mut self) {
+        self.fetching = None;
+        if let Some(mut command) = self.cursor.kill() {
+            command.set_timeout(Some(CLOSE_TIMEOUT));
+            // A server that does not hear of it ends the cursor by itself later.
+            let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
         }
     }
 

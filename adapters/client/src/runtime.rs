@@ -15,6 +15,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// A wait that was begun with [`sleep`](Self::sleep).
     type Sleep: Future<Output = ()> + Send;
 
+    /// Whether spawned tasks go on by themselves. Where they stand still while nobody waits for
+    /// anything, each client scans its servers when its operations need that, instead of keeping
+    /// watch over them. Default: they do.
+    const RUNS_IN_BACKGROUND: bool = true;
+
     /// Connects to an address, with the system's own time limit; the client bounds it further.
     fn connect(&self, address: SocketAddr)
     -> impl Future<Output = io::Result<Self::Stream>> + Send;
@@ -35,6 +40,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// Runs a task to its end, independent of the caller. Called in any thread, also in those of
     /// other executors: whatever is dropped there may have something left to do.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
+    /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of
+    /// them have to wait. Called when something was ordered whose end nobody awaits. Default:
+    /// nothing, for tasks that go on by themselves.
+    fn run_ready(&self) {}
 
     /// A monotonic clock: time since some fixed moment.
     fn now(&self) -> Duration;

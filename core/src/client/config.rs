@@ -1,5 +1,6 @@
 //! What a client is made of.
 
+use super::scanning::ScanRules;
 use crate::{
     connection::HandshakeOptions,
     description::TopologyId,
@@ -7,8 +8,8 @@ use crate::{
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
-    options::{ClientOptions, MonitoringMode, ReadPreference},
-    pool::PoolOptions,
+    options::{ClientOptions, Monitoring, MonitoringMode, ReadPreference},
+    pool::{MAX_WAITERS, PoolOptions},
     random::Seed,
     sdam::SdamOptions,
     tls::TlsContext,
@@ -113,6 +114,11 @@ pub(super) struct Limits {
     pub(super) retry: RetryPolicy,
     pub(super) pool: PoolOptions,
     pub(super) timeout: Option<Duration>,
+    /// How many operations wait for a server at once (SEL-37); the wait queue of each pool has the
+    /// same bound.
+    pub(super) without_server: usize,
+    /// Where servers are scanned.
+    pub(super) scan: Option<ScanRules>,
     /// The preference of reads that have none.
     pub(super) primary: Arc<ReadPreference>,
 }
@@ -135,6 +141,8 @@ impl Limits {
                 reported: options.reported_pool_options(),
             },
             timeout: options.timeout(),
+            without_server: MAX_WAITERS as usize,
+            scan: ScanRules::new(options),
             primary: Arc::default(),
         }
     }
@@ -152,7 +160,9 @@ pub(super) fn sdam_options(
     topology_id: TopologyId,
     streaming: bool,
     subscriptions: Subscriptions,
+    seed: &Seed,
 ) -> SdamOptions {
+    let scanning = options.monitoring() == Monitoring::Scanning;
     SdamOptions {
         seeds: options.hosts().to_vec(),
         replica_set: options.replica_set().map(str::to_owned),
@@ -161,6 +171,8 @@ pub(super) fn sdam_options(
         heartbeat_frequency: options.heartbeat_frequency(),
         connect_timeout: options.connect_timeout(),
         streaming,
+        possible_primary: scanning,
+        scanning: scanning.then(|| seed.split("scan")),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),
         topology_id,
         subscribed: subscriptions.sdam,

@@ -9,6 +9,7 @@ mod config;
 mod operations;
 mod pools;
 mod routing;
+mod scanning;
 mod sockets;
 mod telling;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
+pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{
     auth::KeyCache,
@@ -132,13 +134,15 @@ impl Client {
                 topology_id,
                 streaming,
                 subscriptions,
+                &seed,
             )),
             selector: Selector::new(
                 options.local_threshold(),
                 options.heartbeat_frequency(),
                 seed.split("selection").random(),
             )
-            .with_server_selector(options.server_selector().cloned()),
+            .with_server_selector(options.server_selector().cloned())
+            .with_plain_choice(limits.scan.is_some()),
             handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
             limits,
             subscriptions,

@@ -2,7 +2,7 @@
 
 use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting};
 use crate::{
-    connection::ConnectionFacts,
+    connection::{ConnectionFacts, Established},
     description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
@@ -70,6 +70,9 @@ impl Client {
     /// The socket must be parked again before this is called; if the connection is not to be used
     /// any more, an order to close it follows.
     pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        if lease.is_preliminary() {
+            return self.check_in_ping(now, lease, outcome);
+        }
         let is_clean = !lease.in_exchange && lease.output().is_empty();
         let assessment = lease.assessment.take();
         lease.finish();
@@ -132,7 +135,7 @@ impl Client {
     }
 
     /// Goes for a connection, and leases it at once where there is one.
-    fn proceed(&mut self, now: Instant, mut operation: Box<Operation>) -> Start {
+    pub(super) fn proceed(&mut self, now: Instant, mut operation: Box<Operation>) -> Start {
         loop {
             let id = operation.id;
             let failure = match self.acquire(now, operation) {
@@ -158,7 +161,7 @@ impl Client {
         }
     }
 
-    fn lease(
+    pub(super) fn lease(
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
@@ -173,13 +176,25 @@ impl Client {
             let message = "the connection was closed before it could be used";
             return Err((Error::network(NetworkFault::Closed, message), operation));
         };
-        let facts = &connection.facts;
-        self.take_session(now, &mut operation, facts);
+        if self.wants_ping(now, &connection) {
+            return Ok(self.ping_first(now, operation, connection));
+        }
+        self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
             (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
+        Ok(self.lease_out(connection, operation, deadline))
+    }
+
+    pub(super) fn lease_out(
+        &mut self,
+        connection: Box<Established>,
+        operation: Box<Operation>,
+        deadline: Option<Instant>,
+    ) -> Lease {
+        let facts = &connection.facts;
         if let Some(deadline) = deadline {
             self.exchange_limits.insert((deadline, facts.socket));
             self.note_deadline(Some(deadline));
@@ -194,9 +209,9 @@ impl Client {
             request_id: self.next_request,
             deadline,
             server_api: self.handshake.server_api,
-            observed: self.subscriptions.command,
+            observed: self.subscriptions.command && operation.behind.is_none(),
         };
-        Ok(Lease::new(connection, operation, context))
+        Lease::new(connection, operation, context)
     }
 
     /// A session, where the server knows them, and a transaction number, where the write is
@@ -254,7 +269,7 @@ impl Client {
         }
     }
 
-    fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
+    pub(super) fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
         if let Some(time) = time
             && time.is_after(self.cluster_time.as_deref())
         {
@@ -263,7 +278,7 @@ impl Client {
     }
 
     /// Errors that say something about the server change what is known of it (table A.8).
-    fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
+    pub(super) fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
         match error.kind() {
             ErrorKind::Command(_)
             | ErrorKind::Write(_)

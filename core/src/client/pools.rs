@@ -132,9 +132,10 @@ impl Client {
     pub(super) fn park_connection(
         &mut self,
         now: Instant,
-        connection: Box<Established>,
+        mut connection: Box<Established>,
         condition: Condition,
     ) {
+        connection.used = now;
         let (server, pooled) = (connection.facts.server, connection.facts.pooled);
         if let Some(slot) = self.pools.get_mut(&server) {
             slot.parked.insert(pooled, connection);

@@ -82,7 +82,7 @@ impl Client {
                     self.drain_pool(now, server);
                 }
                 sdam::Action::ClosePool { server } => self.close_pool(now, server),
-                sdam::Action::Publish => self.reselect = true,
+                sdam::Action::Publish | sdam::Action::ScanEnded => self.reselect = true,
             }
         }
     }

@@ -237,8 +237,14 @@ impl Client {
             max_write_batch_size: hello.max_write_batch_size,
             has_sessions: hello.logical_session_timeout_minutes.is_some(),
         };
-        slot.parked
-            .insert(pooled, Box::new(Established { transport, facts }));
+        slot.parked.insert(
+            pooled,
+            Box::new(Established {
+                transport,
+                facts,
+                used: now,
+            }),
+        );
         self.established.insert(id);
         slot.pool.handle_established(now, pooled);
         self.drain_pool(now, server);

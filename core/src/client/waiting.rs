@@ -56,7 +56,13 @@ impl Client {
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
-            let server = match self.select(&operation) {
+            let selected = match self.select_or_scan(now, &mut operation) {
+                Ok(None) if self.without_server.len() >= self.limits.without_server => {
+                    Err(self.too_many_wait())
+                }
+                selected => selected,
+            };
+            let server = match selected {
                 Ok(Some(server)) => server,
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
@@ -89,7 +95,7 @@ impl Client {
         }
     }
 
-    fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
+    pub(super) fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
         let Self {
             sdam,
             selector,
@@ -118,14 +124,29 @@ impl Client {
         )
     }
 
+    fn too_many_wait(&self) -> Error {
+        let limit = self.limits.without_server as u64;
+        Error::new(ErrorKind::Limit {
+            what: "operations that wait for a server",
+            limit,
+            actual: limit + 1,
+        })
+    }
+
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
-        let limit = self.selection_limit(&operation);
+        // Where servers are scanned, the limit of a selection is looked at after each scan.
+        let limit = match self.limits.scan {
+            Some(_) => operation.deadline,
+            None => self.selection_limit(&operation),
+        };
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
         }
         self.note_deadline(limit);
-        self.tell_selection_waits(now, &mut operation, limit);
+        if self.limits.scan.is_none() {
+            self.tell_selection_waits(now, &mut operation, limit);
+        }
         self.without_server.insert(id);
         self.sdam.set_waiting(now, true);
         Waiting::ForServer { operation, limit }
@@ -245,14 +266,19 @@ impl Client {
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        let error = selection_error(
-            self.sdam.description(),
-            &criteria(&operation, &self.limits.primary),
-        );
+        let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
+    }
+
+    /// Why the operation found no server.
+    pub(super) fn nothing_suits(&self, operation: &Operation) -> Error {
+        selection_error(
+            self.sdam.description(),
+            &criteria(operation, &self.limits.primary),
+        )
     }
 
     /// The topology changed: operations without server look again, oldest first.

@@ -5,6 +5,7 @@ use crate::{
     address::Address,
     description::{ServerId, ServerType},
     pool::PooledId,
+    time::Instant,
 };
 
 /// Facts from the connection's own hello, which bind what may be sent on it (SDAM-125).
@@ -41,4 +42,6 @@ pub struct ConnectionFacts {
 pub struct Established {
     pub(crate) transport: Transport,
     pub(crate) facts: ConnectionFacts,
+    /// When it last came to rest.
+    pub(crate) used: Instant,
 }

@@ -129,6 +129,13 @@ impl Lease {
         self.operation.id
     }
 
+    /// True if the reply does not answer the operation: it is that of a ping by which the client
+    /// asks whether the connection still stands. It is not to be decoded; the operation follows.
+    #[must_use]
+    pub fn is_preliminary(&self) -> bool {
+        self.operation.behind.is_some()
+    }
+
     /// The socket to move bytes on.
     #[must_use]
     pub fn socket(&self) -> SocketId {

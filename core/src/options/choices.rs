@@ -2,6 +2,17 @@
 
 use super::Secret;
 
+/// Who checks the servers, and when: the two kinds of client that the specifications know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Monitoring {
+    /// A monitor for each server, at work all the time: the multi-threaded or asynchronous kind.
+    #[default]
+    Background,
+    /// Operations scan the servers when it is time to, one after the other, and nothing happens
+    /// between operations: the single-threaded kind (MON-24).
+    Scanning,
+}
+
 /// `serverMonitoringMode`: how monitors learn of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitoringMode {

@@ -10,12 +10,14 @@ mod secret;
 mod server_selector;
 mod tls;
 
-pub use choices::{Compressor, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion};
+pub use choices::{
+    Compressor, Monitoring, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion,
+};
 pub use client::{
     ClientOptions, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
     DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,
-    DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME, MAX_APP_NAME_BYTES,
-    MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
+    DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME,
+    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
 };
 pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
 pub use credential::{Credential, Mechanism};

@@ -5,6 +5,7 @@ use crate::{
     description::{ServerId, TopologyId},
     error::{Error, TopologyVersion},
     event::SdamEvent,
+    random::Seed,
 };
 use bson::oid::ObjectId;
 use std::time::Duration;
@@ -40,6 +41,14 @@ pub struct SdamOptions {
     /// Servers that can push their changes are asked to (`serverMonitoringMode`, already resolved
     /// with the platform the process runs on; MON-1 to MON-5). True by default.
     pub streaming: bool,
+    /// A server that another member calls primary is told apart from one of which nothing is known
+    /// (`PossiblePrimary`). Clients that scan do so in any case, for the order of their checks; for
+    /// others both are the same (SDAM-12). False by default.
+    pub possible_primary: bool,
+    /// Servers are checked by scans when operations ask for them, and not in the background; the
+    /// seed decides between servers whose turn it is equally. Then nothing streams, and
+    /// `heartbeat_frequency` is the time between scans. None by default.
+    pub scanning: Option<Seed>,
     /// Handshakes use the old name of `hello`, because no server API version is declared (MON-7).
     /// True by default.
     pub legacy_hello: bool,
@@ -62,6 +71,8 @@ impl SdamOptions {
             heartbeat_frequency: DEFAULT_HEARTBEAT_FREQUENCY,
             connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
             streaming: true,
+            possible_primary: false,
+            scanning: None,
             legacy_hello: true,
             subscribed: true,
             notices: false,
@@ -149,6 +160,8 @@ pub enum Action {
         /// Its server.
         server: ServerId,
     },
+    /// The scan that operations waited for is over (MON-26).
+    ScanEnded,
     /// There is a new description; whoever waits for a server looks again (MON-18).
     Publish,
 }

@@ -7,8 +7,10 @@ use crate::error::{CommandFault, Error, ErrorKind, Label, TopologyVersion};
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StateChange {
-    /// It can no longer be written to, or not be read for now.
-    Moved,
+    /// It can no longer be written to.
+    NotPrimary,
+    /// It cannot be used for now.
+    Recovering,
     /// It goes away.
     ShuttingDown,
 }
@@ -33,18 +35,23 @@ pub(super) struct Verdict {
     pub(super) clear_pool: bool,
     /// Its monitor.
     pub(super) monitor: MonitorOrder,
+    /// A client that scans does so before its next operation (SDAM-97). It does not for a server
+    /// that is recovering, which may take some time (A.12, point 6).
+    pub(super) rescan: bool,
 }
 
 const NOTHING: Verdict = Verdict {
     mark_unknown: false,
     clear_pool: false,
     monitor: MonitorOrder::Leave,
+    rescan: false,
 };
 
 const LOST: Verdict = Verdict {
     mark_unknown: true,
     clear_pool: true,
     monitor: MonitorOrder::Cancel,
+    rescan: false,
 };
 
 /// The verdict on an error that passed the tests of staleness.
@@ -61,6 +68,7 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Verdict {
         Verdict {
             mark_unknown: false,
             monitor: MonitorOrder::Leave,
+            rescan: false,
             ..verdict
         }
     } else {
@@ -81,6 +89,7 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Verdict {
             mark_unknown: true,
             clear_pool: !load_balanced || change == StateChange::ShuttingDown,
             monitor: MonitorOrder::Check,
+            rescan: change != StateChange::Recovering,
         },
         None => LOST,
     }
@@ -99,6 +108,7 @@ fn judge_operation(error: &Error) -> Verdict {
                 mark_unknown: true,
                 clear_pool: change == StateChange::ShuttingDown,
                 monitor: MonitorOrder::Check,
+                rescan: change != StateChange::Recovering,
             },
             None => NOTHING,
         },
@@ -188,13 +198,20 @@ fn state_change(error: &Error) -> Option<StateChange> {
     match code {
         // InterruptedAtShutdown, ShutdownInProgress
         Some(11600 | 91) => Some(StateChange::ShuttingDown),
-        // NotWritablePrimary, NotPrimaryNoSecondaryOk, LegacyNotPrimary,
+        // NotWritablePrimary, NotPrimaryNoSecondaryOk, LegacyNotPrimary
+        Some(10107 | 13435 | 10058) => Some(StateChange::NotPrimary),
         // InterruptedDueToReplStateChange, NotPrimaryOrSecondary, PrimarySteppedDown
-        Some(10107 | 13435 | 10058 | 11602 | 13436 | 189) => Some(StateChange::Moved),
+        Some(11602 | 13436 | 189) => Some(StateChange::Recovering),
         // A code, even an unknown one, switches the text off (SDAM-88, SDAM-92).
         Some(_) => None,
-        None => (message.contains("not master") || message.contains("node is recovering"))
-            .then_some(StateChange::Moved),
+        None if message.contains("node is recovering")
+            || message.contains("not master or secondary") =>
+        {
+            Some(StateChange::Recovering)
+        }
+        None => message
+            .contains("not master")
+            .then_some(StateChange::NotPrimary),
     }
 }
 
@@ -208,6 +225,11 @@ mod tests {
         mark_unknown: true,
         clear_pool: false,
         monitor: MonitorOrder::Check,
+        rescan: true,
+    };
+    const RECOVERING: Verdict = Verdict {
+        rescan: false,
+        ..MOVED
     };
     const SHUT_DOWN: Verdict = Verdict {
         clear_pool: true,
@@ -253,9 +275,9 @@ mod tests {
             (code(10107), MOVED),
             (code(13435), MOVED),
             (code(10058), MOVED),
-            (code(11602), MOVED),
-            (code(13436), MOVED),
-            (code(189), MOVED),
+            (code(11602), RECOVERING),
+            (code(13436), RECOVERING),
+            (code(189), RECOVERING),
             (code(11600), SHUT_DOWN),
             (code(91), SHUT_DOWN),
             // SDAM-88: an unrelated code decides against the text.
@@ -265,11 +287,11 @@ mod tests {
             (command(rawdoc! { "ok": 0, "errmsg": "not master" }), MOVED),
             (
                 command(rawdoc! { "errmsg": "not master or secondary", "ok": 0 }),
-                MOVED,
+                RECOVERING,
             ),
             (
                 command(rawdoc! { "ok": 0, "errmsg": "node is recovering" }),
-                MOVED,
+                RECOVERING,
             ),
             (
                 command(rawdoc! { "ok": 0, "errmsg": "no such command" }),
@@ -325,8 +347,16 @@ mod tests {
             message: "refused".into(),
             cause: None,
         });
+        let shuts_down = Error::new(ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: "refused".into(),
+            cause: Some(Box::new(CommandFault::from_reply(
+                &rawdoc! { "ok": 0, "code": 91 },
+            ))),
+        });
         for phase in [Phase::Hello, Phase::Authentication] {
             for (error, expected) in [
+                (shuts_down.clone(), SHUT_DOWN),
                 (network(), LOST),
                 (labelled(network()), NOTHING),
                 (Error::timeout(Wait::Handshake, "slow"), LOST),

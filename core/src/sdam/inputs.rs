@@ -39,12 +39,14 @@ impl Sdam {
                 Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
                 Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),
                 Timer::CheckLimit(id) => self.on_check_timeout(now, id),
+                Timer::Scan => self.begin_scan(now),
                 Timer::Waiters => {
                     self.request_check(now);
                     self.out.timers.set(timer, now + MIN_HEARTBEAT_FREQUENCY);
                 }
             }
         }
+        self.continue_scan(now);
     }
 
     /// The handshake of a connection that was ordered open was answered. `round_trip` is the time
@@ -57,6 +59,7 @@ impl Sdam {
         round_trip: Duration,
     ) {
         self.on_answer(now, check, reply, round_trip, (true, false));
+        self.continue_scan(now);
     }
 
     /// A hello on an open connection was answered; with `more_to_come` the server goes on to send
@@ -70,6 +73,7 @@ impl Sdam {
         more_to_come: bool,
     ) {
         self.on_answer(now, check, reply, round_trip, (false, more_to_come));
+        self.continue_scan(now);
     }
 
     /// A monitor's connection could not be made, or broke.
@@ -84,6 +88,7 @@ impl Sdam {
         } else {
             self.with_monitor(id, |m, out| m.lose_idle_connection(out));
         }
+        self.continue_scan(now);
     }
 
     /// A new connection of a pool shook hands: what its server says is news as well (MON-22). A
@@ -157,12 +162,24 @@ impl Sdam {
                 self.with_monitor(server, |m, out| m.cancel(now, out, &error.error));
             }
         }
+        if verdict.rescan {
+            self.mark_stale(now);
+        }
+        self.continue_scan(now);
     }
 
     /// Operations wait for a suitable server, or no longer do: while they wait, all servers are
-    /// checked at once and then every 500 ms (SDAM-119).
+    /// checked at once and then every 500 ms (SDAM-119). Where servers are scanned, the scan that a
+    /// stale topology needs begins, at once or 500 ms after the last one (MON-26).
     pub fn set_waiting(&mut self, now: Instant, waiting: bool) {
-        if self.phase != Life::Running || self.waiting == waiting {
+        if self.phase != Life::Running {
+            return;
+        }
+        if self.scans() {
+            self.set_waiting_for_scan(now, waiting);
+            return;
+        }
+        if self.waiting == waiting {
             return;
         }
         self.waiting = waiting;
@@ -175,8 +192,10 @@ impl Sdam {
         }
     }
 
-    /// Every server is wanted checked soon; one whose check runs is left alone (MON-17).
+    /// Every server is wanted checked soon; one whose check runs is left alone (MON-17). Where
+    /// servers are scanned, the next operation begins with a scan.
     pub fn request_check(&mut self, now: Instant) {
+        self.mark_stale(now);
         for server in self.servers.values_mut() {
             if let Some(monitor) = &mut server.monitor {
                 monitor.request(now, &mut self.out);
@@ -223,6 +242,7 @@ impl Sdam {
         let trips = monitor.round_trips();
         let address = server.address.clone();
         let new = hello.into_description(address, now, trips.average(), trips.minimum());
+        self.note_check(now, id, None);
         self.apply(now, new, PoolOrder::Ready);
         self.with_monitor(id, |monitor, out| {
             monitor.proceed(now, out, version, more_to_come);
@@ -253,6 +273,7 @@ impl Sdam {
         let was_known = self
             .server(id)
             .is_some_and(|s| s.server_type.is_available());
+        self.note_check(now, id, Some(error));
         self.with_monitor(id, |m, out| m.fail(now, out, error));
         let pool = PoolOrder::Clear {
             cause: error,

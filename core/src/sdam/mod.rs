@@ -13,6 +13,7 @@ mod monitor;
 mod outbox;
 mod pinger;
 mod rtt;
+mod scan;
 mod staleness;
 mod step;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use action::{
 };
 pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use generation::MAX_SERVICES;
+pub use scan::COOLDOWN;
 pub use timers::Timer;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
 pub use transition::MAX_SERVERS;
@@ -34,12 +36,14 @@ pub use transition::MAX_SERVERS;
 use crate::{
     address::Address,
     description::{ServerDescription, ServerId, TopologyDescription, TopologyType},
+    random::Seed,
     time::Instant,
 };
 use bson::oid::ObjectId;
 use generation::Generations;
 use monitor::Monitor;
 use outbox::Outbox;
+use scan::Scan;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -86,6 +90,8 @@ pub struct Sdam {
     servers: BTreeMap<ServerId, Server>,
     ids: BTreeMap<Address, ServerId>,
     out: Outbox,
+    /// None where monitors work in the background.
+    scan: Option<Scan>,
     phase: Life,
     waiting: bool,
     last_server: u64,
@@ -98,6 +104,11 @@ enum Life {
     New,
     Running,
     Closed,
+}
+
+/// Behind a load balancer nothing is checked, so there is nothing to scan either.
+fn scanning(options: &SdamOptions) -> Option<&Seed> {
+    options.scanning.as_ref().filter(|_| !options.load_balanced)
 }
 
 /// A server of the topology, with what belongs to it.
@@ -130,6 +141,7 @@ impl Sdam {
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
             out: Outbox::new(&options),
+            scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,
             waiting: false,
             last_server: 0,

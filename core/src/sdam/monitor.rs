@@ -68,7 +68,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once.
+    /// A monitor whose first check begins at once, or with the next scan.
     pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: Address) -> Self {
         let mut monitor = Self {
             id,
@@ -81,7 +81,9 @@ impl Monitor {
             pinger: None,
             retried: None,
         };
-        monitor.check(now, out);
+        if !out.scanning {
+            monitor.check(now, out);
+        }
         monitor
     }
 
@@ -93,11 +95,14 @@ impl Monitor {
     }
 
     /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
-    /// is enough (MON-17).
+    /// is enough (MON-17). Scans have an order of their own.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
         };
+        if out.scanning {
+            return;
+        }
         let earliest = now.max(ended + MIN_HEARTBEAT_FREQUENCY);
         let timer = Timer::Heartbeat(self.id);
         if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
@@ -142,7 +147,7 @@ impl Monitor {
             now - running.started
         } else {
             // An awaited answer says nothing about the way to the server (MON-47, MON-72).
-            self.round_trips.add(round_trip);
+            self.round_trips.add(round_trip, out.check_limit(false));
             round_trip
         };
         out.timers.cancel(Timer::CheckLimit(self.id));
@@ -197,6 +202,13 @@ impl Monitor {
         self.disconnect(out);
     }
 
+    /// Checks because it is this server's turn in a scan.
+    pub(super) fn on_turn(&mut self, now: Instant, out: &mut Outbox) {
+        if matches!(self.state, State::Waiting { .. }) {
+            self.check(now, out);
+        }
+    }
+
     /// Checks again without a wait (MON-66). A server that shakes hands and breaks every later
     /// check could be asked without end in this way, so that a second time within 500 ms waits for
     /// their end.
@@ -206,6 +218,7 @@ impl Monitor {
         }
         let earliest = self.retried.map(|at| at + MIN_HEARTBEAT_FREQUENCY);
         match earliest.filter(|&at| at > now) {
+            Some(_) if out.scanning => {}
             Some(at) => out.timers.set(Timer::Heartbeat(self.id), at),
             None => {
                 self.retried = Some(now);
@@ -214,9 +227,9 @@ impl Monitor {
         }
     }
 
-    /// Waits for the next check, counted from now (MON-16).
+    /// Waits for the next check, counted from now (MON-16), or for the next scan (MON-29).
     pub(super) fn wait(&mut self, now: Instant, out: &mut Outbox) {
-        if matches!(self.state, State::Waiting { .. }) {
+        if matches!(self.state, State::Waiting { .. }) && !out.scanning {
             let due = now + out.heartbeat_frequency;
             out.timers.set(Timer::Heartbeat(self.id), due);
         }
@@ -274,7 +287,7 @@ impl Monitor {
         if let Some(pinger) = self.pinger.as_mut().filter(|pinger| pinger.owns(check))
             && pinger.on_reply(now, out, self.id, hello)
         {
-            self.round_trips.add(round_trip);
+            self.round_trips.add(round_trip, out.check_limit(false));
         }
     }
 

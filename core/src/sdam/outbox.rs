@@ -23,6 +23,8 @@ pub(super) struct Outbox {
     pub(super) topology: TopologyId,
     pub(super) heartbeat_frequency: Duration,
     pub(super) streaming: bool,
+    /// Monitors check only when a scan tells them to.
+    pub(super) scanning: bool,
     pub(super) legacy_hello: bool,
     pub(super) subscribed: bool,
     notices: bool,
@@ -38,7 +40,9 @@ impl Outbox {
             timers: Timers::default(),
             topology: options.topology_id,
             heartbeat_frequency: options.heartbeat_frequency.max(MIN_HEARTBEAT_FREQUENCY),
-            streaming: options.streaming,
+            // A pushed reply would come when nobody listens.
+            streaming: options.streaming && options.scanning.is_none(),
+            scanning: options.scanning.is_some(),
             legacy_hello: options.legacy_hello,
             subscribed: options.subscribed,
             notices: options.subscribed || options.notices,

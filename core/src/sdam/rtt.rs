@@ -14,11 +14,22 @@ pub(super) struct RoundTrips {
 
 impl RoundTrips {
     /// Adds a measurement. The first one is the average; later ones weigh a fifth.
-    pub(super) fn add(&mut self, sample: Duration) {
-        self.average = Some(match self.average {
+    ///
+    /// What took longer than the limit of a check came in because the process stood still: it
+    /// measured the pause, and counts only as long as there is nothing better.
+    pub(super) fn add(&mut self, sample: Duration, limit: Option<Duration>) {
+        let is_pause = |duration: Duration| limit.is_some_and(|limit| duration > limit);
+        let average = self.average.filter(|&average| !is_pause(average));
+        if is_pause(sample) && average.is_some() {
+            return;
+        }
+        self.average = Some(match average {
             None => sample,
             Some(average) => weigh(sample, average),
         });
+        if is_pause(sample) {
+            return;
+        }
         if self.latest.len() == MINIMUM_WINDOW {
             self.latest.pop_front();
         }
@@ -58,7 +69,7 @@ mod tests {
     fn average_of(samples: &[f64]) -> Option<f64> {
         let mut trips = RoundTrips::default();
         for &millis in samples {
-            trips.add(Duration::from_secs_f64(millis / 1e3));
+            trips.add(Duration::from_secs_f64(millis / 1e3), None);
         }
         trips.average().map(|d| d.as_secs_f64() * 1e3)
     }
@@ -85,15 +96,31 @@ mod tests {
         // MON-49
         let mut trips = RoundTrips::default();
         assert_eq!(trips.minimum(), Duration::ZERO);
-        trips.add(Duration::from_millis(1));
+        trips.add(Duration::from_millis(1), None);
         assert_eq!(trips.minimum(), Duration::ZERO);
         for millis in 2..=10 {
-            trips.add(Duration::from_millis(millis));
+            trips.add(Duration::from_millis(millis), None);
         }
         assert_eq!(trips.minimum(), Duration::from_millis(1));
-        trips.add(Duration::from_millis(11));
+        trips.add(Duration::from_millis(11), None);
         assert_eq!(trips.minimum(), Duration::from_millis(2));
         trips.reset();
         assert_eq!((trips.average(), trips.minimum()), (None, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_pause_of_the_process_is_no_round_trip() {
+        let (limit, pause) = (Some(Duration::from_secs(10)), Duration::from_secs(600));
+        let trip = Duration::from_millis(1);
+        let mut trips = RoundTrips::default();
+        trips.add(trip, limit);
+        trips.add(pause, limit);
+        assert_eq!(trips.average(), Some(trip));
+        trips.reset();
+        trips.add(pause, limit);
+        assert_eq!(trips.average(), Some(pause), "there is nothing better");
+        trips.add(trip, limit);
+        trips.add(trip, limit);
+        assert_eq!((trips.average(), trips.minimum()), (Some(trip), trip));
     }
 }

@@ -108,6 +108,22 @@ mod tests {
     }
 
     #[test]
+    fn the_error_names_both_pairs() {
+        // SDAM-46
+        let mut topology = TopologyDescription::unknown(TopologyId(id(0)));
+        topology.max_election_id = Some(id(2));
+        let mut primary = ServerDescription::unknown(Address::tcp("a", 1));
+        primary.max_wire_version = 17;
+        primary.set_version = Some(7);
+        let error = accept_primary(&mut topology, &primary).expect_err("it is stale");
+        assert_eq!(
+            error,
+            "primary marked stale due to electionId/setVersion mismatch, (null, 7) is stale \
+             compared to (000000000000000000000002, null)"
+        );
+    }
+
+    #[test]
     fn from_17_the_election_decides_and_the_pair_is_replaced_whole() {
         // SDAM-72
         let known = (Some(2), Some(2));

@@ -91,6 +91,7 @@ impl Sdam {
         }
         self.out.timers.clear();
         self.changes.start_over();
+        self.end_scans();
         self.publish();
         self.emit_closed(&closed);
         self.emit_topology(previous);
@@ -256,7 +257,8 @@ impl Sdam {
             ..
         } = self;
         let invalidated = update.invalidated.iter().map(|change| &change.new.address);
-        let others = invalidated.chain(&update.added).chain(&update.removed);
+        let others = invalidated.chain(&update.hinted);
+        let others = others.chain(&update.added).chain(&update.removed);
         let others = others.filter_map(|address| ids.get(address).map(|id| (*id, address)));
         let all = std::iter::once((subject, &update.subject.new.address)).chain(others);
         changes.advance(all.map(|(server, address)| Changed {

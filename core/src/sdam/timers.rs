@@ -14,6 +14,8 @@ pub enum Timer {
     Heartbeat(ServerId),
     /// A measurement of the round trip is due.
     RttPace(ServerId),
+    /// Operations wait, and the pause since the last scan is over.
+    Scan,
     /// Operations wait: every server is due to be asked again.
     Waiters,
 }

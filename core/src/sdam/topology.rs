@@ -2,7 +2,7 @@
 
 use super::{
     action::SdamOptions,
-    transition::{Update, apply},
+    transition::{Rules, Update, apply},
 };
 use crate::{
     address::Address,
@@ -24,7 +24,7 @@ const MIN_SERVER_RELEASE: &str = "4.2";
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
-    single_seed: bool,
+    rules: Rules,
 }
 
 impl Topology {
@@ -32,7 +32,10 @@ impl Topology {
     pub(super) fn new(options: &SdamOptions) -> Self {
         Self {
             description: Arc::new(TopologyDescription::unknown(options.topology_id)),
-            single_seed: options.seeds.len() == 1,
+            rules: Rules {
+                single_seed: options.seeds.len() == 1,
+                possible_primary: options.possible_primary || options.scanning.is_some(),
+            },
         }
     }
 
@@ -64,7 +67,7 @@ impl Topology {
         }
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
-        let update = apply(description, self.single_seed, previous, Arc::new(new));
+        let update = apply(description, self.rules, previous, Arc::new(new));
         // Both look at every server, and at nothing that a repeated reply brings.
         if is_news || !update.is_confined() {
             if description.topology_type != TopologyType::LoadBalanced {

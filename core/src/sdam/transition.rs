@@ -1,8 +1,9 @@
 //! How one server's new description changes what is known of the deployment: the transition table
 //! (A.4) and its actions (A.5), all in this file.
 //!
-//! A multi-threaded client has no use for `PossiblePrimary`, which only orders the scans of
-//! single-threaded ones; such a hint is not followed and the type counts as unknown (SDAM-12).
+//! `PossiblePrimary`, a server that another member calls primary, puts the scans of single-threaded
+//! clients in order. For all other purposes it counts as unknown, and for clients with monitors it
+//! is not told apart from that (SDAM-12).
 
 use super::staleness::accept_primary;
 use crate::{
@@ -30,6 +31,9 @@ pub(super) struct Update {
     pub(super) subject: Change,
     /// Primaries that were found to be old ones (SDAM-74).
     pub(super) invalidated: Vec<Change>,
+    /// A server of which a member says that it is the primary (SDAM-12). No event tells of that
+    /// alone, as the official files want it.
+    pub(super) hinted: Option<Address>,
     /// New servers, in the order in which they were reported.
     pub(super) added: Vec<Address>,
     /// Servers that are gone.
@@ -43,10 +47,19 @@ impl Update {
     }
 }
 
+/// What decides about transitions and is given from the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// One server was configured.
+    pub(super) single_seed: bool,
+    /// Hints which server is the primary are followed.
+    pub(super) possible_primary: bool,
+}
+
 /// Puts `new` in the place of `previous` and applies the transition table.
 pub(super) fn apply(
     topology: &mut TopologyDescription,
-    single_seed: bool,
+    rules: Rules,
     previous: Arc<ServerDescription>,
     new: Arc<ServerDescription>,
 ) -> Update {
@@ -54,10 +67,11 @@ pub(super) fn apply(
     topology.servers.insert(address.clone(), Arc::clone(&new));
     let mut step = Step {
         topology,
-        single_seed,
+        rules,
         address,
         new: Arc::clone(&new),
         invalidated: Vec::new(),
+        hinted: None,
         added: Vec::new(),
         removed: Vec::new(),
     };
@@ -68,6 +82,7 @@ pub(super) fn apply(
             new: step.new,
         },
         invalidated: step.invalidated,
+        hinted: step.hinted,
         added: step.added,
         removed: step.removed,
     }
@@ -75,10 +90,11 @@ pub(super) fn apply(
 
 struct Step<'a> {
     topology: &'a mut TopologyDescription,
-    single_seed: bool,
+    rules: Rules,
     address: Address,
     new: Arc<ServerDescription>,
     invalidated: Vec<Change>,
+    hinted: Option<Address>,
     added: Vec<Address>,
     removed: Vec<Address>,
 }
@@ -174,7 +190,7 @@ impl Step<'_> {
 
     /// updateUnknownWithStandalone: the only configured seed, not the only server (A.11, trap 6).
     fn on_standalone(&mut self) {
-        if self.single_seed {
+        if self.rules.single_seed {
             self.topology.topology_type = TopologyType::Single;
         } else {
             self.remove_subject();
@@ -188,6 +204,7 @@ impl Step<'_> {
             return;
         }
         self.add_members();
+        self.follow_hint();
         if self.calls_itself_otherwise() {
             self.remove_subject();
         }
@@ -197,8 +214,13 @@ impl Step<'_> {
     fn on_member_with_primary(&mut self) {
         if self.topology.set_name != self.new.set_name || self.calls_itself_otherwise() {
             self.remove_subject();
+            self.check_if_has_primary();
+            return;
         }
         self.check_if_has_primary();
+        if self.topology.topology_type == TopologyType::ReplicaSetNoPrimary {
+            self.follow_hint();
+        }
     }
 
     /// updateRSFromPrimary.
@@ -214,8 +236,7 @@ impl Step<'_> {
             return;
         }
         self.invalidate_other_primaries();
-        // The other way round than in A.5, with the same end: members that liars named must not
-        // keep the true ones out (MAX_SERVERS).
+        // The other way round than in A.5, so that strangers never take the members' room.
         self.remove_non_members();
         self.add_members();
         self.check_if_has_primary();
@@ -277,6 +298,21 @@ impl Step<'_> {
                 self.topology.servers.insert(address.clone(), unknown);
                 self.added.push(address.clone());
             }
+        }
+    }
+
+    /// A server of which nothing is known but that this member holds it for the primary.
+    fn follow_hint(&mut self) {
+        if !self.rules.possible_primary {
+            return;
+        }
+        let hint = self.new.primary.as_ref();
+        let Some(named) = hint.and_then(|address| self.topology.servers.get_mut(address)) else {
+            return;
+        };
+        if named.server_type == ServerType::Unknown {
+            Arc::make_mut(named).server_type = ServerType::PossiblePrimary;
+            self.hinted = Some(named.address.clone());
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Selector {
     heartbeat_frequency: Duration,
     random: Random,
     custom: Option<ServerSelector>,
+    /// One draw decides.
+    plain: bool,
     rankings: Vec<Ranking>,
     /// Which ranking gives way to the next new one.
     oldest: usize,
@@ -57,6 +59,7 @@ impl Selector {
             heartbeat_frequency,
             random,
             custom: None,
+            plain: false,
             rankings: Vec::new(),
             oldest: 0,
             counts: Vec::new(),
@@ -68,6 +71,14 @@ impl Selector {
     #[must_use]
     pub fn with_server_selector(mut self, custom: Option<ServerSelector>) -> Self {
         self.custom = custom;
+        self
+    }
+
+    /// Takes any server of the window, whatever the others have to do: for clients whose operations
+    /// come one after the other (SEL-58).
+    #[must_use]
+    pub const fn with_plain_choice(mut self, plain: bool) -> Self {
+        self.plain = plain;
         self
     }
 
@@ -139,6 +150,7 @@ impl Selector {
         let chosen = match candidates {
             [] => return None,
             [only] => id(only),
+            _ if self.plain => id(&candidates[self.random.below(candidates.len() as u64) as usize]),
             _ => {
                 let count = candidates.len() as u64;
                 let first = self.random.below(count);

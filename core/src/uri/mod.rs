@@ -34,7 +34,7 @@ pub use warning::Warning;
 
 use crate::{
     error::{Error, ErrorKind, UriPart},
-    options::ClientOptions,
+    options::{ClientOptions, Monitoring},
 };
 use std::collections::BTreeMap;
 
@@ -84,9 +84,27 @@ impl ParsedUri {
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 pub fn parse(text: &str) -> Result<ParsedUri> {
+    parse_for(text, Monitoring::Background)
+}
+
+/// Reads a connection string for a client of this kind: one that scans its servers knows
+/// `serverSelectionTryOnce`, which others must not offer (SEL-6), and has defaults of its own.
+///
+/// ```
+/// use onionskin_core::{options::Monitoring, uri};
+///
+/// let text = "mongodb://localhost/?serverSelectionTryOnce=false";
+/// let parsed = uri::parse_for(text, Monitoring::Scanning)?;
+/// assert!(!parsed.options.server_selection_try_once());
+/// assert_eq!(parsed.options.heartbeat_frequency().as_secs(), 60);
+/// assert_eq!(uri::parse(text)?.warnings.len(), 1);
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
     let parts = split::split(text)?;
     let login = parts.userinfo.map(authority::userinfo).transpose()?;
     let mut base = ClientOptions::default();
+    base.set_monitoring(monitoring);
     if parts.srv {
         let host = authority::srv_host(parts.hosts)?;
         base.set_srv_host(&host).map_err(draft::in_uri)?;

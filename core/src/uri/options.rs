@@ -12,7 +12,7 @@ use super::{
 use crate::{
     description::Tags,
     error::UriPart,
-    options::{Compressor, Secret, TLS_CONFLICTS},
+    options::{Compressor, Monitoring, Secret, TLS_CONFLICTS},
 };
 use std::{collections::BTreeMap, time::Duration};
 use zeroize::Zeroizing;
@@ -79,7 +79,8 @@ pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Give
 impl Read {
     /// Reads the options of a `mongodb` or `mongodb+srv` string.
     pub(super) fn read(&mut self, text: &str, srv: bool) -> Result<()> {
-        let given = gather(text, &mut self.warnings)?;
+        let mut given = gather(text, &mut self.warnings)?;
+        self.drop_options_of_others(&mut given);
         let present = |name: &str| given.iter().any(|g| g.spec.name == name);
         for (a, b) in TLS_CONFLICTS {
             if present(a) && present(b) {
@@ -107,6 +108,20 @@ impl Read {
             self.apply(option)?;
         }
         Ok(())
+    }
+
+    /// Options of the other kind of client are as unknown as any that do not exist (SEL-6).
+    fn drop_options_of_others(&mut self, given: &mut Vec<Given>) {
+        if self.draft.options.monitoring() == Monitoring::Scanning {
+            return;
+        }
+        given.retain(|option| {
+            if option.spec.scanning_only {
+                let key = option.spec.name.to_owned();
+                self.warnings.push(Warning::Unknown { key });
+            }
+            !option.spec.scanning_only
+        });
     }
 
     /// Gives an option's values to the draft.

@@ -56,6 +56,8 @@ pub(super) struct Spec {
     pub(super) repeat: Repeat,
     /// The newer name of an option that was renamed.
     pub(super) renamed: Option<&'static str>,
+    /// True for an option of clients that scan, which others do not know (SEL-6).
+    pub(super) scanning_only: bool,
 }
 
 const fn option(name: &'static str, kind: Kind) -> Spec {
@@ -68,12 +70,18 @@ const fn option(name: &'static str, kind: Kind) -> Spec {
         kind,
         repeat,
         renamed: None,
+        scanning_only: false,
     }
 }
 
 impl Spec {
     const fn repeat(mut self, repeat: Repeat) -> Self {
         self.repeat = repeat;
+        self
+    }
+
+    const fn scanning_only(mut self) -> Self {
+        self.scanning_only = true;
         self
     }
 
@@ -258,6 +266,11 @@ const NETWORK: &[Spec] = &[
             None => Refusal::ignore("it takes auto, stream or poll"),
         }),
     ),
+    option(
+        "serverSelectionTryOnce",
+        Kind::Bool(|d, v| d.done(|o| o.set_server_selection_try_once(v))),
+    )
+    .scanning_only(),
     option(
         "serverSelectionTimeoutMS",
         Kind::Millis(1, INT32, |d, v| {

@@ -6,6 +6,7 @@
 
 mod network;
 mod options;
+mod routing;
 mod story;
 
 pub use options::{
@@ -24,6 +25,7 @@ use onionskin_core::{
     random::Seed,
     time::{Instant, earliest},
 };
+use routing::Traffic;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -53,6 +55,7 @@ pub struct Deployment {
     network: Network,
     homes: BTreeMap<ConnId, usize>,
     transmits: VecDeque<ConnId>,
+    traffic: VecDeque<Traffic>,
     actions: VecDeque<Action>,
 }
 
@@ -63,15 +66,18 @@ impl Deployment {
         let options = Arc::new(options);
         let config = Arc::new(set_config(&options));
         let credentials = Arc::new(Credentials::new(&options, seed));
-        let members = (0..options.addresses.len())
+        let mut members: Vec<Member> = (0..options.addresses.len())
             .map(|index| {
                 let seed = seed.split(&format!("member {index}"));
                 let random = seed.split("replica").random();
-                let replica = Replica::new(index, Arc::clone(&config), random);
+                // Each router is alone, as a standalone is.
+                let place = index % config.members.len();
+                let replica = Replica::new(place, Arc::clone(&config), random);
                 let (options, users) = (Arc::clone(&options), Arc::clone(&credentials));
                 Member::new(index, options, users, replica, &seed)
             })
             .collect();
+        members.extend(routing::shard(&options, seed));
         let network = Network::new(options.network, seed.split("network").random());
         let mut deployment = Self {
             options,
@@ -79,6 +85,7 @@ impl Deployment {
             network,
             homes: BTreeMap::new(),
             transmits: VecDeque::new(),
+            traffic: VecDeque::new(),
             actions: VecDeque::new(),
         };
         deployment.settle(Instant::ZERO);
@@ -90,7 +97,7 @@ impl Deployment {
         if self.homes.contains_key(&connection) {
             return;
         }
-        let home = self.members.get_mut(member);
+        let home = self.clients_member(member);
         if home.is_some_and(|home| home.handle_connected(now, connection)) {
             self.homes.insert(connection, member);
         } else {
@@ -110,8 +117,8 @@ impl Deployment {
 
     /// A client's connection is gone.
     pub fn handle_disconnected(&mut self, now: Instant, connection: ConnId) {
-        if let Some(member) = self.homes.remove(&connection) {
-            self.members[member].handle_disconnected(connection);
+        if self.homes.contains_key(&connection) {
+            self.forget(connection);
             self.settle(now);
         }
     }
@@ -121,6 +128,11 @@ impl Deployment {
         for member in &mut self.members {
             if member.deadline().is_some_and(|at| at <= now) {
                 member.handle_timeout(now);
+            }
+        }
+        for member in 0..self.members.len() {
+            if self.members[member].is_through(now) {
+                self.kill(now, member);
             }
         }
         self.settle(now);
@@ -154,17 +166,15 @@ impl Deployment {
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        if let Some(Action::Close(connection)) = action
-            && let Some(member) = self.homes.remove(&connection)
-        {
-            self.members[member].handle_disconnected(connection);
+        if let Some(Action::Close(connection)) = action {
+            self.forget(connection);
         }
         action
     }
 
     /// Ends a member's process: connections break, nothing more is accepted. Its data stays.
     pub fn kill(&mut self, now: Instant, member: usize) {
-        let Some(home) = self.members.get_mut(member).filter(|m| m.is_up()) else {
+        let Some(home) = self.clients_member(member).filter(|m| m.is_up()) else {
             return;
         };
         home.kill();
@@ -175,9 +185,18 @@ impl Deployment {
         self.settle(now);
     }
 
+    /// Ends a member's process in order: it steps down, tells its clients for a while that it goes
+    /// away, and then is [killed](Self::kill).
+    pub fn shut_down(&mut self, now: Instant, member: usize) {
+        if let Some(home) = self.clients_member(member) {
+            home.shut_down(now);
+            self.settle(now);
+        }
+    }
+
     /// Starts a killed member again, with the data that it had.
     pub fn restart(&mut self, now: Instant, member: usize) {
-        let Some(home) = self.members.get_mut(member).filter(|m| !m.is_up()) else {
+        let Some(home) = self.clients_member(member).filter(|m| !m.is_up()) else {
             return;
         };
         home.restart(now);
@@ -190,7 +209,8 @@ impl Deployment {
     /// Makes the primary step down in an orderly way, as `replSetStepDown` with its default times
     /// does. False if there is no primary that could.
     pub fn step_down(&mut self, now: Instant) -> bool {
-        let Some(primary) = self.primary() else {
+        let clients_member = |primary: &usize| *primary < self.members();
+        let Some(primary) = self.primary().filter(clients_member) else {
             return false;
         };
         let started = self.members[primary].step_down(now, Duration::from_secs(60));
@@ -224,10 +244,10 @@ impl Deployment {
         &self.options
     }
 
-    /// How many members there are, running or not.
+    /// How many members clients can connect to, running or not: a shard behind routers is none.
     #[must_use]
-    pub const fn members(&self) -> usize {
-        self.members.len()
+    pub fn members(&self) -> usize {
+        self.options.addresses.len()
     }
 
     /// What a member is; `None` if there is no such member.
@@ -242,13 +262,16 @@ impl Deployment {
         self.members.get(member).map_or(0, Member::term)
     }
 
-    /// The primary of the highest term, or the standalone.
+    /// The primary of the highest term, the standalone, or the shard behind the routers, whose
+    /// number follows those of the routers.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let leads =
-            |m: &&Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
-        let members = self.members.iter().filter(leads);
-        members.max_by_key(|m| m.term()).map(Member::index)
+            |m: &Member| matches!(m.state(), MemberState::Primary | MemberState::Standalone);
+        let members = self.members.iter().enumerate();
+        let leaders = members.filter(|(_, member)| leads(member));
+        let leader = leaders.max_by_key(|(_, member)| member.term());
+        leader.map(|(place, _)| place)
     }
 
     /// A member's data, for checkers.
@@ -266,7 +289,10 @@ impl Deployment {
     /// How many client connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.homes.len()
+        self.homes
+            .keys()
+            .filter(|conn| !routing::is_inner(**conn))
+            .count()
     }
 
     /// Carries messages and outputs until nothing moves at this moment.
@@ -274,6 +300,7 @@ impl Deployment {
         for index in 0..self.members.len() {
             self.collect(now, index);
         }
+        self.carry_traffic(now);
         while let Some(envelope) = self.network.receive(now) {
             let Envelope { from, to, message } = envelope;
             if self.members[to].is_up() {
@@ -292,6 +319,12 @@ impl Deployment {
                         self.network.send(now, Envelope { from, to, message });
                     }
                 }
+                Output::Route(connection, bytes) => {
+                    self.traffic.push_back(Traffic::Request(connection, bytes));
+                }
+                Output::Transmit(connection) if routing::is_inner(connection) => {
+                    self.traffic.push_back(Traffic::Answer(connection));
+                }
                 Output::Transmit(connection) => self.transmits.push_back(connection),
                 Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
                 Output::Tell(story) => self.actions.push_back(Action::Tell(story)),
@@ -302,7 +335,7 @@ impl Deployment {
 
 fn set_config(options: &DeploymentOptions) -> SetConfig {
     let set = match &options.shape {
-        Shape::Standalone => ReplicaSetOptions::new("", 1),
+        Shape::Standalone | Shape::Sharded => ReplicaSetOptions::new("", 1),
         Shape::ReplicaSet(set) => set.clone(),
     };
     SetConfig {

@@ -45,6 +45,13 @@ impl DeploymentOptions {
         Self::of(Shape::ReplicaSet(set), addresses)
     }
 
+    /// Routers in front of one shard. Each router keeps its own cursors and fail points; the data
+    /// is that of the shard.
+    #[must_use]
+    pub fn sharded(routers: Vec<Address>) -> Self {
+        Self::of(Shape::Sharded, routers)
+    }
+
     fn of(shape: Shape, addresses: Vec<Address>) -> Self {
         Self {
             shape,
@@ -63,6 +70,7 @@ impl DeploymentOptions {
         let fail = |reason| Err(InvalidOptions { reason });
         let members = match &self.shape {
             Shape::Standalone => 1,
+            Shape::Sharded => self.addresses.len(),
             Shape::ReplicaSet(set) => {
                 if set.name.is_empty() || set.name.contains('\0') {
                     return fail("a replica set has a name");
@@ -118,6 +126,9 @@ pub enum Shape {
     Standalone,
     /// Servers that elect a primary.
     ReplicaSet(ReplicaSetOptions),
+    /// Routers, one at each address, and a shard behind them: a replica set of one member that
+    /// only the routers reach.
+    Sharded,
 }
 
 /// A replica set.

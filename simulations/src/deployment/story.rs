@@ -69,6 +69,8 @@ pub enum Story {
 pub enum MemberState {
     /// A server without a replica set.
     Standalone,
+    /// A router of a sharded cluster.
+    Router,
     /// Accepts writes.
     Primary,
     /// Follows a primary, or waits for one.

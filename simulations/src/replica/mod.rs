@@ -180,6 +180,10 @@ impl Replica {
         self.sent.clear();
         self.events.clear();
         self.arm_election(now);
+        // Who is alone asks nobody; a server without a set can be written to from the start.
+        if self.config.members.len() == 1 && self.may_stand(now) {
+            self.stand(now, false, false);
+        }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {

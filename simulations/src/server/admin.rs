@@ -32,7 +32,7 @@ impl Member {
             "getLog" => doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() },
             "getFreeMonitoringStatus" => doc! { "state": "undecided" },
             "getParameter" => self.parameters(request),
-            "setParameter" => doc! { "was": Bson::Null },
+            "setParameter" => self.set_parameters(request)?,
             "replSetGetStatus" => self.replica_status(now)?,
             "replSetGetConfig" => self.replica_config()?,
             "configureFailPoint" => return self.configure_fail_point(request).map(Some),

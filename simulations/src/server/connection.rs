@@ -48,6 +48,8 @@ pub(super) enum Waiting {
     Tail,
     /// A step-down waits for a member to catch up.
     StepDown,
+    /// A router waits for the shard's answer.
+    Routed { effect: Option<FailEffect> },
 }
 
 /// A request that waits.
@@ -68,6 +70,8 @@ pub(super) struct Connection {
     pub(super) announced: bool,
     pub(super) pending: Option<Pending>,
     pub(super) closing: bool,
+    /// It was accepted, but nothing is read from it before its turn comes.
+    pub(super) is_queued: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,
     pub(super) app_name: Option<String>,
@@ -76,6 +80,6 @@ pub(super) struct Connection {
 impl Connection {
     /// True while the next request must wait.
     pub(super) const fn is_busy(&self) -> bool {
-        self.pending.is_some() || self.closing
+        self.pending.is_some() || self.closing || self.is_queued
     }
 }

@@ -18,6 +18,8 @@ pub(super) enum Outcome {
     Reply(Reply),
     /// A write was done (or nothing was left to do): answer when enough members have it.
     Written(Reply),
+    /// The shard has to answer.
+    Route,
     /// Answer later.
     Wait(Waiting, Option<Instant>),
 }
@@ -74,9 +76,9 @@ impl Member {
         effect: Option<FailEffect>,
     ) {
         let add = |reply: &mut Reply| {
-            if let Some(effect) = effect {
-                reply.concern = effect.concern;
-                reply.labels = effect.labels.unwrap_or_default();
+            if let Some(effect) = &effect {
+                reply.concern.clone_from(&effect.concern);
+                reply.labels = effect.labels.clone().unwrap_or_default();
             }
         };
         let outcome = self.execute(now, conn, &mut request);
@@ -89,6 +91,7 @@ impl Member {
                 add(&mut reply);
                 self.confirm(now, conn, request, reply);
             }
+            Ok(Outcome::Route) => self.route(conn, request, effect),
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) => self.respond(conn, &request, Err(fault)),
         }
@@ -110,7 +113,7 @@ impl Member {
                 self.waiting.insert(conn);
             }
             Waiting::StepDown => self.stepping_down = Some(conn),
-            Waiting::Blocked { .. } => {}
+            Waiting::Blocked { .. } | Waiting::Routed { .. } => {}
         }
         if let Some(at) = deadline {
             self.timers.insert((at, conn));
@@ -132,12 +135,18 @@ impl Member {
             "saslContinue" => return Ok(self.sasl_continue(conn, request)?.into()),
             "logout" => return Ok(self.logout(conn, request).into()),
             "connectionStatus" => return Ok(self.connection_status(conn).into()),
+            name if self.is_router() && name.starts_with("replSet") => {
+                return Err(fault(59, format!("no such command: '{name}'")));
+            }
             "replSetStepDown" => return self.replica_step_down(now, request),
             "replSetFreeze" => return self.replica_freeze(now, request),
             _ => {}
         }
         if let Some(reply) = self.administration(now, conn, request)? {
             return Ok(reply.into());
+        }
+        if self.is_router() {
+            return self.check_routed(request);
         }
         if request.command.get_bool("startTransaction").is_ok()
             || request.command.get_bool("autocommit").is_ok()

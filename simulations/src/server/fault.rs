@@ -81,12 +81,15 @@ pub(super) const fn is_retryable(code: i32) -> bool {
     )
 }
 
-/// Errors by which a server tells that its state changed; they carry a `topologyVersion`.
-pub(super) const fn is_state_change(code: i32) -> bool {
-    matches!(
-        code,
-        91 | 189 | 10107 | 11600 | 11602 | 13435 | 13436 | 10058
-    )
+/// Errors by which a member of a replica set tells that it is no primary, or none that can be
+/// read; they carry a `topologyVersion`.
+pub(super) const fn is_not_primary(code: i32) -> bool {
+    matches!(code, 189 | 10107 | 11602 | 13435 | 13436 | 10058)
+}
+
+/// Errors of a server that goes away. They carry a `topologyVersion` only while it says goodbye.
+pub(super) const fn is_shutdown(code: i32) -> bool {
+    matches!(code, 91 | 11600)
 }
 
 pub(super) fn not_writable_primary() -> Fault {

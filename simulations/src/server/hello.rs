@@ -5,13 +5,16 @@ use super::{
     connection::{Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{count_field, truth},
-    fault::bad_value,
+    fault::{bad_value, fault},
     reply::Reply,
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use onionskin_core::time::Instant;
 use std::time::Duration;
+
+/// `maxWireVersion` of 4.4, the first release whose hello waits for changes.
+const FIRST_STREAMING_WIRE_VERSION: i32 = 9;
 
 /// The application's name, if this is a first hello that brings it.
 pub(super) fn app_name(request: &Request) -> Option<String> {
@@ -28,8 +31,13 @@ impl Member {
         {
             connection.app_name = Some(name);
         }
+        self.check_quiescing()?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
+        if !self.streams() && (seen.is_some() || wait.is_some()) {
+            let text = "BSON field 'isMaster.topologyVersion' is an unknown field";
+            return Err(fault(40415, text));
+        }
         match (seen, wait) {
             (None, None) => {}
             (Some(seen), Some(_)) => {
@@ -43,7 +51,7 @@ impl Member {
                 }
                 let exhaust = request.exhaust && !request.legacy;
                 let waiting = Waiting::Hello { exhaust };
-                let period = Duration::from_millis(count_field(command, "maxAwaitTimeMS"));
+                let period = Duration::from_millis(count_field(command, "maxAwaitTimeMS").max(1));
                 let same = process == self.process_id && counter == self.counter;
                 // A stream starts with an answer at once if the client's view is old.
                 let deadline = if same { now + period } else { now };
@@ -61,7 +69,8 @@ impl Member {
         Ok(Reply::from(reply).into())
     }
 
-    /// Answers a hello that waited; a stream's next answer is awaited at once.
+    /// Answers a hello that waited; a stream goes on as if the client had asked again, so that a
+    /// fail point meets each of its answers.
     pub(super) fn answer_hello(
         &mut self,
         now: Instant,
@@ -69,6 +78,9 @@ impl Member {
         mut request: Request,
         exhaust: bool,
     ) {
+        if let Err(fault) = self.check_quiescing() {
+            return self.respond(conn, &request, Err(fault));
+        }
         let reply = self.hello_reply(now, &request);
         if !exhaust {
             return self.respond(conn, &request, Ok(reply.into()));
@@ -76,9 +88,14 @@ impl Member {
         // Each reply of a stream answers the one before (MSG-25).
         let previous = Some(request.id);
         request.id = self.respond_with(conn, &request, Ok(reply.into()), previous);
-        let period = count_field(&request.command, "maxAwaitTimeMS").max(1);
-        let deadline = Some(now + Duration::from_millis(period));
-        self.wait(conn, request, Waiting::Hello { exhaust }, deadline);
+        let version = doc! { "processId": self.process_id, "counter": self.counter };
+        request.command.insert("topologyVersion", version);
+        self.start(now, conn, request);
+    }
+
+    /// True if the release that this member claims to be knows `topologyVersion`: 4.4 and later.
+    fn streams(&self) -> bool {
+        self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
     }
 
     fn hello_reply(&self, now: Instant, request: &Request) -> Document {
@@ -94,12 +111,17 @@ impl Member {
         } else {
             "ismaster"
         };
-        let version = doc! { "processId": self.process_id, "counter": self.counter };
-        reply.insert("topologyVersion", version);
+        if self.streams() {
+            let version = doc! { "processId": self.process_id, "counter": self.counter };
+            reply.insert("topologyVersion", version);
+        }
         if self.is_set() {
             self.add_set(&mut reply, primary, leads);
         } else {
             reply.insert(primary, true);
+        }
+        if self.is_router() {
+            reply.insert("msg", "isdbgrid");
         }
         let wall = i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX);
         reply.extend(doc! {

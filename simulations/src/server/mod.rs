@@ -1,6 +1,7 @@
 //! One member as clients see it: connections in, replies out.
 
 mod admin;
+mod admission;
 mod auth;
 mod catalog;
 mod concern;
@@ -14,7 +15,9 @@ mod hello;
 mod read;
 mod reply;
 mod retry;
+mod router;
 mod scram;
+mod shutdown;
 mod wait;
 mod wire;
 mod write;
@@ -26,6 +29,7 @@ use crate::{
     replica::{Message, Replica, ReplicaEvent},
     store::Store,
 };
+use admission::Admission;
 use bson::oid::ObjectId;
 use connection::Connection;
 use cursor::Cursors;
@@ -34,6 +38,7 @@ use onionskin_core::{
     random::{Random, Seed},
     time::{Instant, earliest},
 };
+use router::Routing;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -48,6 +53,8 @@ const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 pub(crate) enum Output {
     Send(usize, Message),
     Transmit(ConnId),
+    /// A router hands a client's request on to the shard.
+    Route(ConnId, Vec<u8>),
     Close(ConnId),
     Tell(Story),
 }
@@ -73,8 +80,12 @@ pub(crate) struct Member {
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,
     stepping_down: Option<ConnId>,
+    /// It says goodbye to clients, and ends then.
+    quiesces_until: Option<Instant>,
     cursors: Cursors,
     fail_point: Option<FailPoint>,
+    admission: Admission,
+    routing: Routing,
     outputs: VecDeque<Output>,
     next_request_id: i32,
     ids: ObjectIds,
@@ -126,8 +137,11 @@ impl Member {
             waiting: BTreeSet::new(),
             hellos: BTreeSet::new(),
             stepping_down: None,
+            quiesces_until: None,
             cursors,
             fail_point: None,
+            admission: Admission::default(),
+            routing: Routing::default(),
             outputs: VecDeque::new(),
             next_request_id: 0,
             ids: ObjectIds { unique, count: 0 },
@@ -137,11 +151,17 @@ impl Member {
     }
 
     /// A client connected; false if it is refused.
-    pub(crate) fn handle_connected(&mut self, _now: Instant, conn: ConnId) -> bool {
+    pub(crate) fn handle_connected(&mut self, now: Instant, conn: ConnId) -> bool {
         if !self.up || self.connections.len() >= self.options.limits.max_connections {
             return false;
         }
-        let mut connection = Connection::default();
+        let Some(is_queued) = self.admission.admit(now, conn) else {
+            return false;
+        };
+        let mut connection = Connection {
+            is_queued,
+            ..Connection::default()
+        };
         let limit = self.options.limits.max_message_bytes;
         connection.decoder.set_max_bytes(limit);
         self.connections.insert(conn, connection);
@@ -155,6 +175,7 @@ impl Member {
         }
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
+        self.admission.forget(conn);
         if self.stepping_down == Some(conn) {
             self.stepping_down = None;
         }
@@ -177,6 +198,7 @@ impl Member {
             self.timers.remove(&(at, conn));
             self.on_wait_timeout(now, conn);
         }
+        self.admit_queued(now);
         self.cursors.expire(now);
     }
 
@@ -185,9 +207,10 @@ impl Member {
             return None;
         }
         let timer = self.timers.first().map(|&(at, _)| at);
+        let timer = earliest(timer, self.quiesces_until);
         earliest(
             earliest(self.replica.deadline(), timer),
-            self.cursors.deadline(),
+            earliest(self.cursors.deadline(), self.admission.deadline()),
         )
     }
 
@@ -224,8 +247,11 @@ impl Member {
         self.waiting.clear();
         self.hellos.clear();
         self.stepping_down = None;
+        self.quiesces_until = None;
         self.cursors.clear();
         self.fail_point = None;
+        self.admission = Admission::default();
+        self.routing = Routing::default();
     }
 
     pub(crate) fn restart(&mut self, now: Instant) {
@@ -243,10 +269,6 @@ impl Member {
                 .is_ok()
     }
 
-    pub(crate) const fn index(&self) -> usize {
-        self.index
-    }
-
     pub(crate) const fn is_up(&self) -> bool {
         self.up
     }
@@ -256,6 +278,7 @@ impl Member {
             return MemberState::Down;
         }
         match self.set_member() {
+            None if self.is_router() => MemberState::Router,
             None => MemberState::Standalone,
             Some(member) if member.arbiter => MemberState::Arbiter,
             Some(_) if self.replica.is_leader() => MemberState::Primary,
@@ -282,7 +305,7 @@ impl Member {
     /// This member's options; none for a standalone.
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
-            Shape::Standalone => None,
+            Shape::Standalone | Shape::Sharded => None,
             Shape::ReplicaSet(set) => set.members.get(self.index),
         }
     }

@@ -276,7 +276,7 @@ impl Member {
         let answer = self.next_batch(now, request);
         let answer = answer.map(|outcome| match outcome {
             Outcome::Reply(reply) | Outcome::Written(reply) => reply,
-            Outcome::Wait(..) => Reply::default(),
+            Outcome::Wait(..) | Outcome::Route => Reply::default(),
         });
         self.respond(conn, request, answer);
     }

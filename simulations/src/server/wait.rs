@@ -66,7 +66,7 @@ impl Member {
                 self.respond(conn, &request, Err(error));
             }
             Waiting::Tail => self.answer_tail(now, conn, &request),
-            Waiting::StepDown => {}
+            Waiting::StepDown | Waiting::Routed { .. } => {}
         }
         self.advance(now, conn);
     }
@@ -136,7 +136,7 @@ impl Member {
         self.advance(now, conn);
     }
 
-    fn unpark(&mut self, conn: ConnId) -> Option<Pending> {
+    pub(super) fn unpark(&mut self, conn: ConnId) -> Option<Pending> {
         let pending = self.connections.get_mut(&conn)?.pending.take()?;
         if let Some(at) = pending.deadline {
             self.timers.remove(&(at, conn));

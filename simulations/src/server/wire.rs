@@ -4,7 +4,7 @@ use super::{
     Member, Output,
     connection::{Connection, Request},
     document::owned,
-    fault::{Fault, fault, is_retryable, is_state_change},
+    fault::{Fault, fault, is_not_primary, is_retryable, is_shutdown},
     reply::{Envelope, Reply, Times},
 };
 use crate::deployment::ConnId;
@@ -121,11 +121,12 @@ impl Member {
             envelope.response_to = previous;
         }
         let version = Some((self.process_id, self.counter));
-        let set = self.is_set();
+        let (set, is_router) = (self.is_set(), self.is_router());
+        let quiesces = self.quiesces();
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
-        let retryable = request.command.contains_key("txnNumber") && set;
+        let retryable = request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
             Ok(mut reply) => {
                 let code = reply.concern.as_ref().and_then(|c| c.get_i32("code").ok());
@@ -143,7 +144,8 @@ impl Member {
                         Vec::new()
                     }
                 });
-                let version = version.filter(|_| is_state_change(code));
+                let is_told = set && is_not_primary(code) || quiesces && is_shutdown(code);
+                let version = version.filter(|_| is_told);
                 envelope.more = false;
                 envelope.write_fault(&mut connection.out, &fault, &labels, version);
             }

@@ -180,6 +180,20 @@ impl ReplicaSet {
         self.members.iter().map(|m| u32::from(m.restarts)).sum()
     }
 
+    /// True if the process runs.
+    #[must_use]
+    pub fn is_up(&self, member: usize) -> bool {
+        self.members[member % self.members.len()].up
+    }
+
+    /// The winner of the newest term, while it is up and has not stepped down. There can be others
+    /// that take themselves for primaries of earlier terms.
+    #[must_use]
+    pub fn primary(&self) -> Option<usize> {
+        let newest = State::Primary { term: self.term };
+        self.members.iter().position(|m| m.up && m.state == newest)
+    }
+
     /// Lets it happen; false if it is not possible, or would change nothing.
     pub fn step(&mut self, step: Step) -> bool {
         let count = self.members.len();
@@ -253,7 +267,7 @@ impl ReplicaSet {
     }
 
     fn learn(&mut self, m: usize) -> bool {
-        let Some(primary) = self.newest_primary() else {
+        let Some(primary) = self.primary() else {
             return false;
         };
         let configuration = self.members[primary].configuration.clone();
@@ -295,7 +309,7 @@ impl ReplicaSet {
     }
 
     fn reconfigure(&mut self, m: usize, role: Option<Role>) -> bool {
-        let Some(primary) = self.newest_primary() else {
+        let Some(primary) = self.primary() else {
             return false;
         };
         let members = &mut self.members[primary].configuration.members;
@@ -318,12 +332,6 @@ impl ReplicaSet {
         member.primary = primary;
         member.changes += 1;
         true
-    }
-
-    /// The primary of the newest term, where it is up and still one.
-    fn newest_primary(&self) -> Option<usize> {
-        let newest = State::Primary { term: self.term };
-        self.members.iter().position(|m| m.up && m.state == newest)
     }
 }
 

@@ -74,6 +74,8 @@ impl Rates {
 pub struct WorldOptions {
     /// Members of the replica set; 1 for a server of its own. Default: drawn from 1, 3 and 5.
     pub members: usize,
+    /// Whether the members are routers, in front of one shard. Default: one time out of 6.
+    pub sharded: bool,
     /// Clients. Default: 1 to 3.
     pub clients: usize,
     /// Concurrent callers of each client. Default: 1 to 8.
@@ -109,9 +111,11 @@ impl WorldOptions {
     pub fn drawn(seed: u64) -> Self {
         let random = &mut world_seed(seed).split("options").random();
         let members = [1, 3, 3, 3, 5][index(random, 5)];
+        let shape = &mut world_seed(seed).split("shape").random();
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
+            sharded: shape.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
             safety: Duration::from_secs(20 + random.below(71)),

@@ -10,6 +10,8 @@ use std::{collections::VecDeque, time::Duration};
 pub enum Disaster {
     /// A member's process ends.
     Kill(usize),
+    /// A member's process ends in order, with a time to say so.
+    ShutDown(usize),
     /// A killed member starts again.
     Restart(usize),
     /// The primary steps down.

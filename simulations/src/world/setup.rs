@@ -22,6 +22,7 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         .map(|member| Address::tcp(&host(member), PORT))
         .collect();
     let mut wanted = match addresses.as_slice() {
+        _ if options.sharded => DeploymentOptions::sharded(addresses),
         [alone] => DeploymentOptions::standalone(alone.clone()),
         _ => DeploymentOptions::replica_set(SET_NAME, addresses),
     };
@@ -53,6 +54,7 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         false => String::new(),
     };
     let set = match options.members {
+        _ if options.sharded => String::new(),
         1 => String::new(),
         _ => format!("replicaSet={SET_NAME}&"),
     };

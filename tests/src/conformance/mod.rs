@@ -16,6 +16,7 @@ pub mod endings;
 pub mod hostile;
 pub mod identity;
 pub mod monitoring;
+pub mod scanning;
 pub mod server;
 pub mod simulated;
 mod suite;
@@ -48,6 +49,11 @@ pub trait Host: 'static {
 
     /// Runs a future to its end, with the runtime's tasks, sockets and timers at work.
     fn block_on(future: impl Future<Output = ()>);
+
+    /// A client's builder for a connection string. Default: of the kind that suits the runtime.
+    fn builder(uri: &str) -> Result<ClientBuilder<Self::R>, Error> {
+        Client::builder_from_uri(Self::runtime(), uri)
+    }
 
     /// A place at which the host's clients find a server; port zero stands for one that is free.
     /// Default: a real socket.
@@ -114,7 +120,7 @@ pub(crate) fn client<H: Host>(uri: &str) -> Client<H::R> {
 
 /// The same, not yet built.
 pub(crate) fn builder<H: Host>(uri: &str) -> ClientBuilder<H::R> {
-    Client::builder_from_uri(H::runtime(), uri).expect("a connection string")
+    H::builder(uri).expect("a connection string")
 }
 
 /// The collection that all checks use.

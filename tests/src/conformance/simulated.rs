@@ -4,7 +4,8 @@ use super::{
     Host,
     server::{Door, simulated_door},
 };
-use onionskin_core::time::Instant;
+use onionskin::{Client, ClientBuilder, Error};
+use onionskin_core::{options::Monitoring, time::Instant, uri};
 use onionskin_simulations::world::{SimRuntime, runtime::Executor};
 use std::{cell::RefCell, env, future::Future, net::SocketAddr, time::Duration};
 
@@ -56,5 +57,30 @@ impl Host for SimHost {
 
     fn door(address: SocketAddr) -> Box<dyn Door> {
         simulated_door(Self::runtime(), address)
+    }
+}
+
+/// The same with clients that scan, although the runtime could do more.
+#[derive(Debug)]
+pub struct ScanningSimHost;
+
+impl Host for ScanningSimHost {
+    type R = SimRuntime;
+
+    fn runtime() -> SimRuntime {
+        SimHost::runtime()
+    }
+
+    fn block_on(future: impl Future<Output = ()>) {
+        SimHost::block_on(future);
+    }
+
+    fn builder(uri: &str) -> Result<ClientBuilder<SimRuntime>, Error> {
+        let parsed = uri::parse_for(uri, Monitoring::Scanning)?;
+        Ok(Client::builder(Self::runtime(), parsed.options))
+    }
+
+    fn door(address: SocketAddr) -> Box<dyn Door> {
+        SimHost::door(address)
     }
 }

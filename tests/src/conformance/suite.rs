@@ -2,16 +2,29 @@
 
 /// Makes a test of each check, for one [`Host`](crate::conformance::Host).
 ///
-/// With `simulated` behind the host, the checks that are about the operating system stay out. They
-/// are listed at the end, each with its reason; an entry that names no check does not compile.
+/// With `simulated` behind the host, the checks that are about the operating system stay out; with
+/// `scanning`, for clients that check their servers only when an operation needs it, those that
+/// watch monitors at work give way to others. They are listed at the end, each with its reason; an
+/// entry that names no check does not compile.
 #[macro_export]
 macro_rules! conformance_suite {
     ($host:ty) => {
         $crate::conformance_suite! { @everywhere $host }
+        $crate::conformance_suite! { @with_monitors $host }
+        $crate::conformance_suite! { @on_a_system $host }
+    };
+    ($host:ty, scanning) => {
+        $crate::conformance_suite! { @everywhere $host }
+        $crate::conformance_suite! { @with_scans $host }
         $crate::conformance_suite! { @on_a_system $host }
     };
     ($host:ty, simulated) => {
         $crate::conformance_suite! { @everywhere $host }
+        $crate::conformance_suite! { @with_monitors $host }
+    };
+    ($host:ty, simulated, scanning) => {
+        $crate::conformance_suite! { @everywhere $host }
+        $crate::conformance_suite! { @with_scans $host }
     };
     (@everywhere $host:ty) => {
         $crate::conformance_suite! { @each $host;
@@ -20,7 +33,6 @@ macro_rules! conformance_suite {
             dialing::a_silent_listener_costs_the_connect_timeout,
             dialing::a_name_without_address_is_told,
             dialing::every_address_of_a_name_is_tried,
-            dialing::a_server_that_starts_late_is_found,
             traffic::replies_may_come_in_any_pieces,
             traffic::the_largest_reply_arrives_whole,
             traffic::the_largest_request_leaves_whole,
@@ -31,7 +43,6 @@ macro_rules! conformance_suite {
             hostile::a_wrong_hello_is_told,
             hostile::a_server_that_refuses_only_pools_is_told,
             hostile::a_flood_of_hellos_disturbs_nobody,
-            hostile::a_flood_of_streamed_hellos_leaves_time_for_others,
             deadlines::a_silent_server_costs_the_operations_limit,
             deadlines::a_late_reply_is_never_seen,
             deadlines::a_limit_ends_with_its_operation,
@@ -53,7 +64,6 @@ macro_rules! conformance_suite {
             endings::shutdown_ends_those_who_wait_for_a_connection,
             endings::shutdown_lets_exchanges_finish,
             endings::shutdown_works_at_any_moment,
-            endings::shutdown_does_not_wait_for_a_lost_server,
             endings::dropping_the_last_handle_closes_everything,
             endings::a_cursor_keeps_its_client_alive,
             endings::an_operation_keeps_its_client_alive,
@@ -67,6 +77,27 @@ macro_rules! conformance_suite {
             monitoring::a_listener_may_ask_its_client,
             uris::a_malformed_connection_string_is_told_by_part,
             uris::a_missing_certificate_file_is_told,
+        }
+    };
+    (@with_monitors $host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            dialing::a_server_that_starts_late_is_found:
+                "it waits for checks that no operation asks for; scans have a check of their own",
+            hostile::a_flood_of_streamed_hellos_leaves_time_for_others:
+                "clients that scan never ask a server to push its changes",
+            endings::shutdown_does_not_wait_for_a_lost_server:
+                "the loss shows in a check that no operation asks for",
+        }
+    };
+    (@with_scans $host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            scanning::nothing_is_sent_between_operations,
+            scanning::an_operation_scans_when_it_is_time,
+            scanning::one_scan_decides,
+            scanning::a_server_that_starts_late_is_found_by_scans,
+            scanning::one_server_is_asked_at_a_time,
+            scanning::a_connection_that_died_in_its_sleep_costs_nothing,
+            scanning::an_idle_connection_is_asked_once_and_nobody_is_told,
         }
     };
     (@on_a_system $host:ty) => {

@@ -151,6 +151,8 @@ struct Server {
     /// Behind a load balancer, by service (SDAM-113).
     services: BTreeMap<ObjectId, u64>,
     monitor: Monitor,
+    /// When a failed check was last repeated at once.
+    repeated: Option<Instant>,
     average: Option<Duration>,
     samples: Vec<Duration>,
 }
@@ -238,11 +240,12 @@ impl Model {
             return self.on_check_failure(address, Failure::NotOk);
         };
         let pushes = facts.version.is_some() || more_to_come;
+        let mistake = self.mistake;
         if let Some(server) = self.servers.get_mut(address) {
             if !awaited {
                 server.sample(round_trip);
             }
-            facts.round_trip = server.round_trip();
+            facts.round_trip = server.round_trip(mistake);
         }
         if self.update(address, facts) {
             self.ready(address);
@@ -314,7 +317,11 @@ impl Model {
         if self.makes(Mistake::AlwaysRetryOfCheck) {
             again = true;
         }
-        self.after_check(address, again, false);
+        if again {
+            self.repeat_check(address);
+        } else {
+            self.after_check(address, false, false);
+        }
     }
 
     /// SDAM-84: a pool for what holds data, and for everything that a direct connection reaches.
@@ -381,6 +388,7 @@ impl Server {
             generation: 0,
             services: BTreeMap::new(),
             monitor,
+            repeated: None,
             average: None,
             samples: Vec::new(),
         }
@@ -393,9 +401,6 @@ impl Server {
             Some(old) => round_trip.mul_f64(0.2) + old.mul_f64(0.8),
         });
         self.samples.push(round_trip);
-        if self.samples.len() > 10 {
-            self.samples.remove(0);
-        }
     }
 
     /// MON-52: with the connection goes what was measured.
@@ -404,11 +409,20 @@ impl Server {
         self.samples.clear();
     }
 
-    fn round_trip(&self) -> Option<(Duration, Duration)> {
-        let smallest = match self.samples.as_slice() {
-            [] | [_] => Duration::ZERO,
-            samples => samples.iter().copied().min().unwrap_or_default(),
+    /// MON-49: the smallest of the last ten, and zero until there are two.
+    fn round_trip(&self, mistake: Option<Mistake>) -> Option<(Duration, Duration)> {
+        let (enough, kept) = match mistake {
+            Some(Mistake::SmallestOfOne) => (1, 10),
+            Some(Mistake::SmallestOfAll) => (2, usize::MAX),
+            _ => (2, 10),
         };
-        self.average.map(|average| (average, smallest))
+        let last = self.samples.iter().rev().take(kept).copied();
+        let smallest = if self.samples.len() < enough {
+            None
+        } else {
+            last.min()
+        };
+        let average = self.average?;
+        Some((average, smallest.unwrap_or(Duration::ZERO)))
     }
 }

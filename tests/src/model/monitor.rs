@@ -112,6 +112,23 @@ impl Model {
         }
     }
 
+    /// MON-66: a failed check is repeated at once; but not twice within 500 ms, which is a bound of
+    /// the driver's own against servers that break every check but the first.
+    pub(super) fn repeat_check(&mut self, address: &Address) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(address) else {
+            return;
+        };
+        let earliest = server.repeated.map(|at| at + FLOOR);
+        match earliest.filter(|&due| due > now) {
+            Some(due) => server.monitor = Monitor::Idle { ended: now, due },
+            None => {
+                server.repeated = Some(now);
+                self.start_check(address, false);
+            }
+        }
+    }
+
     /// MON-59, MON-60: the running check ends without a result, and the wait begins.
     pub(super) fn cancel_check(&mut self, address: &Address) {
         if let Some(Monitor::Busy { .. }) = self.monitor(address) {

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use crate::source::{above_tests, code_only, without_comments};
 use crate::words::contains_word;
 
-/// Lines of logic that an adapter may have.
-const ADAPTER_LINES_MAX: usize = 150;
+/// Lines of logic that an adapter to a runtime may have.
+pub(crate) const ADAPTER_LINES_MAX: usize = 150;
+
+/// Lines of logic that the adapter may have which is a runtime itself.
+pub(crate) const BLOCKING_LINES_MAX: usize = 800;
 
 /// What would let the core act, with what takes its place.
 const OUTSIDE: [(&str, &str); 14] = [
@@ -155,13 +158,39 @@ pub(crate) fn logic_lines(text: &str) -> usize {
     code.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-pub(crate) fn fat_adapter(adapter: &str, lines: usize) -> Vec<String> {
-    if lines <= ADAPTER_LINES_MAX {
+pub(crate) fn fat_adapter(adapter: &str, lines: usize, limit: usize) -> Vec<String> {
+    if lines <= limit {
         return Vec::new();
     }
     vec![format!(
-        "{adapter}: {lines} lines of logic; {ADAPTER_LINES_MAX} are allowed"
+        "{adapter}: {lines} lines of logic; {limit} are allowed"
     )]
+}
+
+/// The calls that a source file lets users await.
+pub(crate) fn calls(text: &str) -> Vec<String> {
+    let code = code_only(above_tests(text));
+    let name = |rest: &str| {
+        let name = rest.chars().take_while(|c| c.is_alphanumeric());
+        name.collect::<String>()
+    };
+    let awaited = code.split(" IntoFuture for ").skip(1).map(name);
+    let listed = code.split("\ncall!(").skip(1).map(name);
+    awaited
+        .chain(listed)
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// Calls that the blocking adapter does not let users run.
+pub(crate) fn calls_without(calls: &[String], run: &str) -> Vec<String> {
+    let code = without_comments(run);
+    let missing = calls
+        .iter()
+        .filter(|call| !code.contains(&format!("{call}<'_, ")));
+    missing
+        .map(|call| format!("{call} can be awaited, but adapters/blocking cannot run it"))
+        .collect()
 }
 
 /// Source files that one adapter has and another lacks.
@@ -257,8 +286,17 @@ fn a_client_that_decides_is_found() {
 fn only_logic_counts_towards_an_adapters_budget() {
     let text = "//! Doc.\n\nuse a::b;\n// why\nfn f() {\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
     assert_eq!(logic_lines(text), 3);
-    assert!(fat_adapter("tokio", ADAPTER_LINES_MAX).is_empty());
-    assert_eq!(fat_adapter("tokio", ADAPTER_LINES_MAX + 1).len(), 1);
+    assert!(fat_adapter("tokio", 150, ADAPTER_LINES_MAX).is_empty());
+    assert_eq!(fat_adapter("tokio", 151, ADAPTER_LINES_MAX).len(), 1);
+}
+
+#[test]
+fn a_call_that_cannot_be_run_is_found() {
+    let client =
+        "impl<R> IntoFuture for Find<'_, R> {}\ncall!(DeleteOne, options, u64, Deleted);\n";
+    assert_eq!(calls(client), ["Find", "DeleteOne"]);
+    let run = "run! { [T] DeleteOne<'_, B, T>; }\n// Find<'_, B>\n";
+    assert_eq!(calls_without(&calls(client), run).len(), 1);
 }
 
 #[test]

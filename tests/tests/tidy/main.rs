@@ -15,8 +15,11 @@ use source::{files, read, root};
 /// Endings of the files that hold our sentences and our code.
 const OURS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".py", ".js", ".txt", ".yml"];
 
-/// The adapters, which must be alike.
+/// The adapters to runtimes, which must be alike.
 const ADAPTERS: [&str; 3] = ["async-std", "smol", "tokio"];
+
+/// The adapter that is a runtime itself.
+const BLOCKING: &str = "blocking";
 
 /// The crates that the core may depend on, each with its reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
@@ -143,7 +146,7 @@ fn the_core_depends_only_on_listed_crates() {
 
 #[test]
 fn adapters_decide_nothing() {
-    for adapter in ADAPTERS {
+    for adapter in ADAPTERS.into_iter().chain([BLOCKING]) {
         check(
             rust_under(&format!("adapters/{adapter}/src/")),
             fences::protocol_words,
@@ -158,14 +161,29 @@ fn the_async_client_decides_nothing() {
 
 #[test]
 fn adapters_are_thin() {
-    for adapter in ADAPTERS {
+    let wrappers = ADAPTERS.map(|adapter| (adapter, fences::ADAPTER_LINES_MAX));
+    for (adapter, limit) in wrappers
+        .into_iter()
+        .chain([(BLOCKING, fences::BLOCKING_LINES_MAX)])
+    {
         let files = rust_under(&format!("adapters/{adapter}/src/"));
         let lines = files
             .iter()
             .map(|path| fences::logic_lines(&read(path)))
             .sum();
-        report(fences::fat_adapter(adapter, lines));
+        report(fences::fat_adapter(adapter, lines, limit));
     }
+}
+
+#[test]
+fn every_call_can_be_run() {
+    let calls: Vec<String> = rust_under("adapters/client/src/")
+        .iter()
+        .flat_map(|path| fences::calls(&read(path)))
+        .collect();
+    assert!(calls.len() >= 8, "{calls:?}");
+    let run = read("adapters/blocking/src/run.rs");
+    report(fences::calls_without(&calls, &run));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn agrees(script: &Script) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_model_agrees_about_a_replica_set(script in scripts(Deployment::ReplicaSet)) {

@@ -304,6 +304,11 @@ impl Watcher {
                 };
                 self.on_heartbeat_ended(address, *id, *awaited, end)
             }
+            // SDAM-65
+            SdamEvent::NoServers { .. } => {
+                let left = self.servers.len();
+                expect(left == 0, || format!("{left} servers where none was told"))
+            }
             other => Err(format!("an event that nobody knows: {other:?}")),
         }
     }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::{
-    operation::OperationId, options::ReadMode, sdam::MIN_HEARTBEAT_FREQUENCY, selection::suitable,
+    operation::OperationId,
+    options::{Monitoring, ReadMode},
+    sdam::MIN_HEARTBEAT_FREQUENCY,
+    selection::suitable,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -93,6 +96,10 @@ impl Play {
     /// (SEL-35), and while somebody waits the servers are asked again (SDAM-119).
     fn watch_waits(&self) {
         let client = &self.client;
+        if client.limits.scan.is_some() {
+            // There they wait for scans, also while a server is known (MON-25).
+            return;
+        }
         let mut limits = BTreeSet::new();
         let mut ids = BTreeSet::new();
         for (&id, waiting) in &client.waiting {
@@ -267,33 +274,56 @@ fn answer(hello: u8) -> RawDocumentBuf {
     }
 }
 
+fn play(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
+    let text = "mongodb://a/?replicaSet=rs&maxPoolSize=3&minPoolSize=1&connectTimeoutMS=2000\
+                &waitQueueTimeoutMS=3000&socketTimeoutMS=4000";
+    let options = uri::parse_for(text, monitoring)
+        .expect("a connection string")
+        .options;
+    let config = ClientConfig::new(options, Seed::new([seed; 32])).expect("options");
+    let mut play = Play {
+        client: Client::new(config),
+        now: Instant::ZERO,
+        dialling: Vec::new(),
+        unanswered: Vec::new(),
+        open: BTreeSet::new(),
+        waiting: Vec::new(),
+        leases: Vec::new(),
+    };
+    play.client.open(play.now);
+    play.drain();
+    if monitoring == Monitoring::Scanning {
+        play.apply(Input::Start {
+            kind: 0,
+            timeout: None,
+        });
+    }
+    // The first check succeeds, so that most of what follows concerns operations.
+    play.apply(Input::Connect(0));
+    play.apply(Input::Answer {
+        which: 0,
+        hello: u8::MAX,
+    });
+    for input in inputs {
+        play.apply(input);
+    }
+    play.end();
+}
+
 proptest! {
     #[test]
     fn whatever_happens_nothing_is_left_behind(
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..300),
     ) {
-        let text = "mongodb://a/?replicaSet=rs&maxPoolSize=3&minPoolSize=1&connectTimeoutMS=2000\
-                    &waitQueueTimeoutMS=3000&socketTimeoutMS=4000";
-        let options = uri::parse(text).expect("a connection string").options;
-        let config = ClientConfig::new(options, Seed::new([seed; 32])).expect("options");
-        let mut play = Play {
-            client: Client::new(config),
-            now: Instant::ZERO,
-            dialling: Vec::new(),
-            unanswered: Vec::new(),
-            open: BTreeSet::new(),
-            waiting: Vec::new(),
-            leases: Vec::new(),
-        };
-        play.client.open(play.now);
-        play.drain();
-        // The first check succeeds, so that most of what follows concerns operations.
-        play.apply(Input::Connect(0));
-        play.apply(Input::Answer { which: 0, hello: u8::MAX });
-        for input in inputs {
-            play.apply(input);
-        }
-        play.end();
+        play(Monitoring::Background, seed, inputs);
+    }
+
+    #[test]
+    fn whatever_happens_to_a_client_that_scans_nothing_is_left_behind(
+        seed in any::<u8>(),
+        inputs in prop::collection::vec(input(), 0..300),
+    ) {
+        play(Monitoring::Scanning, seed, inputs);
     }
 }

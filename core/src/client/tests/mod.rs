@@ -2,6 +2,7 @@
 
 mod chance;
 mod operations;
+mod scanning;
 mod selection;
 mod sessions;
 mod waits;
@@ -11,6 +12,7 @@ use crate::{
     client::{Outcome, Start, Verdict},
     error::{Error, NetworkFault},
     operation::Lease,
+    options::ClientOptions,
     random::Seed,
     uri,
     wire::{FrameDecoder, Header, Message, MessageWriter},
@@ -25,6 +27,10 @@ pub(super) struct World {
     pub(super) closed: BTreeSet<SocketId>,
     pub(super) interrupted: Vec<(SocketId, Error)>,
     hello: RawDocumentBuf,
+    /// Sockets to which something was sent, one entry for each message.
+    pub(super) sent: Vec<SocketId>,
+    /// No socket connects, and those that are open break when they are written to.
+    pub(super) is_dead: bool,
 }
 
 use crate::address::Address;
@@ -55,6 +61,14 @@ impl World {
         subscriptions: Subscriptions,
     ) -> Self {
         let options = uri::parse(text).expect("a connection string").options;
+        Self::with_options(options, hello, subscriptions)
+    }
+
+    pub(super) fn with_options(
+        options: ClientOptions,
+        hello: RawDocumentBuf,
+        subscriptions: Subscriptions,
+    ) -> Self {
         let config = ClientConfig::new(options, Seed::new([5; 32]))
             .expect("options")
             .with_subscriptions(subscriptions);
@@ -65,6 +79,8 @@ impl World {
             closed: BTreeSet::new(),
             interrupted: Vec::new(),
             hello,
+            sent: Vec::new(),
+            is_dead: false,
         };
         world.client.open(world.now);
         world.run();
@@ -77,9 +93,18 @@ impl World {
             match action {
                 Action::Dial { socket, address } => {
                     self.dialled.push((socket, address));
-                    self.client.handle_connected(self.now, socket);
+                    if self.is_dead {
+                        self.fail(socket);
+                    } else {
+                        self.client.handle_connected(self.now, socket);
+                    }
+                }
+                Action::Transmit { socket, .. } if self.is_dead => {
+                    self.sent.push(socket);
+                    self.fail(socket);
                 }
                 Action::Transmit { socket, bytes } => {
+                    self.sent.push(socket);
                     let header = Header::decode(&bytes, 1 << 20).expect("a request");
                     let mut reply = Vec::new();
                     MessageWriter::begin(&mut reply, 1, header.request_id)
@@ -94,6 +119,11 @@ impl World {
                 Action::Wake { .. } => {}
             }
         }
+    }
+
+    fn fail(&mut self, socket: SocketId) {
+        let error = Error::network(NetworkFault::Refused, "refused");
+        self.client.handle_failed(self.now, socket, error);
     }
 
     pub(super) fn wait(&mut self, time: std::time::Duration) {

@@ -1,7 +1,10 @@
 //! What operations send, when they are tried again, and what they tell the topology.
 
 use super::*;
-use crate::{error::TlsFault, event::CommandEvent};
+use crate::{
+    error::{ErrorKind, TlsFault},
+    event::CommandEvent,
+};
 use bson::{Timestamp, doc};
 use std::time::Duration;
 
@@ -63,7 +66,7 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
     // SDAM-100
     let mut world = World::new(URI, primary());
     let lease = world.lease(ping());
-    let error = Error::new(crate::error::ErrorKind::Tls {
+    let error = Error::new(ErrorKind::Tls {
         fault: TlsFault::Handshake,
         message: "bad record".into(),
     });
@@ -198,4 +201,27 @@ fn a_write_without_reply_is_told_as_answered() {
         panic!("{ended:?}");
     };
     assert_eq!(reply, rawdoc! { "ok": 1 });
+}
+
+#[test]
+fn operations_that_wait_for_a_server_are_bounded_in_number() {
+    // SEL-37
+    let mut world = World::new("mongodb://a/?replicaSet=other", primary());
+    world.client.limits.without_server = 2;
+    let waits = |start: &Start| matches!(start, Start::Waiting(_));
+    let (one, other) = (
+        world.client.start(world.now, ping()),
+        world.client.start(world.now, ping()),
+    );
+    assert!(waits(&one) && waits(&other));
+    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+        panic!("there is no room for a third");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    let Start::Waiting(leaves) = one else {
+        panic!("it waits");
+    };
+    world.client.cancel(world.now, leaves);
+    let third = world.client.start(world.now, ping());
+    assert!(waits(&third), "there is room again");
 }

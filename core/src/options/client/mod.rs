@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod deployment;
+mod monitoring;
 mod network;
 mod pool;
 mod validate;
@@ -10,8 +11,8 @@ mod validate;
 mod tests;
 
 use super::{
-    Compressor, Credential, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference, ServerApi,
-    ServerSelector, TlsOptions, WriteConcern,
+    Compressor, Credential, Monitoring, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference,
+    ServerApi, ServerSelector, TlsOptions, WriteConcern,
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
@@ -19,8 +20,10 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Default of [`ClientOptions::heartbeat_frequency`].
+/// Default of [`ClientOptions::heartbeat_frequency`] with monitors in the background (SDAM-31).
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
+/// Default of [`ClientOptions::heartbeat_frequency`] for a client that scans (SDAM-31).
+pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 /// The smallest [`ClientOptions::heartbeat_frequency`].
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
 /// Default of [`ClientOptions::local_threshold`].
@@ -81,7 +84,9 @@ pub struct ClientOptions {
     replica_set: Option<String>,
     direct_connection: Option<bool>,
     load_balanced: Option<bool>,
-    heartbeat_frequency: Duration,
+    monitoring: Monitoring,
+    server_selection_try_once: Option<bool>,
+    heartbeat_frequency: Option<Duration>,
     monitoring_mode: MonitoringMode,
     local_threshold: Duration,
     server_selector: Option<ServerSelector>,
@@ -122,7 +127,9 @@ impl Default for ClientOptions {
             replica_set: None,
             direct_connection: None,
             load_balanced: None,
-            heartbeat_frequency: DEFAULT_HEARTBEAT_FREQUENCY,
+            monitoring: Monitoring::Background,
+            server_selection_try_once: None,
+            heartbeat_frequency: None,
             monitoring_mode: MonitoringMode::Auto,
             local_threshold: DEFAULT_LOCAL_THRESHOLD,
             server_selector: None,

@@ -1,8 +1,8 @@
 //! Options of connections, monitoring and server selection.
 
 use super::{
-    ClientOptions, Compressor, Duration, Error, MIN_HEARTBEAT_FREQUENCY, MonitoringMode,
-    ProxyOptions, ServerSelector, invalid, limit,
+    ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
+    invalid, limit,
 };
 
 impl ClientOptions {
@@ -22,21 +22,6 @@ impl ClientOptions {
     pub fn set_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.timeout = timeout.into();
         self
-    }
-
-    /// Sets [`heartbeat_frequency`](Self::heartbeat_frequency).
-    pub fn set_heartbeat_frequency(&mut self, frequency: Duration) -> Result<&mut Self, Error> {
-        if frequency < MIN_HEARTBEAT_FREQUENCY {
-            return Err(invalid(
-                "heartbeatFrequencyMS",
-                format!(
-                    "checks are at least {} ms apart",
-                    MIN_HEARTBEAT_FREQUENCY.as_millis()
-                ),
-            ));
-        }
-        self.heartbeat_frequency = frequency;
-        Ok(self)
     }
 
     /// Sets [`monitoring_mode`](Self::monitoring_mode).
@@ -118,13 +103,6 @@ impl ClientOptions {
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout
-    }
-
-    /// `heartbeatFrequencyMS`: the time between two checks of a server; at least 500 ms. Default:
-    /// 10 s.
-    #[must_use]
-    pub const fn heartbeat_frequency(&self) -> Duration {
-        self.heartbeat_frequency
     }
 
     /// `serverMonitoringMode`. Default: [`MonitoringMode::Auto`].

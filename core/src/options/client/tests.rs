@@ -125,6 +125,23 @@ fn contradictions_are_found_whatever_the_order_of_setting() {
 }
 
 #[test]
+fn only_a_client_that_scans_may_try_once() {
+    // SEL-6, SEL-8
+    let mut options = ClientOptions::default();
+    assert_eq!(options.heartbeat_frequency(), Duration::from_secs(10));
+    options.set_server_selection_try_once(false);
+    assert!(options.validate().is_err());
+    options.set_monitoring(Monitoring::Scanning);
+    assert_eq!(options.validate(), Ok(()));
+    assert_eq!(options.heartbeat_frequency(), Duration::from_secs(60));
+    let chosen = Duration::from_millis(500);
+    options
+        .set_heartbeat_frequency(chosen)
+        .expect("it is long enough");
+    assert_eq!(options.heartbeat_frequency(), chosen);
+}
+
+#[test]
 fn a_compressor_is_listed_once() {
     let list = vec![Compressor::Zlib, Compressor::Snappy, Compressor::Zlib];
     let mut options = ClientOptions::default();

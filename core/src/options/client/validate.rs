@@ -26,6 +26,7 @@ impl ClientOptions {
     /// connection string may leave open.
     pub(crate) fn validate_combinations(&self) -> Result<(), Error> {
         self.validate_topology()?;
+        self.validate_monitoring()?;
         self.validate_srv()?;
         self.validate_tls()?;
         if self.max_pool_size > 0 && self.min_pool_size > self.max_pool_size {

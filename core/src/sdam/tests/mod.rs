@@ -6,6 +6,7 @@ mod hostile;
 mod monitoring;
 mod properties;
 mod rows;
+mod scan;
 mod topology;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
@@ -202,6 +203,7 @@ fn describe(action: &Action) -> String {
             format!("clear pool to {generation}{how}")
         }
         Action::ClosePool { server } => format!("close pool of {server}"),
+        Action::ScanEnded => "scan ended".to_owned(),
         Action::Publish => "publish".to_owned(),
     }
 }

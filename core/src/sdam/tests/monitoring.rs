@@ -350,3 +350,18 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
     );
     assert_eq!(orders.iter().filter(|o| o.starts_with("open")).count(), 1);
 }
+
+#[test]
+fn a_request_never_postpones_a_check() {
+    // MON-17: what is due 500 ms after the last repetition comes before 500 ms after the last end.
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    bench.failed(1);
+    bench.pass(10);
+    // The second connection measures; the third one follows the broken first.
+    bench.connected(3, &versioned(1));
+    bench.failed(3);
+    assert_eq!(bench.sleeps(), Some(490));
+    bench.sdam.request_check(bench.now);
+    assert_eq!(bench.sleeps(), Some(490));
+}

@@ -6,6 +6,7 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
+    random::Seed,
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     time::Instant,
 };
@@ -103,6 +104,7 @@ struct Watcher {
     pools: BTreeMap<ServerId, (bool, u64)>,
     closed: bool,
     silent: bool,
+    scanning: bool,
     /// The description as it follows from the changes alone, and its version.
     followed: BTreeMap<ServerId, Arc<ServerDescription>>,
     version: u64,
@@ -112,6 +114,7 @@ impl Watcher {
     fn new(options: SdamOptions) -> Self {
         let mut watcher = Self {
             silent: !options.subscribed,
+            scanning: options.scanning.is_some(),
             sdam: Sdam::new(options),
             now: Instant::ZERO,
             log: Vec::new(),
@@ -292,7 +295,7 @@ impl Watcher {
             Action::ClosePool { server } => {
                 assert!(self.pools.remove(server).is_some());
             }
-            Action::Publish => {}
+            Action::Publish | Action::ScanEnded => {}
             Action::Emit(event) => self.watch_event(event),
         }
     }
@@ -308,6 +311,10 @@ impl Watcher {
                 let running = (*driver_connection_id, *awaited);
                 let other = self.running.insert(address.clone(), running);
                 assert_eq!(other, None, "two checks of {address} at once");
+                assert!(
+                    !self.scanning || (self.running.len() == 1 && !awaited),
+                    "a scan asks one server at a time"
+                );
                 let ended = self
                     .ended
                     .entry(address.clone())
@@ -385,6 +392,18 @@ proptest! {
     #[test]
     fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
         let mut watcher = run(&script, |options| options.streaming = streaming);
+        watcher.feed(&Input::Close);
+    }
+
+    /// The same where servers are scanned, of which nothing is to be seen between operations.
+    #[test]
+    fn any_order_of_inputs_is_survived_by_scans(script in inputs(), seed in any::<u8>()) {
+        let scanning = |options: &mut SdamOptions| options.scanning = Some(Seed::new([seed; 32]));
+        let mut watcher = run(&script, scanning);
+        prop_assert_eq!(&watcher.log, &run(&script, scanning).log);
+        watcher.feed(&Input::Waiting(false));
+        prop_assert_eq!(watcher.sdam.deadline(), None);
+        prop_assert!(watcher.running.is_empty());
         watcher.feed(&Input::Close);
     }
 

@@ -1,10 +1,10 @@
 //! The deployment as a whole, where no official file looks.
 
-use super::{Bench, addresses, member, options, standalone};
+use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{
     description::{ServerType, TopologyType},
     hello::MAX_MEMBERS,
-    sdam::MAX_SERVERS,
+    sdam::{MAX_SERVERS, MAX_WIRE_VERSION, MIN_WIRE_VERSION},
 };
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -44,6 +44,26 @@ fn other(hosts: impl Iterator<Item = String>) -> RawDocumentBuf {
 
 #[test]
 fn members_that_name_ever_new_members_reach_a_bound() {
+    let bench = overfilled();
+    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+}
+
+#[test]
+fn a_primary_is_believed_at_once_where_others_named_too_many() {
+    // SDAM-80: what the primary does not name makes room for what it names.
+    let mut bench = overfilled();
+    bench.pass(9_000);
+    bench.sdam.request_check(bench.now);
+    let primary = rawdoc! {
+        "ok": 1, "setName": "rs", "maxWireVersion": 21, "isWritablePrimary": true,
+        "hosts": ["a:1", "z:1", "z:2"],
+    };
+    bench.reply(1, &primary, false);
+    assert_eq!(addresses(&bench), ["a:1", "z:1", "z:2"]);
+}
+
+/// A client of a member that has named more servers than a topology can have.
+fn overfilled() -> Bench {
     let mut bench = Bench::new(options(&["a:1"]));
     for round in 0..10 {
         let first = round * MAX_MEMBERS + 2;
@@ -57,7 +77,7 @@ fn members_that_name_ever_new_members_reach_a_bound() {
         }
         bench.orders();
     }
-    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+    bench
 }
 
 #[test]
@@ -94,4 +114,42 @@ fn a_direct_connection_has_a_pool_whatever_the_server_is() {
         let orders = bench.orders();
         assert_eq!(orders.contains(&"create pool of a:1".to_owned()), expected);
     }
+}
+
+#[test]
+fn the_ends_of_the_supported_wire_versions_are_supported() {
+    // SDAM-60, SDAM-61
+    for (min, max, compatible) in [
+        (0, MIN_WIRE_VERSION - 1, false),
+        (0, MIN_WIRE_VERSION, true),
+        (MAX_WIRE_VERSION, MAX_WIRE_VERSION, true),
+        (MAX_WIRE_VERSION + 1, MAX_WIRE_VERSION + 1, false),
+        (0, 21, true),
+    ] {
+        let mut bench = polled();
+        bench.connected(
+            1,
+            &rawdoc! { "ok": 1, "minWireVersion": min, "maxWireVersion": max },
+        );
+        let error = &bench.sdam.description().compatibility_error;
+        assert_eq!(error.is_none(), compatible, "{min} to {max}: {error:?}");
+    }
+}
+
+#[test]
+fn a_repeated_reply_that_removes_its_server_clears_what_was_said_because_of_it() {
+    // SDAM-61, SDAM-82: the ghost came before it was known that this is a sharded cluster.
+    let mut bench = Bench::new(options(&["a:1", "b:1"]));
+    let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 7 };
+    bench.connected(1, &ghost);
+    bench.connected(
+        2,
+        &rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 },
+    );
+    assert_eq!(bench.topology_type(), TopologyType::Sharded);
+    assert!(bench.sdam.description().compatibility_error.is_some());
+    bench.pass(10_000);
+    bench.reply(1, &ghost, false);
+    assert_eq!(addresses(&bench), ["b:1"]);
+    assert_eq!(bench.sdam.description().compatibility_error, None);
 }

@@ -210,3 +210,39 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);
 }
+
+#[test]
+fn a_member_that_shuts_down_says_so_first() {
+    let mut world = World::new(set_of(3), 5);
+    world.run_for(Duration::from_secs(5));
+    let conn = world.connect(0);
+    let hello = doc! { "hello": 1, "$db": "admin" };
+    let reply = world.ask(conn, &hello).expect("a reply");
+    let seen = reply
+        .get_document("topologyVersion")
+        .expect("a version")
+        .clone();
+    let counter = seen.get_i64("counter").expect("a number");
+    let wait = doc! {
+        "hello": 1, "topologyVersion": seen, "maxAwaitTimeMS": 60_000_i64, "$db": "admin",
+    };
+    world.send(conn, &wait);
+    let now = world.now;
+    world.deployment.shut_down(now, 0);
+    world.drain();
+    let (_, more, reply) = world.reply(conn).expect("the one that waits is told");
+    let version = reply.get_document("topologyVersion").expect("a version");
+    assert_eq!((more, reply.get_i32("code").ok()), (false, Some(91)));
+    assert!(version.get_i64("counter").expect("a number") > counter);
+    // What clients ask for still runs, but for writes, which are another's business by now.
+    let find = doc! { "find": "c", "$readPreference": { "mode": "nearest" }, "$db": "db" };
+    let found = world.ask(conn, &find).expect("a reply");
+    assert!(found.contains_key("cursor"), "{found}");
+    let next = world
+        .until_primary(Duration::from_secs(14))
+        .expect("a primary");
+    assert_ne!(next.0, 0);
+    world.run_for(Duration::from_secs(15));
+    assert_eq!(world.deployment.state(0), Some(MemberState::Down));
+    assert!(world.closed.contains(&conn));
+}

@@ -1,6 +1,8 @@
 //! The machine in virtual time.
 
+mod admission;
 mod elections;
 mod protocol;
+mod sharded;
 mod survival;
 mod world;

@@ -1,7 +1,7 @@
 //! The wire, at its edges.
 
 use super::world::{World, set_of};
-use crate::deployment::{DeploymentOptions, User};
+use crate::deployment::{ConnId, DeploymentOptions, User};
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
     address::Address,
@@ -291,4 +291,60 @@ fn unknown_cursors_and_commands_have_their_codes() {
             Some(expected)
         );
     }
+}
+
+fn hellos_fail(world: &mut World, mode: Document) {
+    let operator = world.connect(0);
+    let point = doc! {
+        "configureFailPoint": "failCommand", "mode": mode, "$db": "admin",
+        "data": { "failCommands": ["hello"], "errorCode": 91 },
+    };
+    world.ask(operator, &point).expect("a reply");
+}
+
+/// The first hello's `topologyVersion`, where there is one, as a hello that waits for a change.
+fn waiting_hello(world: &mut World, conn: ConnId) -> Document {
+    let hello = doc! { "hello": 1, "$db": "admin" };
+    let reply = world.ask(conn, &hello).expect("a reply");
+    let seen = reply.get_document("topologyVersion").cloned();
+    doc! {
+        "hello": 1, "topologyVersion": seen.unwrap_or_default(), "maxAwaitTimeMS": 1_000_i64,
+        "$db": "admin",
+    }
+}
+
+#[test]
+fn a_fail_point_meets_each_answer_of_a_stream() {
+    let mut world = standalone();
+    let conn = world.connect(0);
+    let hello = waiting_hello(&mut world, conn);
+    let raw = bson::RawDocumentBuf::try_from(&hello).expect("a command");
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 7, 0)
+        .flags(Flags::EXHAUST_ALLOWED)
+        .body(&raw)
+        .end();
+    world.send_bytes(conn, &bytes);
+    hellos_fail(&mut world, doc! { "times": 1 });
+    // The one that waits already is answered; the next one fails, and ends the stream.
+    world.run_for(Duration::from_millis(1_100));
+    let (_, more, reply) = world.reply(conn).expect("a reply");
+    assert_eq!((more, code(&reply)), (true, None));
+    let (_, more, reply) = world.reply(conn).expect("another");
+    assert_eq!((more, code(&reply)), (false, Some(91)));
+    world.run_for(Duration::from_secs(10));
+    assert!(world.reply(conn).is_none());
+}
+
+#[test]
+fn a_release_before_streams_neither_sends_nor_takes_versions() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("s", 1));
+    options.version.release = [4, 2, 0];
+    options.version.max_wire = 8;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let hello = waiting_hello(&mut world, conn);
+    assert_eq!(hello.get_document("topologyVersion").ok(), Some(&doc! {}));
+    let refused = world.ask(conn, &hello).expect("a reply");
+    assert_eq!(code(&refused), Some(40415), "{refused}");
 }

@@ -1,8 +1,12 @@
 //! What a majority acknowledged stays, whatever happens to the members.
 
 use super::world::{World, set_of};
+use crate::deployment::DeploymentOptions;
 use bson::{Binary, Document, doc, spec::BinarySubtype};
-use onionskin_core::random::{Random, Seed};
+use onionskin_core::{
+    address::Address,
+    random::{Random, Seed},
+};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Inserts on one connection per attempt; answers with whether it was acknowledged.
@@ -162,4 +166,22 @@ fn what_no_majority_had_is_rolled_back() {
     world.deployment.heal(world.now);
     world.run_for(Duration::from_secs(10));
     assert_eq!(stored(&mut world, 0).len(), 0);
+}
+
+#[test]
+fn a_server_that_is_alone_can_be_written_to_as_soon_as_it_runs() {
+    let address = || Address::tcp("s", 1);
+    for options in [
+        DeploymentOptions::standalone(address()),
+        DeploymentOptions::replica_set("alone", vec![address()]),
+    ] {
+        let mut world = World::new(options, 1);
+        world.deployment.kill(world.now, 0);
+        world.deployment.restart(world.now, 0);
+        let conn = world.connect(0);
+        let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "db" };
+        let reply = world.ask(conn, &insert).expect("a reply");
+        assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+        assert_eq!(world.now.as_nanos(), 0, "{reply}");
+    }
 }

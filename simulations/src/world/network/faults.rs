@@ -117,6 +117,7 @@ impl Network {
         trace.note(now, format_args!("disaster: {disaster:?}"));
         match *disaster {
             Disaster::Kill(member) => self.deployment.kill(now, member),
+            Disaster::ShutDown(member) => self.deployment.shut_down(now, member),
             Disaster::Restart(member) => self.deployment.restart(now, member),
             Disaster::StepDown => {
                 self.deployment.step_down(now);

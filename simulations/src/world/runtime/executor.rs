@@ -1,6 +1,7 @@
 //! The executor: tasks in a drawn order, and time that passes when none can go on.
 
 use super::{SimRuntime, listener::Listeners};
+use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
     describe::describe,
@@ -13,6 +14,7 @@ use crate::world::{
     workload::History,
 };
 use onionskin_core::{
+    address::Address,
     event::Event,
     random::Random,
     time::{Instant, earliest},
@@ -68,6 +70,8 @@ pub(super) struct State {
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
+    /// Names that lead to members, beside the members' own.
+    pub(super) names: BTreeMap<String, usize>,
     pub(super) rates: Rates,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -79,6 +83,8 @@ pub(super) struct State {
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
     frozen_until: Instant,
+    /// It stands still, or has just begun to go on.
+    was_frozen: bool,
     max_steps: u64,
     numbers: u64,
 }
@@ -149,24 +155,38 @@ impl State {
             }
             return;
         }
-        if self.frozen_until > now {
-            return;
+        if self.frozen_until <= now {
+            self.wake_timers();
         }
+    }
+
+    fn wake_timers(&mut self) {
         while let Some(entry) = self.timers.first_entry() {
-            if entry.key().0 > now {
+            if entry.key().0 > self.now {
                 break;
             }
             entry.remove().wake();
         }
     }
 
-    fn strike(&mut self, disaster: &Disaster) {
+    /// True while the process stands still. Once it goes on, timers that fired meanwhile are found
+    /// at the same time as everything that arrived, and either may be looked at first.
+    fn is_frozen(&mut self) -> bool {
+        let is_frozen = self.frozen_until > self.now;
+        if !is_frozen && std::mem::take(&mut self.was_frozen) {
+            self.wake_timers();
+        }
+        is_frozen
+    }
+
+    pub(super) fn strike(&mut self, disaster: &Disaster) {
         self.network.strike(self.now, disaster, &mut self.trace);
         match *disaster {
             // All clients live in one process.
             Disaster::Freeze { pause, .. } => {
                 self.frozen_until = self.frozen_until.max(self.now + pause);
                 self.frozen += pause;
+                self.was_frozen = true;
             }
             Disaster::Heal => self.rates = Rates::default(),
             _ => {}
@@ -188,7 +208,7 @@ impl Shared {
     /// Draws one of the tasks that can go on.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
-        if state.frozen_until > state.now {
+        if state.is_frozen() {
             return None;
         }
         let number = {
@@ -259,6 +279,7 @@ impl Executor {
             pipes: BTreeMap::new(),
             listeners: Listeners::default(),
             timers: BTreeMap::new(),
+            names: BTreeMap::new(),
             rates: options.rates,
             random,
             trace: Trace::new(options.keep_trace),
@@ -269,6 +290,7 @@ impl Executor {
             steps: 0,
             plan,
             frozen_until: Instant::ZERO,
+            was_frozen: false,
             max_steps: options.max_steps,
             numbers: 0,
         };
@@ -285,14 +307,21 @@ impl Executor {
     /// An executor in a world where nothing goes wrong by itself and no member is of interest:
     /// servers are brought by whoever [listens](SimRuntime::listen).
     pub fn quiet(seed: u64) -> Result<Self, Failure> {
+        let alone = Address::tcp(&setup::host(0), setup::PORT);
+        Self::around(seed, DeploymentOptions::standalone(alone))
+    }
+
+    /// An executor in a world around this deployment, where nothing goes wrong unless somebody
+    /// [strikes](SimRuntime::strike). Members are found at the addresses that
+    /// [`member_addresses`](super::member_addresses) gives.
+    pub fn around(seed: u64, deployment: DeploymentOptions) -> Result<Self, Failure> {
         let mut options = WorldOptions::drawn(seed).calm();
-        options.members = 1;
-        options.login = false;
         options.min_latency = QUIET_LATENCY.0;
         options.max_latency = QUIET_LATENCY.1;
         options.max_steps = u64::MAX;
         let seed = world_seed(seed);
-        let deployment = setup::deployment(&options, &seed)?;
+        let deployment = Deployment::new(deployment, &seed.split("deployment"))
+            .map_err(|error| setup::impossible(&error))?;
         let network = Network::new(deployment, &options, &seed);
         let random = seed.split("world").random();
         Ok(Self::new(network, VecDeque::new(), &options, random))

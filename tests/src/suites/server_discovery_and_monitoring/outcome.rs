@@ -96,11 +96,7 @@ fn compare_server(
     Ok(())
 }
 
-/// `PossiblePrimary` is for single-threaded drivers; others take it for `Unknown`.
 pub(super) fn server_type(actual: ServerType, expected: &Value) -> Result<(), String> {
-    if *expected == json!("PossiblePrimary") && actual == ServerType::Unknown {
-        return Ok(());
-    }
     equal("type", &json!(actual.name()), expected)
 }
 

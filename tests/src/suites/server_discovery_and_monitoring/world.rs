@@ -32,9 +32,13 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(uri: &str) -> Result<Self, String> {
+    pub(super) fn new(uri: &str, possible_primary: bool) -> Result<Self, String> {
+        let options = SdamOptions {
+            possible_primary,
+            ..options_from_uri(uri)?
+        };
         let mut world = Self {
-            sdam: Sdam::new(options_from_uri(uri)?),
+            sdam: Sdam::new(options),
             now: Instant::ZERO,
             connections: BTreeMap::new(),
             events: Vec::new(),

@@ -1,0 +1,194 @@
+//! Runs futures on the calling thread, for as long as it waits for one of them.
+
+use crate::reactor::Reactor;
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+/// Turns of ready tasks before sockets are looked at, so that those who wait for them are not
+/// forgotten over tasks that always go on.
+const TURNS_BETWEEN_LOOKS: u32 = 8;
+
+/// Turns of ready tasks before a call returns; a peer that never falls silent cannot prolong it.
+const LAST_TURNS: usize = 16;
+
+/// Tasks, and the one thread at a time that moves them.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    /// Held by the thread that drives.
+    driving: Mutex<()>,
+    /// Which thread that is.
+    driver: Mutex<Option<ThreadId>>,
+    /// Tasks that were woken.
+    ready: Mutex<VecDeque<Arc<Task>>>,
+    pub(crate) reactor: Reactor,
+}
+
+/// A future that runs on its own. Its wakers keep it alive; without any it can never go on.
+struct Task {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    is_ready: AtomicBool,
+    executor: Weak<Executor>,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.is_ready.swap(true, Ordering::AcqRel)
+            && let Some(executor) = self.executor.upgrade()
+        {
+            lock(&executor.ready).push_back(self);
+            executor.reactor.ring();
+        }
+    }
+}
+
+/// Wakes the future that the thread waits for.
+struct Caller {
+    is_woken: AtomicBool,
+    executor: Weak<Executor>,
+}
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        if let Some(executor) = self.executor.upgrade() {
+            executor.reactor.ring();
+        }
+    }
+}
+
+/// Says who drives, until it is dropped.
+struct Driving<'a> {
+    executor: &'a Executor,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        *lock(&self.executor.driver) = None;
+    }
+}
+
+impl Executor {
+    /// Runs a future to its end, and all tasks as far as they come meanwhile. Where another thread
+    /// is at it, its turn is waited for.
+    pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
+        assert!(
+            !self.is_driven_here(),
+            "a blocking call was made from within another one, such as by an event listener"
+        );
+        let _driving = self.driven(self.driving.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut future = pin!(future);
+        let caller = Arc::new(Caller {
+            is_woken: AtomicBool::new(true),
+            executor: Arc::downgrade(self),
+        });
+        let waker = Waker::from(caller.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut turns = 0;
+        loop {
+            if caller.is_woken.swap(false, Ordering::AcqRel)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut context)
+            {
+                self.last_turns();
+                return output;
+            }
+            self.turn();
+            let is_idle =
+                || !caller.is_woken.load(Ordering::Acquire) && lock(&self.ready).is_empty();
+            turns += 1;
+            if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
+                turns = 0;
+                self.reactor.wait(is_idle);
+            }
+        }
+    }
+
+    /// Gives ready tasks their turn, unless a thread drives already and does so itself.
+    pub(crate) fn run_ready(&self) {
+        let guard = match self.driving.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let _driving = self.driven(guard);
+        self.last_turns();
+    }
+
+    pub(crate) fn spawn(self: &Arc<Self>, future: impl Future<Output = ()> + Send + 'static) {
+        let task = Arc::new(Task {
+            future: Mutex::new(Some(Box::pin(future))),
+            is_ready: AtomicBool::new(false),
+            executor: Arc::downgrade(self),
+        });
+        task.wake();
+    }
+
+    /// True in the thread that drives.
+    pub(crate) fn is_driven_here(&self) -> bool {
+        *lock(&self.driver) == Some(thread::current().id())
+    }
+
+    fn driven<'a>(&'a self, guard: MutexGuard<'a, ()>) -> Driving<'a> {
+        *lock(&self.driver) = Some(thread::current().id());
+        Driving {
+            executor: self,
+            _guard: guard,
+        }
+    }
+
+    /// Polls each task that is ready once; true if there was one.
+    fn turn(&self) -> bool {
+        let ready = std::mem::take(&mut *lock(&self.ready));
+        let was_ready = !ready.is_empty();
+        for task in ready {
+            task.is_ready.store(false, Ordering::Release);
+            // Taken out while it is polled, so that it is dropped if it panics.
+            let future = lock(&task.future).take();
+            if let Some(mut future) = future {
+                let waker = Waker::from(task.clone());
+                if future
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_pending()
+                {
+                    *lock(&task.future) = Some(future);
+                }
+            }
+        }
+        was_ready
+    }
+
+    fn last_turns(&self) {
+        for _ in 0..LAST_TURNS {
+            if !self.turn() {
+                return;
+            }
+        }
+    }
+}
+
+/// The lock of data that no panic can leave half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is left until `until`, not at all if it has passed.
+pub(crate) fn left(until: std::time::Instant) -> Duration {
+    until.saturating_duration_since(std::time::Instant::now())
+}

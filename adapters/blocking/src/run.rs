@@ -1,0 +1,75 @@
+//! Calls that are run instead of awaited.
+
+use crate::{BlockingRuntime, Cursor};
+use onionskin::{
+    CountDocuments, Decode, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne, Result,
+    RunCommand, UpdateOne,
+};
+use serde::de::DeserializeOwned;
+use std::future::IntoFuture;
+
+/// Something that is done when it is run, and blocks until it is.
+///
+/// ```no_run
+/// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+///
+/// let client = Client::with_uri_str("mongodb://localhost")?;
+/// let people = client.database("app").collection::<Document>("people");
+/// for person in people.find(doc! { "born": { "$lt": 1900 } }).limit(10).run()? {
+///     println!("{}", person?);
+/// }
+/// # Ok::<(), onionskin_blocking::Error>(())
+/// ```
+pub trait Run {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    ///
+    /// # Panics
+    ///
+    /// If it is called by an event listener, while another call is under way.
+    fn run(self) -> Self::Output;
+}
+
+impl<D: Decode> Run for Execution<BlockingRuntime, D> {
+    type Output = Result<D::Output>;
+
+    fn run(self) -> Self::Output {
+        self.runtime().clone().block_on(self)
+    }
+}
+
+/// Calls whose result is the same whether they are run or awaited.
+macro_rules! run {
+    ($([$($bounds:tt)*] $type:ty;)*) => {$(
+        impl<$($bounds)*> Run for $type {
+            type Output = <Self as IntoFuture>::Output;
+
+            fn run(self) -> Self::Output {
+                self.into_future().run()
+            }
+        }
+    )*};
+}
+
+run! {
+    [T: Send + Sync] CountDocuments<'_, BlockingRuntime, T>;
+    [T: Send + Sync] DeleteOne<'_, BlockingRuntime, T>;
+    [T: Send + Sync + DeserializeOwned] FindOne<'_, BlockingRuntime, T>;
+    [T: Send + Sync] InsertMany<'_, BlockingRuntime, T>;
+    [T: Send + Sync] InsertOne<'_, BlockingRuntime, T>;
+    [] RunCommand<'_, BlockingRuntime>;
+    [T: Send + Sync] UpdateOne<'_, BlockingRuntime, T>;
+}
+
+impl<T: Send + Sync> Run for Find<'_, BlockingRuntime, T> {
+    type Output = Result<Cursor<T>>;
+
+    fn run(self) -> Self::Output {
+        let execution = self.into_future();
+        let runtime = execution.runtime().clone();
+        let cursor = execution.run()?;
+        Ok(Cursor::new(runtime, cursor))
+    }
+}

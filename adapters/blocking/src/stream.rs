@@ -1,0 +1,167 @@
+//! A socket with the traits that the client reads and writes by.
+
+use crate::{
+    executor::{Executor, lock},
+    reactor::{Socket, Source},
+};
+use futures_io::{AsyncRead, AsyncWrite};
+use rustix::{
+    io::{Errno, FdFlags, fcntl_setfd},
+    net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket},
+};
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// A connected socket, TCP or Unix domain.
+///
+/// It is read only after the system said that there is something to read: what asks for a reply has
+/// just been written, and the reply cannot be there yet.
+#[derive(Debug)]
+pub struct BlockingStream {
+    source: Arc<Source>,
+    executor: Arc<Executor>,
+}
+
+/// Calls the same method of whichever socket it is.
+macro_rules! each {
+    ($this:expr, $socket:ident => $call:expr) => {
+        match &$this.source.socket {
+            Socket::Tcp($socket) => $call,
+            Socket::Unix($socket) => $call,
+        }
+    };
+}
+
+impl BlockingStream {
+    /// Begins to connect; [`poll_connected`](Self::poll_connected) says how that went.
+    pub(crate) fn begin(executor: Arc<Executor>, address: SocketAddr) -> io::Result<Self> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let fd = socket(family, SocketType::STREAM, None)?;
+        fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+        let stream = TcpStream::from(fd);
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        match connect(&stream, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(executor, Socket::Tcp(stream))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Connects to a Unix domain socket, which is done at once or not at all.
+    pub(crate) fn connect_unix(executor: Arc<Executor>, path: &Path) -> io::Result<Self> {
+        let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+        fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+        let stream = UnixStream::from(fd);
+        stream.set_nonblocking(true)?;
+        connect(&stream, &SocketAddrUnix::new(path)?)?;
+        Ok(Self::new(executor, Socket::Unix(stream)))
+    }
+
+    fn new(executor: Arc<Executor>, socket: Socket) -> Self {
+        let source = executor.reactor.add_source(socket);
+        Self { source, executor }
+    }
+
+    pub(crate) fn poll_connected(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut interest = lock(&self.source.interest);
+        if !interest.takes_more {
+            interest.writer = Some(context.waker().clone());
+            drop(interest);
+            self.executor.reactor.ring();
+            return Poll::Pending;
+        }
+        let error = each!(self, socket => socket.take_error());
+        Poll::Ready(error.and_then(|error| error.map_or(Ok(()), Err)))
+    }
+
+    fn poll_read(&self, context: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut interest = lock(&self.source.interest);
+            if !interest.is_readable {
+                interest.reader = Some(context.waker().clone());
+                drop(interest);
+                self.executor.reactor.ring();
+                return Poll::Pending;
+            }
+            drop(interest);
+            let result = each!(self, socket => (&*socket).read(buffer));
+            let is_drained = match &result {
+                // The end stays readable, and a full buffer leaves something behind.
+                Ok(count) => *count > 0 && *count < buffer.len(),
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            };
+            if is_drained {
+                lock(&self.source.interest).is_readable = false;
+            }
+            match result {
+                Err(error) if is_retried(&error) => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    fn poll_write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match each!(self, socket => (&*socket).write(bytes)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    lock(&self.source.interest).writer = Some(context.waker().clone());
+                    self.executor.reactor.ring();
+                    return Poll::Pending;
+                }
+                Err(error) if is_retried(&error) => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+fn is_retried(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
+}
+
+impl Drop for BlockingStream {
+    fn drop(&mut self) {
+        self.executor.reactor.remove_source(&self.source);
+    }
+}
+
+impl AsyncRead for BlockingStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_read(&self, context, buffer)
+    }
+}
+
+impl AsyncWrite for BlockingStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_write(&self, context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(each!(self, socket => socket.shutdown(Shutdown::Write)))
+    }
+}

@@ -1,0 +1,233 @@
+//! What operations do differently where servers are scanned and not monitored in the background:
+//! they wait for scans, and they ask a connection that was idle for long whether it still stands.
+//!
+//! Finding a server may take as long as a scan where `serverSelectionTryOnce` is true, and as long
+//! as `serverSelectionTimeoutMS` and one scan more where it is false (SEL-73).
+
+use super::{Client, Outcome, Start, Verdict};
+use crate::{
+    connection::{ConnectionFacts, Established},
+    description::ServerId,
+    error::{Error, ErrorKind, NetworkFault},
+    operation::{Command, CommandKind, Lease, Operation, Selection, SessionUse, error_to_raise},
+    options::{ClientOptions, Monitoring},
+    pool::Condition,
+    time::{Instant, earliest},
+};
+use std::time::Duration;
+
+/// `socketCheckIntervalMS`: a connection that was idle for so long is asked whether it still stands
+/// before an operation uses it (SEL-7, SEL-72). Not an option.
+pub const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The rules of a client that scans.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanRules {
+    /// `serverSelectionTryOnce`: one scan decides (SEL-71).
+    try_once: bool,
+    /// `serverSelectionTimeoutMS`, where it does not.
+    selection: Duration,
+    /// How long the answer to a ping may take.
+    ping: Option<Duration>,
+}
+
+impl ScanRules {
+    pub(super) fn new(options: &ClientOptions) -> Option<Self> {
+        (options.monitoring() == Monitoring::Scanning).then(|| Self {
+            try_once: options.server_selection_try_once(),
+            selection: options.server_selection_timeout(),
+            ping: options.connect_timeout(),
+        })
+    }
+}
+
+impl Client {
+    /// Chooses a server. `None`: the operation has to wait, for a change of what is known or, where
+    /// servers are scanned, for a scan (SEL-70).
+    pub(super) fn select_or_scan(
+        &mut self,
+        now: Instant,
+        operation: &mut Operation,
+    ) -> Result<Option<ServerId>, Error> {
+        let rules = match self.limits.scan {
+            Some(rules) if operation.command.target.is_none() => rules,
+            _ => return self.select(operation),
+        };
+        let selection = match operation.selection {
+            Some(selection) => selection,
+            None => {
+                self.sdam.wants_scan(now);
+                let selection = Selection {
+                    began: now,
+                    scans: self.sdam.scans_completed(),
+                };
+                operation.selection = Some(selection);
+                selection
+            }
+        };
+        let has_looked = !self.sdam.is_stale();
+        if has_looked {
+            match self.select(operation) {
+                Ok(Some(server)) => {
+                    operation.selection = None;
+                    return Ok(Some(server));
+                }
+                Ok(None) => self.sdam.mark_stale(now),
+                Err(error) => {
+                    if matches!(error.kind(), ErrorKind::Incompatible { .. }) {
+                        self.sdam.mark_stale(now);
+                    }
+                    return Err(error);
+                }
+            }
+            if rules.try_once && self.sdam.scans_completed() > selection.scans {
+                return Err(self.nothing_suits(operation));
+            }
+        }
+        // A scan under way is waited for, however late it is (SEL-73). Only the operation's own
+        // limit cuts it short.
+        let limit = selection.began.checked_add(rules.selection);
+        let limit = limit.filter(|_| !rules.try_once);
+        if !self.sdam.is_scan_under_way() {
+            let next = self.sdam.earliest_scan().max(now);
+            if limit.is_some_and(|limit| next > limit) {
+                return Err(self.nothing_suits(operation));
+            }
+        }
+        // A scan that is due anyway is no news (step 9 of the algorithm).
+        if has_looked {
+            self.tell_selection_waits(now, operation, limit);
+        }
+        Ok(None)
+    }
+
+    /// True for a connection that was idle for so long that it may be dead without a sign.
+    pub(super) fn wants_ping(&self, now: Instant, connection: &Established) -> bool {
+        self.limits.scan.is_some() && connection.used + SOCKET_CHECK_INTERVAL <= now
+    }
+
+    /// Leases the connection for a ping; the operation goes along until it is answered.
+    pub(super) fn ping_first(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        connection: Box<Established>,
+    ) -> Lease {
+        let mut command = Command::new("ping", "admin", CommandKind::Run);
+        command.body().i32("ping", 1);
+        command.set_session(SessionUse::None);
+        let mut ping = Operation::new(operation.id, command, now);
+        let limit = self.limits.scan.and_then(|rules| rules.ping);
+        let limit = limit.and_then(|limit| now.checked_add(limit));
+        let deadline = earliest(operation.deadline, limit);
+        ping.behind = Some(operation);
+        self.lease_out(connection, ping, deadline)
+    }
+
+    /// The lease of a ping comes back: the operation behind it uses the connection, or looks for a
+    /// server once more (SEL-72).
+    pub(super) fn check_in_ping(
+        &mut self,
+        now: Instant,
+        mut lease: Lease,
+        outcome: Outcome,
+    ) -> Verdict {
+        let is_clean = !lease.in_exchange && lease.output().is_empty();
+        let assessment = lease.assessment.take();
+        lease.finish();
+        let Lease {
+            connection,
+            operation: ping,
+            context,
+            ..
+        } = lease;
+        let Some(operation) = ping.behind else {
+            return Verdict::Done(Err(Error::argument("this lease is not a ping's")));
+        };
+        if let Some(deadline) = context.deadline {
+            let key = (deadline, connection.facts.socket);
+            self.exchange_limits.remove(&key);
+        }
+        let failure = match (outcome, assessment) {
+            (Outcome::Abandoned, _) => Some(Error::new(ErrorKind::Abandoned)),
+            (Outcome::Failed(error), _) => Some(error),
+            (Outcome::Completed, Some(assessment)) => {
+                self.note_cluster_time(assessment.cluster_time);
+                assessment.result.err()
+            }
+            (Outcome::Completed, None) => None,
+        };
+        let stands = failure.is_none() && is_clean && !connection.transport.has_input();
+        let verdict = if stands {
+            Verdict::Again(self.use_after_ping(now, operation, connection))
+        } else {
+            self.on_ping_failed(now, operation, connection, failure)
+        };
+        self.settle(now);
+        verdict
+    }
+
+    fn use_after_ping(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        mut connection: Box<Established>,
+    ) -> Start {
+        let (server, pooled) = (connection.facts.server, connection.facts.pooled);
+        connection.used = now;
+        // For its pool it is checked out all the time.
+        if let Some(slot) = self.pools.get_mut(&server) {
+            slot.parked.insert(pooled, connection);
+        }
+        match self.lease(now, operation, server, pooled) {
+            Ok(lease) => Start::Leased(lease),
+            Err((error, operation)) => match self.on_attempt_failed(now, operation, error, None) {
+                Ok(operation) => self.proceed(now, operation),
+                Err(error) => Start::Failed(error),
+            },
+        }
+    }
+
+    fn on_ping_failed(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        connection: Box<Established>,
+        failure: Option<Error>,
+    ) -> Verdict {
+        let facts = connection.facts.clone();
+        self.selector.finished(facts.server);
+        let failure = failure.unwrap_or_else(|| Error::protocol("a reply to nothing"));
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
+        if is_late || is_left {
+            // That says nothing about the server: it was not given the time.
+            self.park_connection(now, connection, Condition::Broken(None));
+            let failure = error_to_raise(operation.kept_error.take(), failure);
+            self.finish_operation(now, operation);
+            return Verdict::Done(if is_left { Ok(()) } else { Err(failure) });
+        }
+        let error = broken(&facts, &failure);
+        self.tell_topology(now, &facts, error.clone());
+        self.park_connection(now, connection, Condition::Broken(Some(error.clone())));
+        if self.closed {
+            self.finish_operation(now, operation);
+            return Verdict::Done(Err(ErrorKind::ClientClosed.into()));
+        }
+        // Nothing of the operation was sent, so this was no attempt of it.
+        operation.attempts = operation.attempts.saturating_sub(1);
+        Verdict::Again(self.proceed(now, operation))
+    }
+}
+
+/// Whatever the ping met, to the topology it is a connection that no longer stands (SEL-72).
+fn broken(facts: &ConnectionFacts, failure: &Error) -> Error {
+    if matches!(
+        failure.kind(),
+        ErrorKind::Network { .. } | ErrorKind::Tls { .. }
+    ) {
+        return failure.clone().with_server(&facts.address);
+    }
+    let message = format!("a connection that had been idle did not answer a ping: {failure}");
+    Error::network(NetworkFault::Other, message).with_server(&facts.address)
+}

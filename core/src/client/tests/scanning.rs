@@ -1,0 +1,423 @@
+//! Operations of a client that scans its servers: when they wait for a scan, when one decides, and
+//! what they ask an idle connection.
+
+use super::*;
+use crate::{
+    client::SOCKET_CHECK_INTERVAL, error::ErrorKind, event::SelectionEvent, operation::OperationId,
+    options::Monitoring,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+const PATIENT: &str = "mongodb://a/?replicaSet=rs&serverSelectionTryOnce=false\
+                       &serverSelectionTimeoutMS=7000";
+
+fn scanning(text: &str, hello: RawDocumentBuf) -> World {
+    scanning_for(text, hello, Subscriptions::default())
+}
+
+fn scanning_for(text: &str, hello: RawDocumentBuf, subscriptions: Subscriptions) -> World {
+    let parsed = uri::parse_for(text, Monitoring::Scanning).expect("a connection string");
+    World::with_options(parsed.options, hello, subscriptions)
+}
+
+/// Starts an operation that has to wait.
+fn waits(world: &mut World, command: Command) -> OperationId {
+    let start = world.client.start(world.now, command);
+    world.run();
+    match start {
+        Start::Waiting(id) => id,
+        other => panic!("it does not wait: {other:?}"),
+    }
+}
+
+/// The end of an operation that waited.
+fn failure(world: &mut World, id: OperationId) -> Error {
+    match world.client.resume(world.now, id) {
+        Start::Failed(error) => error,
+        other => panic!("it has not failed: {other:?}"),
+    }
+}
+
+/// A client that has run its first operation, whose connection now rests.
+fn warm(text: &str, hello: RawDocumentBuf) -> World {
+    let mut world = scanning(text, hello);
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world
+}
+
+fn is_unknown(world: &World) -> bool {
+    let topology = world.client.topology();
+    topology
+        .servers
+        .values()
+        .all(|s| !s.server_type.is_available())
+}
+
+#[test]
+fn nothing_happens_between_operations() {
+    // SDAM-35, MON-24
+    let mut world = scanning(URI, primary());
+    assert!(world.dialled.is_empty());
+    assert_eq!(world.client.exact_deadline(), None);
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert_eq!(
+        world.dialled.len(),
+        2,
+        "one to check, one for the operation"
+    );
+    world.client.handle_timeout(world.now);
+    assert_eq!(world.client.exact_deadline(), None);
+    let lease = world.lease(ping());
+    world.client.handle_timeout(world.now);
+    assert_eq!(world.client.exact_deadline(), None);
+    world.check_in(lease, Outcome::Abandoned);
+}
+
+#[test]
+fn an_operation_scans_when_a_heartbeat_has_passed() {
+    // MON-25
+    let mut world = warm(URI, primary());
+    let checks = world.dialled[0].0;
+    let sent = |world: &World| world.sent.iter().filter(|&&s| s == checks).count();
+    assert_eq!(sent(&world), 1);
+    world.wait(Duration::from_millis(4_999));
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert_eq!(sent(&world), 1);
+    world.wait(Duration::from_secs(60));
+    assert_eq!(sent(&world), 1, "nobody asked");
+    let id = waits(&mut world, find());
+    assert_eq!(sent(&world), 2);
+    assert!(matches!(
+        world.client.resume(world.now, id),
+        Start::Leased(_)
+    ));
+}
+
+#[test]
+fn one_scan_decides() {
+    // SEL-71, serverSelectionTryOnce
+    let mut world = scanning(URI, primary());
+    world.is_dead = true;
+    let id = waits(&mut world, ping());
+    let error = failure(&mut world, id);
+    assert!(
+        matches!(error.kind(), ErrorKind::ServerSelection { .. }),
+        "{error}"
+    );
+    assert_eq!(world.dialled.len(), 1);
+    assert_eq!(world.client.counts().waiting, 0);
+    assert_eq!(world.client.exact_deadline(), None);
+    // The next one scans again, half a second after the last, and finds the server resting.
+    let id = waits(&mut world, ping());
+    world.wait(Duration::from_millis(499));
+    assert_eq!(world.client.counts().waiting, 1);
+    world.wait(Duration::from_millis(1));
+    failure(&mut world, id);
+    assert_eq!(world.dialled.len(), 1);
+    world.is_dead = false;
+    world.wait(Duration::from_secs(5));
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+}
+
+#[test]
+fn scans_follow_each_other_until_the_timeout() {
+    // SEL-70, SEL-71, MON-26
+    let mut world = scanning(PATIENT, primary());
+    world.is_dead = true;
+    let id = waits(&mut world, ping());
+    for _ in 0..14 {
+        assert_eq!(world.client.counts().waiting, 1);
+        assert!(matches!(
+            world.client.resume(world.now, id),
+            Start::Waiting(_)
+        ));
+        world.wait(Duration::from_millis(500));
+    }
+    // The next scan would begin after the limit.
+    let error = failure(&mut world, id);
+    assert!(
+        matches!(error.kind(), ErrorKind::ServerSelection { .. }),
+        "{error}"
+    );
+    // The server rested for five seconds between its two checks (MON-23).
+    assert_eq!(world.dialled.len(), 2);
+    assert_eq!(world.client.exact_deadline(), None);
+}
+
+#[test]
+fn a_server_that_comes_back_is_found_in_time() {
+    let mut world = scanning(PATIENT, primary());
+    world.is_dead = true;
+    let id = waits(&mut world, ping());
+    world.is_dead = false;
+    for _ in 0..12 {
+        world.wait(Duration::from_millis(500));
+    }
+    assert!(matches!(
+        world.client.resume(world.now, id),
+        Start::Leased(_)
+    ));
+}
+
+/// What was told of the search for servers since the last call.
+fn told(world: &mut World) -> Vec<&'static str> {
+    let mut told = Vec::new();
+    while let Some(event) = world.client.poll_event() {
+        if let EventKind::Selection(event) = event.kind {
+            told.push(match event {
+                SelectionEvent::Started { .. } => "started",
+                SelectionEvent::Waiting { .. } => "waiting",
+                SelectionEvent::Succeeded { .. } => "succeeded",
+                SelectionEvent::Failed { .. } => "failed",
+            });
+        }
+    }
+    told
+}
+
+#[test]
+fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
+    // SEL-61, step 9 of the algorithm for single-threaded clients
+    let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert_eq!(
+        told(&mut world),
+        ["started", "succeeded"],
+        "the first scan is no news"
+    );
+    world.perform(ping(), &rawdoc! { "ok": 0, "code": 13436, "errmsg": "x" });
+    told(&mut world);
+    world.is_dead = true;
+    let id = waits(&mut world, ping());
+    world.wait(Duration::from_secs(1));
+    assert_eq!(told(&mut world), ["started", "waiting"]);
+    for _ in 0..14 {
+        world.wait(Duration::from_millis(500));
+    }
+    failure(&mut world, id);
+    assert_eq!(told(&mut world), ["failed"]);
+}
+
+#[test]
+fn the_limit_of_an_operation_cuts_a_scan_short() {
+    for text in [URI, PATIENT] {
+        let mut world = scanning(text, primary());
+        let mut command = ping();
+        command.set_timeout(Some(Duration::from_millis(100)));
+        let Start::Waiting(id) = world.client.start(world.now, command) else {
+            panic!("nothing is known yet");
+        };
+        // The check is never answered.
+        while world.client.poll_action().is_some() {}
+        world.now = world.now + Duration::from_millis(100);
+        world.client.handle_timeout(world.now);
+        failure(&mut world, id);
+        // The scan went with it: nothing is open, nothing is armed.
+        assert_eq!(world.client.counts().sockets, 0);
+        assert_eq!(world.client.exact_deadline(), None);
+        world.wait(Duration::from_secs(3600));
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+    }
+}
+
+#[test]
+fn whoever_leaves_takes_the_scan_along() {
+    let mut world = scanning(URI, primary());
+    let Start::Waiting(id) = world.client.start(world.now, ping()) else {
+        panic!("nothing is known yet");
+    };
+    world.client.cancel(world.now, id);
+    assert_eq!(world.client.counts().sockets, 0);
+    assert_eq!(world.client.exact_deadline(), None);
+}
+
+#[test]
+fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
+    // SDAM-97
+    for (code, scans) in [(10107, true), (91, true), (13436, false)] {
+        let mut world = warm(URI, primary());
+        world.wait(Duration::from_secs(1));
+        let sent = world.sent.len();
+        world.perform(ping(), &rawdoc! { "ok": 0, "code": code, "errmsg": "x" });
+        assert_eq!(world.sent.len(), sent, "{code}: not at once");
+        assert!(is_unknown(&world));
+        assert_eq!(world.client.sdam.is_stale(), scans, "{code}");
+        // Either way the next operation finds the server, if only because none is known to suit.
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+        assert!(!is_unknown(&world));
+    }
+}
+
+#[test]
+fn a_lost_connection_leads_to_a_scan_and_a_retry() {
+    let mut world = warm(URI, primary());
+    world.wait(Duration::from_secs(1));
+    let lease = world.lease(find());
+    let Verdict::Again(start) = world.check_in(lease, reset()) else {
+        panic!("it is tried again");
+    };
+    let mut lease = world.leased(start);
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+}
+
+#[test]
+fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
+    // SEL-2
+    let mut world = warm(URI, primary());
+    world.wait(Duration::from_secs(60));
+    let sent = world.sent.len();
+    let mut command = ping();
+    command.set_target("a:27017".parse().expect("an address"));
+    let start = world.client.start(world.now, command);
+    assert!(matches!(start, Start::Leased(_)), "{start:?}");
+    assert_eq!(world.sent.len(), sent);
+}
+
+#[test]
+fn a_connection_that_was_idle_is_asked_before_it_is_used() {
+    // SEL-72
+    let mut world = scanning_for(URI, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(
+        SOCKET_CHECK_INTERVAL
+            .checked_sub(Duration::from_nanos(1))
+            .expect("more"),
+    );
+    let lease = world.lease(insert());
+    assert!(!lease.is_preliminary());
+    world.check_in(lease, Outcome::Abandoned);
+    let mut lease = world.lease(insert());
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    world.wait(SOCKET_CHECK_INTERVAL);
+
+    let Start::Leased(mut lease) = world.client.start(world.now, insert()) else {
+        panic!("there is a connection");
+    };
+    assert!(lease.is_preliminary());
+    // Nobody is told of a command that nobody gave.
+    assert!(lease.begin(world.now).expect("it fits").is_none());
+    let request = World::request(&lease);
+    assert_eq!(request.get_i32("ping").ok(), Some(1));
+    assert!(!request.contains_key("lsid"), "{request}");
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        panic!("the operation follows");
+    };
+    let mut lease = world.leased(start);
+    assert!(!lease.is_preliminary());
+    assert_eq!(World::request(&lease).get_str("insert").ok(), Some("c"));
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn an_idle_connection_that_broke_costs_the_operation_nothing() {
+    // SEL-72: neither an attempt nor, where it is not repeated, its success.
+    for refusal in [None, Some(rawdoc! { "ok": 0, "code": 1, "errmsg": "no" })] {
+        let mut world = warm(URI, primary());
+        world.wait(SOCKET_CHECK_INTERVAL);
+        let mut lease = world.lease(ping());
+        assert!(lease.is_preliminary());
+        let outcome = match &refusal {
+            None => reset(),
+            Some(reply) => {
+                World::answer(&mut lease, reply);
+                Outcome::Completed
+            }
+        };
+        let socket = lease.socket();
+        let verdict = world.client.check_in(world.now, lease, outcome);
+        assert!(is_unknown(&world));
+        let Verdict::Again(start) = verdict else {
+            panic!("a server is looked for once more: {verdict:?}");
+        };
+        let mut lease = world.leased(start);
+        assert!(!lease.is_preliminary());
+        assert_ne!(lease.socket(), socket);
+        assert_eq!(lease.operation.attempts, 1);
+        World::answer(&mut lease, &rawdoc! { "ok": 1 });
+        let verdict = world.check_in(lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    }
+}
+
+#[test]
+fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
+    let mut world = warm(
+        "mongodb://a/?replicaSet=rs&connectTimeoutMS=2000",
+        primary(),
+    );
+    world.wait(SOCKET_CHECK_INTERVAL);
+    let lease = world.lease(ping());
+    world.wait(Duration::from_millis(1_999));
+    assert!(world.interrupted.is_empty());
+    world.wait(Duration::from_millis(1));
+    let (socket, error) = world.interrupted.pop().expect("it is over");
+    assert_eq!(socket, lease.socket());
+    let verdict = world
+        .client
+        .check_in(world.now, lease, Outcome::Failed(error));
+    assert!(is_unknown(&world));
+    assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+}
+
+#[test]
+fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
+    let mut world = warm(URI, primary());
+    world.wait(SOCKET_CHECK_INTERVAL);
+    let lease = world.lease(ping());
+    let verdict = world.check_in(lease, Outcome::Abandoned);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+
+    let mut world = warm(URI, primary());
+    world.wait(SOCKET_CHECK_INTERVAL);
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_millis(100)));
+    let lease = world.lease(command);
+    world.wait(Duration::from_millis(100));
+    let (_, error) = world.interrupted.pop().expect("its time is over");
+    let verdict = world.check_in(lease, Outcome::Failed(error));
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("its time is over: {verdict:?}");
+    };
+    assert!(error.is_timeout(), "{error}");
+    assert!(!is_unknown(&world));
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn clients_with_monitors_ask_nothing() {
+    // SEL-7
+    let mut world = World::new(URI, primary());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(Duration::from_secs(3600));
+    assert!(!world.lease(ping()).is_preliminary());
+}
+
+#[test]
+fn any_server_of_the_window_is_chosen_however_busy_it_is() {
+    // SEL-58, SEL-P6
+    let mut world = scanning("mongodb://a,b,c/?maxPoolSize=0", mongos());
+    let mut counts: BTreeMap<Address, u32> = BTreeMap::new();
+    for _ in 0..300 {
+        let lease = world.lease(ping());
+        *counts.entry(lease.facts().address.clone()).or_default() += 1;
+        // Never given back: it weighs on its server for good.
+        std::mem::forget(lease);
+    }
+    let (least, most) = (counts.values().min(), counts.values().max());
+    assert_eq!(counts.len(), 3);
+    assert!(least.is_some_and(|&n| n > 60), "{counts:?}");
+    // Whoever looked at the load would have made them all but equal.
+    assert!(
+        most.zip(least)
+            .is_some_and(|(most, least)| most - least > 5),
+        "{counts:?}"
+    );
+}

@@ -1,0 +1,433 @@
+//! Clients without background tasks: when a scan is wanted, and whom it asks in which order.
+
+use super::{Bench, Phase, addresses, command, member, reset, standalone, timeout, versioned};
+use crate::{
+    description::{ServerType, TopologyType},
+    error::{Error, ErrorKind, WriteFault},
+    random::Seed,
+    sdam::{Action, CheckId, SdamOptions},
+};
+use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
+use std::{collections::BTreeSet, time::Duration};
+
+fn scanning(seeds: &[&str]) -> Bench {
+    seeded(seeds, 1, |_| {})
+}
+
+fn seeded(seeds: &[&str], seed: u8, change: impl FnOnce(&mut SdamOptions)) -> Bench {
+    Bench::seeds(seeds, |options| {
+        options.subscribed = false;
+        options.scanning = Some(Seed::new([seed; 32]));
+        options.heartbeat_frequency = Duration::from_secs(60);
+        change(options);
+    })
+}
+
+/// A member of a set of three.
+fn of_three(writable: bool, primary: Option<&str>) -> RawDocumentBuf {
+    let mut reply = rawdoc! {
+        "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": writable,
+        "secondary": !writable, "hosts": ["a:1", "b:1", "c:1"],
+    };
+    if let Some(primary) = primary {
+        reply.append(
+            bson::raw::CString::try_from("primary").expect("a name"),
+            primary,
+        );
+    }
+    reply
+}
+
+fn mongos() -> RawDocumentBuf {
+    rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 }
+}
+
+/// Scans until there is nothing more to ask; gives the servers in the order in which they were
+/// asked. `None` is a connection that breaks.
+fn scan(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
+    bench.sdam.mark_stale(bench.now);
+    bench.sdam.set_waiting(bench.now, true);
+    let asked = answer_all(bench, answer);
+    bench.sdam.set_waiting(bench.now, false);
+    assert_eq!(bench.sdam.deadline(), None, "something is left to do");
+    asked
+}
+
+fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
+    let mut open: Vec<(CheckId, String)> = Vec::new();
+    let mut asked = Vec::new();
+    loop {
+        let Some(action) = bench.sdam.poll_action() else {
+            // Somebody waits for the pause after the last scan.
+            let deadline = bench.sdam.deadline().expect("the scan goes on or ends");
+            bench.now = deadline;
+            bench.sdam.handle_timeout(bench.now);
+            continue;
+        };
+        let (check, address, opens) = match action {
+            Action::Open { check, address, .. } => {
+                open.push((check, address.to_string()));
+                (check, address.to_string(), true)
+            }
+            Action::SendHello {
+                check, awaitable, ..
+            } => {
+                assert!(awaitable.is_none(), "nobody would hear a pushed reply");
+                let known = connections(bench, check);
+                (check, known, false)
+            }
+            Action::ScanEnded => return asked,
+            _ => continue,
+        };
+        asked.push(address.clone());
+        // Each check takes its time, so that no two end at the same moment.
+        bench.now = bench.now + Duration::from_millis(1);
+        match answer(&address) {
+            Some(reply) if opens => bench.connected(check.0, &reply),
+            Some(reply) => bench.reply(check.0, &reply, false),
+            None => bench.failed(check.0),
+        }
+        assert!(asked.len() < 5_000, "the scan has no end");
+    }
+}
+
+/// Whose connection that is.
+fn connections(bench: &Bench, check: CheckId) -> String {
+    let server = bench.sdam.out.server_of(check).expect("it is open");
+    let server = bench.sdam.server(server).expect("it is a server");
+    server.address.to_string()
+}
+
+#[test]
+fn nothing_happens_until_an_operation_asks() {
+    // SDAM-35, MON-24
+    let mut bench = scanning(&["a:1"]);
+    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.sdam.deadline(), None);
+    assert!(bench.sdam.wants_scan(bench.now));
+    bench.sdam.set_waiting(bench.now, true);
+    assert_eq!(bench.orders(), ["open 1 to a:1"]);
+    bench.connected(1, &versioned(1));
+    assert_eq!(
+        bench.orders(),
+        [
+            "create pool of a:1",
+            "ready pool of server#1",
+            "publish",
+            "scan ended"
+        ]
+    );
+    bench.sdam.set_waiting(bench.now, false);
+    // Neither streaming nor a measuring connection, whatever the server can do.
+    assert_eq!(bench.sdam.deadline(), None);
+    assert!(!bench.sdam.is_stale());
+}
+
+#[test]
+fn the_connection_of_a_check_is_kept_for_the_next_scan() {
+    let mut bench = scanning(&["a:1"]);
+    scan(&mut bench, |_| Some(standalone()));
+    bench.pass(60_000);
+    assert!(bench.sdam.wants_scan(bench.now));
+    bench.sdam.set_waiting(bench.now, true);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+    bench.reply(1, &standalone(), false);
+    assert_eq!(bench.orders(), ["publish", "scan ended"]);
+}
+
+#[test]
+fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
+    // MON-25, SDAM-31, T-9
+    let mut bench = scanning(&["a:1"]);
+    scan(&mut bench, |_| Some(standalone()));
+    bench.pass(59_999);
+    assert!(!bench.sdam.wants_scan(bench.now));
+    bench.pass(1);
+    assert!(bench.sdam.wants_scan(bench.now));
+    assert!(bench.sdam.is_stale());
+}
+
+#[test]
+fn scans_are_half_a_second_apart() {
+    // MON-26, MON-31
+    let mut bench = scanning(&["a:1"]);
+    scan(&mut bench, |_| None);
+    let ended = bench.now;
+    assert_eq!(
+        bench.sdam.earliest_scan(),
+        ended + Duration::from_millis(500)
+    );
+    bench.sdam.mark_stale(bench.now);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.orders();
+    assert_eq!(bench.sleeps(), Some(500));
+    // Whoever leaves meanwhile takes the plan along.
+    bench.sdam.set_waiting(bench.now, false);
+    assert_eq!(bench.sdam.deadline(), None);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.pass(500);
+    assert_eq!(bench.orders(), ["scan ended"], "the server rests still");
+}
+
+#[test]
+fn a_possible_primary_comes_before_other_members() {
+    // MON-27 and its example, MON-28, SDAM-12
+    for seed in 0..10 {
+        let mut bench = seeded(&["c:1"], seed, |_| {});
+        let asked = scan(&mut bench, |address| {
+            Some(of_three(address == "a:1", Some("a:1")))
+        });
+        assert_eq!(asked, ["c:1", "a:1", "b:1"], "seed {seed}");
+        assert_eq!(bench.topology_type(), TopologyType::ReplicaSetWithPrimary);
+        assert_eq!(addresses(&bench), ["a:1", "b:1", "c:1"]);
+    }
+}
+
+#[test]
+fn the_hint_is_seen_until_the_server_answers() {
+    let mut bench = scanning(&["c:1"]);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.connected(1, &of_three(false, Some("a:1")));
+    assert_eq!(bench.server_type("a:1"), ServerType::PossiblePrimary);
+    assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
+    bench.failed(2);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
+
+#[test]
+fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
+    // SDAM-12
+    let mut bench = Bench::seeds(&["c:1"], |_| {});
+    bench.connected(1, &of_three(false, Some("a:1")));
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
+
+#[test]
+fn the_primary_comes_first_and_the_unknown_last() {
+    // MON-27
+    for seed in 0..10 {
+        let mut bench = seeded(&["a:1", "b:1", "c:1"], seed, |_| {});
+        scan(&mut bench, |address| match address {
+            "a:1" => None,
+            _ => Some(of_three(address == "c:1", None)),
+        });
+        bench.pass(60_000);
+        let asked = scan(&mut bench, |address| Some(of_three(address == "c:1", None)));
+        assert_eq!(asked, ["c:1", "b:1", "a:1"], "seed {seed}");
+    }
+}
+
+#[test]
+fn ties_are_broken_by_chance_and_later_scans_keep_the_order() {
+    // MON-27: this is what spreads clients that start at once.
+    let mut firsts = BTreeSet::new();
+    for seed in 0..30 {
+        let mut bench = seeded(&["a:1", "b:1", "c:1"], seed, |_| {});
+        let asked = scan(&mut bench, |_| Some(mongos()));
+        firsts.insert(asked[0].clone());
+        for _ in 0..3 {
+            bench.pass(60_000);
+            assert_eq!(scan(&mut bench, |_| Some(mongos())), asked);
+        }
+    }
+    assert_eq!(firsts.len(), 3, "{firsts:?}");
+}
+
+#[test]
+fn one_server_is_asked_at_a_time() {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    bench.sdam.set_waiting(bench.now, true);
+    let orders = bench.orders();
+    assert_eq!(orders.len(), 2, "{orders:?}");
+    assert!(orders[1].starts_with("open 1"));
+    bench.sdam.set_waiting(bench.now, true);
+    bench.sdam.request_check(bench.now);
+    assert_eq!(bench.orders(), [""; 0]);
+    bench.connected(1, &mongos());
+    assert!(
+        bench
+            .orders()
+            .iter()
+            .any(|order| order.starts_with("open 2"))
+    );
+}
+
+#[test]
+fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
+    // MON-23, T-10
+    let mut bench = scanning(&["a:1", "b:1"]);
+    let broken = |address: &str| (address == "b:1").then(mongos);
+    scan(&mut bench, broken);
+    let failed = bench.now;
+    bench.now = failed + Duration::from_millis(4_900);
+    assert_eq!(scan(&mut bench, broken), ["b:1"]);
+    bench.now = failed + Duration::from_millis(5_001);
+    assert_eq!(scan(&mut bench, broken), ["b:1", "a:1"]);
+    bench.pass(5_001);
+    // What is not of the network is no reason to rest.
+    let refused = |address: &str| match address {
+        "b:1" => Some(mongos()),
+        _ => Some(rawdoc! { "ok": 0, "code": 1 }),
+    };
+    assert_eq!(scan(&mut bench, refused), ["b:1", "a:1"]);
+    bench.pass(500);
+    assert_eq!(scan(&mut bench, refused), ["b:1", "a:1"]);
+}
+
+#[test]
+fn a_hint_does_not_end_the_rest_of_a_server() {
+    // MON-23
+    let mut bench = scanning(&["a:1", "c:1"]);
+    let asked = scan(&mut bench, |address| {
+        (address != "a:1").then(|| of_three(false, Some("a:1")))
+    });
+    assert_eq!(asked.iter().filter(|address| *address == "a:1").count(), 1);
+    bench.pass(500);
+    let asked = scan(&mut bench, |_| Some(of_three(false, Some("a:1"))));
+    assert!(!asked.contains(&"a:1".to_owned()), "{asked:?}");
+}
+
+#[test]
+fn a_known_server_is_asked_twice_before_it_rests() {
+    // MON-66, MON-29
+    let mut bench = scanning(&["a:1"]);
+    scan(&mut bench, |_| Some(standalone()));
+    bench.pass(60_000);
+    assert_eq!(scan(&mut bench, |_| None), ["a:1", "a:1"]);
+    bench.pass(500);
+    assert_eq!(scan(&mut bench, |_| None), [""; 0]);
+}
+
+#[test]
+fn a_check_that_is_not_answered_ends_by_its_limit() {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.orders();
+    assert_eq!(bench.sleeps(), Some(10_000));
+    bench.pass(10_000);
+    assert_eq!(bench.orders()[..2], ["close 1", "publish"]);
+    bench.pass(10_000);
+    assert_eq!(
+        bench.orders().last().map(String::as_str),
+        Some("scan ended")
+    );
+}
+
+#[test]
+fn a_scan_for_which_nobody_waits_is_given_up() {
+    let mut bench = scanning(&["a:1"]);
+    scan(&mut bench, |_| Some(standalone()));
+    bench.pass(60_000);
+    assert!(bench.sdam.wants_scan(bench.now));
+    bench.sdam.set_waiting(bench.now, true);
+    bench.orders();
+    bench.sdam.set_waiting(bench.now, false);
+    // Nothing was learned about the server, and the next operation scans again.
+    assert_eq!(bench.orders(), ["close 1"]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    assert_eq!(bench.sdam.deadline(), None);
+    assert!(bench.sdam.wants_scan(bench.now));
+    bench.pass(3_600_000);
+    assert_eq!(scan(&mut bench, |_| Some(standalone())), ["a:1"]);
+}
+
+#[test]
+fn what_happens_during_a_scan_may_call_for_another() {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.orders();
+    let first = connections(&bench, CheckId(1));
+    bench.connected(1, &mongos());
+    bench.application_error(&first, Phase::Operation, command(10107));
+    bench.connected(2, &mongos());
+    assert_eq!(bench.sdam.scans_completed(), 1);
+    assert!(bench.sdam.is_stale());
+}
+
+#[test]
+fn a_primary_that_names_ever_new_members_does_not_keep_a_scan_going() {
+    let mut bench = scanning(&["n0:1"]);
+    let asked = scan(&mut bench, |address| {
+        let number: u32 = address[1..address.len() - 2].parse().expect("a number");
+        let next = format!("n{}:1", number + 1);
+        let mut election = [0; 12];
+        election[8..].copy_from_slice(&number.to_be_bytes());
+        Some(rawdoc! {
+            "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+            "hosts": [address, next], "setVersion": 1,
+            "electionId": ObjectId::from_bytes(election),
+        })
+    });
+    assert_eq!(asked.len(), crate::sdam::MAX_SERVERS);
+}
+
+#[test]
+fn a_primary_that_is_an_old_one_is_asked_once() {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    let claim = |address: &str| {
+        let election = if address == "a:1" { 1 } else { 2 };
+        Some(rawdoc! {
+            "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+            "hosts": ["a:1", "b:1"], "setVersion": 1,
+            "electionId": ObjectId::from_bytes([election; 12]),
+        })
+    };
+    let asked = scan(&mut bench, claim);
+    assert_eq!(asked.len(), 2);
+    assert_eq!(bench.server_type("b:1"), ServerType::RsPrimary);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+}
+
+/// A set of a primary `a` and a secondary `b`, just scanned.
+fn set_of_two() -> Bench {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
+    bench.pass(1_000);
+    bench.orders();
+    bench
+}
+
+fn shut_down_in_write_concern() -> Error {
+    let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "x" } };
+    let fault = WriteFault::from_reply(&reply).expect("it has an error");
+    Error::new(ErrorKind::Write(Box::new(fault)))
+}
+
+#[test]
+fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
+    // SDAM-97, A.12 point 6, and prose tests 2 to 5 in the reading for single-threaded clients: in
+    // none of them the server is checked at once.
+    use TopologyType::{ReplicaSetNoPrimary as NoPrimary, ReplicaSetWithPrimary as WithPrimary};
+    for (address, error, topology, stale) in [
+        ("a:1", reset(), NoPrimary, false),
+        ("a:1", command(10107), NoPrimary, true),
+        ("a:1", command(13435), NoPrimary, true),
+        ("a:1", command(10058), NoPrimary, true),
+        ("b:1", command(13436), WithPrimary, false),
+        ("b:1", command(11602), WithPrimary, false),
+        ("a:1", command(189), NoPrimary, false),
+        ("a:1", command(91), NoPrimary, true),
+        ("a:1", command(11600), NoPrimary, true),
+        ("a:1", shut_down_in_write_concern(), NoPrimary, true),
+        // These say nothing about the server.
+        ("", timeout(), WithPrimary, false),
+        ("", command(6), WithPrimary, false),
+    ] {
+        let mut bench = set_of_two();
+        let target = if address.is_empty() { "a:1" } else { address };
+        bench.application_error(target, Phase::Operation, error.clone());
+        let unknown = bench.server_type(target) == ServerType::Unknown;
+        assert_eq!(unknown, !address.is_empty(), "{error}");
+        assert_eq!(bench.topology_type(), topology, "{error}");
+        assert_eq!(bench.sdam.is_stale(), stale, "{error}");
+        let asks = |order: &String| order.starts_with("hello") || order.starts_with("open");
+        assert!(
+            !bench.orders().iter().any(asks),
+            "{error}: it is asked at once"
+        );
+        assert_eq!(bench.sdam.deadline(), None);
+        // The scan that comes next looks at it: nothing rests that did not fail a check.
+        let asked = scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
+        assert_eq!(asked.len(), 2, "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Routers and the shard behind them.
+
+use super::world::World;
+use crate::deployment::{DeploymentOptions, MemberState};
+use bson::{Document, doc};
+use onionskin_core::address::Address;
+
+fn routers(count: usize) -> World {
+    let addresses = (0..count).map(|i| Address::tcp(&format!("router{i}"), 27017));
+    World::new(DeploymentOptions::sharded(addresses.collect()), 1)
+}
+
+#[test]
+fn what_one_router_writes_the_other_reads() {
+    let mut world = routers(2);
+    let (one, other) = (world.connect(0), world.connect(1));
+    let hello = world.ask(one, &doc! { "hello": 1, "$db": "admin" });
+    let hello = hello.expect("a reply");
+    assert_eq!(hello.get_str("msg").ok(), Some("isdbgrid"));
+    assert_eq!(hello.get_i32("logicalSessionTimeoutMinutes").ok(), Some(30));
+    assert!(!hello.contains_key("setName"), "{hello}");
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "db" };
+    let inserted = world.ask(one, &insert).expect("a reply");
+    assert_eq!(inserted.get_i32("n").ok(), Some(1), "{inserted}");
+    let found = world.ask(other, &doc! { "find": "c", "$db": "db" });
+    let batch = found.expect("a reply");
+    let batch = batch.get_document("cursor").expect("a cursor");
+    let batch = batch.get_array("firstBatch").expect("a batch");
+    assert_eq!(batch.len(), 1);
+    // Each router is a server of its own, and the shard is nobody's to connect to.
+    assert_eq!(world.deployment.members(), 2);
+    assert_eq!(world.deployment.state(0), Some(MemberState::Router));
+    assert_eq!(world.deployment.connections(), 2);
+    let shard = world.deployment.primary().expect("the shard");
+    assert_eq!(shard, 2);
+    assert!(
+        world
+            .deployment
+            .progress(shard)
+            .is_some_and(|(commit, _)| commit > 0)
+    );
+    let now = world.now;
+    assert!(
+        !world.deployment.step_down(now),
+        "there is nobody to take over"
+    );
+    world.deployment.handle_disconnected(world.now, one);
+    world.deployment.handle_disconnected(world.now, other);
+    assert_eq!(world.deployment.connections(), 0);
+}
+
+#[test]
+fn a_cursor_lives_at_the_router_that_made_it() {
+    let mut world = routers(2);
+    let (one, other) = (world.connect(0), world.connect(1));
+    let documents: Vec<Document> = (0..5).map(|n| doc! { "_id": n }).collect();
+    let insert = doc! { "insert": "c", "documents": documents, "$db": "db" };
+    world.ask(one, &insert).expect("a reply");
+    let find = doc! { "find": "c", "batchSize": 2, "$db": "db" };
+    let found = world.ask(one, &find).expect("a reply");
+    let cursor = found.get_document("cursor").expect("a cursor");
+    let id = cursor.get_i64("id").expect("an id");
+    let more = doc! { "getMore": id, "collection": "c", "$db": "db" };
+    let refused = world.ask(other, &more).expect("a reply");
+    assert_eq!(refused.get_i32("code").ok(), Some(43), "{refused}");
+    let rest = world.ask(one, &more).expect("a reply");
+    let rest = rest.get_document("cursor").expect("a cursor");
+    assert_eq!(rest.get_array("nextBatch").map(Vec::len).ok(), Some(3));
+    // All was sent, so the router has forgotten it as the shard has.
+    let again = world.ask(one, &more).expect("a reply");
+    assert_eq!(again.get_i32("code").ok(), Some(43), "{again}");
+}
+
+#[test]
+fn a_fail_point_of_one_router_is_not_met_at_the_other() {
+    let mut world = routers(2);
+    let (one, other) = (world.connect(0), world.connect(1));
+    let point = doc! {
+        "configureFailPoint": "failCommand", "mode": "alwaysOn", "$db": "admin",
+        "data": { "failCommands": ["insert"], "writeConcernError": { "code": 91 } },
+    };
+    world.ask(one, &point).expect("a reply");
+    let insert = |n: i32| doc! { "insert": "c", "documents": [{ "_id": n }], "$db": "db" };
+    let written = world.ask(one, &insert(1)).expect("a reply");
+    let concern = written.get_document("writeConcernError");
+    assert_eq!(
+        concern.and_then(|c| c.get_i32("code")).ok(),
+        Some(91),
+        "{written}"
+    );
+    assert_eq!(
+        written.get_i32("n").ok(),
+        Some(1),
+        "the shard has it nevertheless"
+    );
+    let written = world.ask(other, &insert(2)).expect("a reply");
+    assert!(!written.contains_key("writeConcernError"), "{written}");
+}

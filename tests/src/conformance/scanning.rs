@@ -1,0 +1,187 @@
+//! Clients that check their servers only when an operation needs it.
+
+use super::{
+    Host, builder, client, end, find, pause, ping,
+    server::{Gate, Server, Step, answer, door, hello},
+    things, until, within,
+};
+use bson::doc;
+use onionskin_core::{
+    client::SOCKET_CHECK_INTERVAL,
+    error::ErrorKind,
+    event::{CommandEvent, Event, EventKind},
+    sdam::COOLDOWN,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// All requests that the server has seen, checks included.
+fn requests(server: &Server) -> usize {
+    ["hello", "ismaster", "isMaster", "ping", "find", "insert"]
+        .iter()
+        .map(|name| server.seen(name).len())
+        .sum()
+}
+
+/// Neither a check nor a measurement, however long the pause is.
+pub async fn nothing_is_sent_between_operations<H: Host>() {
+    let server = Server::plain::<H>();
+    let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
+    assert_eq!(server.accepted(), 0, "nobody asked yet");
+    find(&client, 1).await.expect("a reply");
+    assert_eq!(server.accepted(), 2, "one to check, one for the operation");
+    let before = requests(&server);
+    assert_eq!(before, 3, "two handshakes and a find");
+    pause::<H>(Duration::from_millis(1700)).await;
+    assert_eq!(requests(&server), before);
+    end::<H>(client, &server).await;
+}
+
+/// The first operation after a heartbeat checks the servers, on the connection that it has.
+pub async fn an_operation_scans_when_it_is_time<H: Host>() {
+    let server = Server::plain::<H>();
+    let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
+    find(&client, 1).await.expect("a reply");
+    find(&client, 2).await.expect("a reply");
+    assert_eq!(requests(&server), 4);
+    pause::<H>(Duration::from_millis(600)).await;
+    find(&client, 3).await.expect("a reply");
+    assert_eq!(requests(&server), 6);
+    assert_eq!(server.accepted(), 2);
+    end::<H>(client, &server).await;
+}
+
+/// By default an operation without server fails after one scan, however long the timeout is.
+pub async fn one_scan_decides<H: Host>() {
+    let place = door::<H>().address();
+    let client = client::<H>(&format!("mongodb://{place}/"));
+    for _ in 0..2 {
+        let limit = Duration::from_secs(2);
+        let error = within::<H, _>(limit, "the scan", ping(&client)).await;
+        let error = error.expect_err("nobody is there");
+        assert!(
+            matches!(error.kind(), ErrorKind::ServerSelection { .. }),
+            "{error}"
+        );
+    }
+    client.shutdown().await;
+}
+
+/// A server that comes up while an operation scans for it is found.
+pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
+    let taken = door::<H>();
+    let place = taken.address();
+    let options = "connectTimeoutMS=200&serverSelectionTryOnce=false";
+    let client = client::<H>(&format!("mongodb://{place}/?{options}"));
+    let mut waiter = super::Stepper::new(things(&client).find_one(doc! { "n": 1 }));
+    assert!(waiter.step().await.is_none());
+    until::<H>("the first failed check", || {
+        let topology = client.topology();
+        topology.servers.values().any(|s| s.error.is_some())
+    })
+    .await;
+    drop(taken);
+    let server = Server::at::<H>(place);
+    let limit = COOLDOWN + Duration::from_secs(3);
+    let found = within::<H, _>(limit, "the next check", async {
+        loop {
+            waiter.woken().await;
+            if let Some(found) = waiter.step().await {
+                return found;
+            }
+        }
+    });
+    assert_eq!(found.await.expect("a reply"), Some(doc! { "n": 1 }));
+    end::<H>(client, &server).await;
+}
+
+/// A scan does not knock at the second door before the first has answered.
+pub async fn one_server_is_asked_at_a_time<H: Host>() {
+    let gate = Gate::new();
+    let servers: Vec<Server> = (0..2)
+        .map(|_| {
+            let held = gate.clone();
+            Server::scripted::<H>(move |request| {
+                if !request.is_hello() {
+                    return answer(request);
+                }
+                let mut greeting = hello(request.connection);
+                greeting.insert("msg", "isdbgrid");
+                [vec![Step::Hold(held.clone())], request.reply(&greeting)].concat()
+            })
+        })
+        .collect();
+    let uri = format!(
+        "mongodb://{},{}/",
+        servers[0].address(),
+        servers[1].address()
+    );
+    let client = client::<H>(&uri);
+    let accepted = || servers.iter().map(Server::accepted).sum::<u64>();
+    let mut first = super::Stepper::new(things(&client).find_one(doc! { "n": 1 }));
+    assert!(first.step().await.is_none());
+    until::<H>("the first check", || accepted() == 1).await;
+    pause::<H>(Duration::from_millis(200)).await;
+    assert_eq!(accepted(), 1);
+    gate.open();
+    loop {
+        first.woken().await;
+        if let Some(found) = first.step().await {
+            assert_eq!(found.expect("a reply"), Some(doc! { "n": 1 }));
+            break;
+        }
+    }
+    drop(first);
+    let (first, second) = (&servers[0], &servers[1]);
+    end::<H>(client, first).await;
+    until::<H>("the closing of all sockets", || second.open() == 0).await;
+}
+
+/// A write that is never repeated succeeds although its connection was closed while it rested.
+pub async fn a_connection_that_died_in_its_sleep_costs_nothing<H: Host>() {
+    let server = Server::scripted::<H>(|request| {
+        let mut steps = answer(request);
+        if request.n() == Some(1) {
+            steps.push(Step::Close);
+        }
+        steps
+    });
+    let client = client::<H>(&server.uri("retryWrites=false&retryReads=false"));
+    find(&client, 1).await.expect("a reply");
+    pause::<H>(SOCKET_CHECK_INTERVAL).await;
+    find(&client, 2)
+        .await
+        .expect("a reply, on another connection");
+    end::<H>(client, &server).await;
+}
+
+/// An idle connection answers a ping that shows in no event; a busy one is not asked.
+pub async fn an_idle_connection_is_asked_once_and_nobody_is_told<H: Host>() {
+    let server = Server::plain::<H>();
+    let commands = Arc::new(AtomicU32::new(0));
+    let pinged = Arc::new(AtomicBool::new(false));
+    let (count, told) = (commands.clone(), pinged.clone());
+    let listener = Arc::new(move |event: &Event| {
+        if let EventKind::Command(CommandEvent::Started { facts, .. }) = &event.kind {
+            count.fetch_add(1, Ordering::SeqCst);
+            told.fetch_or(&*facts.name == "ping", Ordering::SeqCst);
+        }
+    });
+    let builder = builder::<H>(&server.uri(""));
+    let client = builder.event_listener(listener).build().expect("a client");
+    find(&client, 1).await.expect("a reply");
+    pause::<H>(SOCKET_CHECK_INTERVAL).await;
+    for n in 2..5 {
+        find(&client, n).await.expect("the reply to this question");
+    }
+    assert_eq!(server.seen("ping").len(), 1);
+    assert_eq!(server.seen("find").len(), 4);
+    assert_eq!(commands.load(Ordering::SeqCst), 4);
+    assert!(!pinged.load(Ordering::SeqCst));
+    end::<H>(client, &server).await;
+}

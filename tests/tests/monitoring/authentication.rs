@@ -1,0 +1,138 @@
+//! Logins that fail: `T/unified/auth-*` and `T/unified/pool-clear-checkout-error`.
+
+use crate::{
+    diary::{command_name, connection_closed, pool_cleared, pool_name, unknown},
+    scene::{any_topology, play, replica_set_of, sharded_alone, with_login},
+};
+use bson::{Document, doc};
+use onionskin_core::error::{Error, ErrorKind};
+
+/// One login of a client with this name goes wrong: the server is unknown and its pool cleared,
+/// once, and the next operation succeeds (SDAM-103).
+fn a_failed_login_resets_server_and_pool(
+    app: &str,
+    effect: &Document,
+    options: &str,
+    is_expected: fn(&Error) -> bool,
+) {
+    play(any_topology().map(with_login), |scene| async move {
+        let mut data = doc! { "failCommands": ["saslContinue"], "appName": app };
+        data.extend(effect.clone());
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client(&format!("retryWrites=false&appname={app}{options}"));
+        let error = watched.insert_many([3, 4]).await.expect_err("no login");
+        assert!(is_expected(&error), "{error:?}");
+        watched.wait_for(1, "unknown", unknown).await;
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        watched.insert_many([5, 6]).await.expect("a login");
+        watched.assert_count(1, "unknown", unknown);
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        let commands = watched.diary.notes(command_name);
+        assert_eq!(commands, ["insert started", "insert succeeded"]);
+        watched.end().await;
+    });
+}
+
+/// The code with which a server refused a login.
+fn login_code(error: &Error) -> Option<i32> {
+    match error.kind() {
+        ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
+        _ => None,
+    }
+}
+
+/// `auth-error`.
+#[test]
+fn a_refused_login_resets_server_and_pool() {
+    let effect = doc! { "errorCode": 18 };
+    a_failed_login_resets_server_and_pool("authErrorTest", &effect, "", |error| {
+        login_code(error) == Some(18)
+    });
+}
+
+/// `auth-misc-command-error`.
+#[test]
+fn any_error_of_a_login_resets_server_and_pool() {
+    let effect = doc! { "errorCode": 1 };
+    a_failed_login_resets_server_and_pool("authMiscErrorTest", &effect, "", |error| {
+        login_code(error) == Some(1)
+    });
+}
+
+/// `auth-network-error`.
+#[test]
+fn a_connection_that_breaks_in_a_login_resets_server_and_pool() {
+    let effect = doc! { "closeConnection": true };
+    a_failed_login_resets_server_and_pool("authNetworkErrorTest", &effect, "", Error::is_network);
+}
+
+/// `auth-network-timeout-error`.
+#[test]
+fn a_login_that_takes_too_long_resets_server_and_pool() {
+    let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
+    let options = "&connectTimeoutMS=250&socketTimeoutMS=250";
+    let app = "authNetworkTimeoutErrorTest";
+    a_failed_login_resets_server_and_pool(app, &effect, options, Error::is_timeout);
+}
+
+/// `auth-shutdown-error`.
+#[test]
+fn a_server_that_shuts_down_in_a_login_is_reset() {
+    let effect = doc! { "errorCode": 91 };
+    a_failed_login_resets_server_and_pool("authShutdownErrorTest", &effect, "", |error| {
+        login_code(error) == Some(91)
+    });
+}
+
+/// `pool-clear-checkout-error`: the clear is told before the connection's end (SDAM-117).
+#[test]
+fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
+    play(any_topology().map(with_login), |scene| async move {
+        let data = doc! {
+            "failCommands": ["saslContinue"], "appName": "authErrorTest", "errorCode": 18,
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client("retryWrites=false&appname=authErrorTest");
+        watched.insert_many([3, 4]).await.expect_err("no login");
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        watched
+            .wait_for(1, "connection closed", connection_closed)
+            .await;
+        let wanted = ["check out started", "cleared", "connection closed"];
+        let told = watched.diary.notes(pool_name);
+        let told: Vec<&str> = told
+            .into_iter()
+            .filter(|name| wanted.contains(name))
+            .collect();
+        assert_eq!(told, wanted);
+        watched.end().await;
+    });
+}
+
+/// A login that is refused because the server shuts down is not the end of a read: it may be
+/// repeated as after any error of a connection (RR-2). A write is repeated only where the server
+/// says that it may be, and servers do not say so of logins (RW-15).
+#[test]
+fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
+    let deployments = [replica_set_of(1), sharded_alone()];
+    play(deployments.map(with_login), |scene| async move {
+        let app = "shutdownInLogin";
+        let data = doc! {
+            "failCommands": ["saslContinue"], "appName": app, "errorCode": 91,
+        };
+        for write in [false, true] {
+            scene.fail(0, doc! { "times": 1 }, data.clone()).await;
+            let options = "heartbeatFrequencyMS=500&serverMonitoringMode=poll";
+            let watched = scene.client(&format!("{options}&appname={app}"));
+            if write {
+                let error = watched.insert(1).await.expect_err("no label allows it");
+                assert_eq!(login_code(&error), Some(91), "{error:?}");
+            } else {
+                watched.find().await.expect("another login");
+            }
+            watched.assert_count(1, "unknown", unknown);
+            watched.assert_count(1, "pool cleared", pool_cleared);
+            watched.end().await;
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! Servers that are too busy for new connections: `T/unified/backpressure-*`, and the limit of
+//! prose test 10.
+
+use crate::{
+    diary::{
+        became, check_out_failed, connection_closed, connection_ready, pool_cleared, server_changed,
+    },
+    scene::{Scene, play, replica_set, sharded_alone, standalone},
+};
+use bson::{Document, doc};
+use onionskin_core::{description::ServerType, error::Label};
+
+const POLLED: &str = "retryWrites=false&heartbeatFrequencyMS=1000000&serverMonitoringMode=poll";
+
+/// Hellos of new connections go wrong: the error has the labels of overload, and the server keeps
+/// its description and its pool (SDAM-104, SDAM-105).
+async fn hellos_that_fail_are_overload(
+    scene: Scene,
+    server: ServerType,
+    app: &str,
+    effect: Document,
+    options: &str,
+) {
+    let watched = scene.client(&format!("{POLLED}&appname={app}{options}"));
+    watched.wait_for(1, "the server", became(server)).await;
+    let changes = if server == ServerType::RsPrimary {
+        3
+    } else {
+        1
+    };
+    watched.wait_for(changes, "changes", server_changed).await;
+    let mut data = doc! { "failCommands": ["isMaster", "hello"], "appName": app };
+    data.extend(effect);
+    scene.fail(0, "alwaysOn", data).await;
+    let error = watched
+        .insert_many([3, 4])
+        .await
+        .expect_err("no connection");
+    for label in [Label::SystemOverloadedError, Label::RetryableError] {
+        assert!(error.has_label(&label), "{label:?}: {error:?}");
+    }
+    watched.assert_count(0, "pool cleared", pool_cleared);
+    watched.assert_count(changes, "changes", server_changed);
+    scene.fail_no_more(0).await;
+    watched
+        .insert_many([5, 6])
+        .await
+        .expect("it was never given up");
+    watched.assert_count(changes, "changes", server_changed);
+    watched.end().await;
+}
+
+/// `backpressure-network-error-fail-single`.
+#[test]
+fn a_standalone_that_breaks_new_connections_is_overloaded() {
+    play([standalone()], |scene| {
+        let (app, effect) = (
+            "backpressureNetworkErrorFailTest",
+            doc! { "closeConnection": true },
+        );
+        hellos_that_fail_are_overload(scene, ServerType::Standalone, app, effect, "")
+    });
+}
+
+/// `backpressure-network-error-fail-replicaset`.
+#[test]
+fn a_primary_that_breaks_new_connections_is_overloaded() {
+    play([replica_set()], |scene| {
+        let (app, effect) = (
+            "backpressureNetworkErrorFailTest",
+            doc! { "closeConnection": true },
+        );
+        hellos_that_fail_are_overload(scene, ServerType::RsPrimary, app, effect, "")
+    });
+}
+
+/// `backpressure-network-timeout-fail-single`.
+#[test]
+fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
+    play([standalone()], |scene| {
+        let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
+        let (app, options) = (
+            "backpressureNetworkTimeoutErrorTest",
+            "&connectTimeoutMS=250&socketTimeoutMS=250",
+        );
+        hellos_that_fail_are_overload(scene, ServerType::Standalone, app, effect, options)
+    });
+}
+
+/// `backpressure-network-timeout-fail-replicaset`.
+#[test]
+fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
+    play([replica_set()], |scene| {
+        let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
+        let (app, options) = (
+            "backpressureNetworkTimeoutErrorTest",
+            "&connectTimeoutMS=250&socketTimeoutMS=250",
+        );
+        hellos_that_fail_are_overload(scene, ServerType::RsPrimary, app, effect, options)
+    });
+}
+
+/// `backpressure-server-description-unchanged-on-min-pool-size-population-error`: the monitor's
+/// hello is answered, those of the pool are not.
+#[test]
+fn connections_made_in_the_background_change_no_description() {
+    play([standalone()], |scene| async move {
+        let data = doc! {
+            "failCommands": ["hello", "isMaster"], "appName": "authErrorTest",
+            "closeConnection": true,
+        };
+        scene.fail(0, doc! { "skip": 1 }, data).await;
+        let options = "appname=authErrorTest&minPoolSize=5&maxConnecting=1\
+                       &serverMonitoringMode=poll&heartbeatFrequencyMS=1000000";
+        let watched = scene.client(options);
+        watched.wait_for(1, "a change", server_changed).await;
+        watched
+            .wait_for(1, "connection closed", connection_closed)
+            .await;
+        scene.pause(5_000).await;
+        watched.assert_count(1, "changes", server_changed);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        scene.fail_no_more(0).await;
+        watched
+            .wait_for(5, "connection ready", connection_ready)
+            .await;
+        watched.end().await;
+    });
+}
+
+/// Prose test 10, "Connection Pool Backpressure": a server that lets in 20 connections a second is
+/// asked for 100 at once. Some find no connection; the server is not given up.
+#[test]
+fn a_limit_of_new_connections_clears_no_pool() {
+    const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
+    play(
+        [standalone(), replica_set(), sharded_alone()],
+        |scene| async move {
+            let watched = scene.client("maxConnecting=100&appname=crowd");
+            watched.insert(1).await.expect("a connection");
+            let slow = doc! {
+                "failCommands": ["find"], "appName": "crowd", "blockConnection": true,
+                "blockTimeMS": 2_000,
+            };
+            scene.fail(0, "alwaysOn", slow).await;
+            let set = |parameter: &str, value: bson::Bson| {
+                doc! { "setParameter": 1, format!("{PREFIX}{parameter}"): value }
+            };
+            scene.tell(0, set("RatePerSec", 20.into())).await;
+            scene.tell(0, set("BurstCapacitySecs", 1.into())).await;
+            scene.tell(0, set("MaxQueueDepth", 1.into())).await;
+            scene.tell(0, set("Enabled", true.into())).await;
+            let finds = (0..100).map(|_| {
+                let things = watched.things();
+                scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await })
+            });
+            let mut found = 0;
+            for find in finds.collect::<Vec<_>>() {
+                found += usize::from(find.join().await.is_ok());
+            }
+            let failed = watched.diary.count(check_out_failed);
+            assert!(failed >= 10, "{failed} checkouts failed");
+            assert!(found >= 20, "{found} finds succeeded");
+            watched.assert_count(0, "pool cleared", pool_cleared);
+            scene.pause(1_000).await;
+            scene.tell(0, set("Enabled", false.into())).await;
+            watched.find().await.expect("it is not busy any more");
+            watched.end().await;
+        },
+    );
+}

@@ -1,0 +1,433 @@
+//! Checks that fail, hang or change their manner: `T/unified/hello-*`, `connectTimeoutMS`,
+//! `interruptInUse-pool-clear`, `minPoolSize-error`, `pool-clear-min-pool-size-error` and
+//! `serverMonitoringMode`.
+
+use crate::{
+    diary::{
+        command_name, connection_closed, connection_ready, heartbeat, heartbeat_failed,
+        heartbeat_started, heartbeat_succeeded, pool_cleared, pool_name, pool_ready, unknown,
+    },
+    scene::{Scene, Watched, any_topology, play, replica_set, sharded_alone, standalone},
+};
+use bson::{Document, doc};
+use onionskin_core::event::Event;
+use onionskin_simulations::deployment::DeploymentOptions;
+
+/// The fail point's data for all hellos of a client.
+fn hellos(app: &str, effect: Document) -> Document {
+    let mut data = doc! { "failCommands": ["hello", "isMaster"], "appName": app };
+    data.extend(effect);
+    data
+}
+
+/// A client whose first hellos go wrong in this way finds the server in the end.
+async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document) {
+    scene
+        .fail(0, doc! { "times": times }, hellos(app, effect))
+        .await;
+    let options = "retryWrites=false&connectTimeoutMS=250&heartbeatFrequencyMS=500";
+    let watched = scene.client(&format!("{options}&appname={app}"));
+    watched.wait_for(1, "unknown", unknown).await;
+    watched
+        .insert_many([1, 2])
+        .await
+        .expect("it comes to itself");
+    let commands = watched.diary.notes(command_name);
+    assert_eq!(commands, ["insert started", "insert succeeded"]);
+    watched.assert_count(0, "pool cleared", pool_cleared);
+    watched.end().await;
+}
+
+/// Later hellos of a client go wrong in this way: the server is unknown, the pool is cleared, and
+/// both come back (MON-62).
+async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, effect: Document) {
+    let options = "retryWrites=false&heartbeatFrequencyMS=500";
+    let watched = scene.client(&format!(
+        "{options}&connectTimeoutMS={connect}&appname={app}"
+    ));
+    watched.insert_many([1, 2]).await.expect("a reply");
+    scene
+        .fail(0, doc! { "times": times }, hellos(app, effect))
+        .await;
+    watched.wait_for(1, "unknown", unknown).await;
+    watched.wait_for(1, "pool cleared", pool_cleared).await;
+    watched
+        .insert_many([3, 4])
+        .await
+        .expect("it comes to itself");
+    watched.end().await;
+}
+
+/// `hello-command-error`, "Command error on Monitor handshake".
+#[test]
+fn a_first_hello_that_is_refused_is_tried_again() {
+    play(any_topology(), |scene| {
+        let effect = doc! { "closeConnection": false, "errorCode": 91 };
+        first_hellos_fail(scene, "commandErrorHandshakeTest", 4, effect)
+    });
+}
+
+/// `hello-command-error`, "Command error on Monitor check": two refusals, one of the stream and one
+/// of the round trips, are one reset.
+#[test]
+fn a_check_that_is_refused_resets_server_and_pool_once() {
+    play(any_topology(), |scene| async move {
+        let app = "commandErrorCheckTest";
+        let options = "retryWrites=false&connectTimeoutMS=1000&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&appname={app}"));
+        watched.insert_many([1, 2]).await.expect("a reply");
+        let effect = doc! {
+            "closeConnection": false, "blockConnection": true, "blockTimeMS": 750, "errorCode": 91,
+        };
+        scene
+            .fail(0, doc! { "times": 2 }, hellos(app, effect))
+            .await;
+        watched.wait_for(1, "unknown", unknown).await;
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        watched
+            .insert_many([3, 4])
+            .await
+            .expect("it comes to itself");
+        watched.assert_count(1, "unknown", unknown);
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// `hello-network-error`, "Network error on Monitor handshake".
+#[test]
+fn a_first_hello_whose_connection_breaks_is_tried_again() {
+    play(any_topology(), |scene| {
+        let effect = doc! { "closeConnection": true };
+        first_hellos_fail(scene, "networkErrorHandshakeTest", 2, effect)
+    });
+}
+
+/// `hello-network-error`, "Network error on Monitor check".
+#[test]
+fn a_check_whose_connection_breaks_resets_server_and_pool() {
+    play(any_topology(), |scene| {
+        let effect = doc! { "closeConnection": true };
+        later_hellos_fail(scene, "networkErrorCheckTest", 250, 4, effect)
+    });
+}
+
+/// `hello-timeout`, "Network timeout on Monitor handshake".
+#[test]
+fn a_first_hello_that_takes_too_long_is_tried_again() {
+    play(any_topology(), |scene| {
+        let effect = doc! { "blockConnection": true, "blockTimeMS": 1_000 };
+        first_hellos_fail(scene, "timeoutMonitorHandshakeTest", 2, effect)
+    });
+}
+
+/// `hello-timeout`, "Network timeout on Monitor check".
+#[test]
+fn a_check_that_takes_too_long_resets_server_and_pool() {
+    play(any_topology(), |scene| {
+        let effect = doc! { "blockConnection": true, "blockTimeMS": 1_000 };
+        later_hellos_fail(scene, "timeoutMonitorCheckTest", 750, 4, effect)
+    });
+}
+
+/// `hello-timeout`, "Driver extends timeout while streaming" (MON-44).
+#[test]
+fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
+    play(any_topology(), |scene| async move {
+        let options = "retryWrites=false&connectTimeoutMS=250&heartbeatFrequencyMS=500\
+                       &appname=extendsTimeoutTest";
+        let watched = scene.client(options);
+        watched.insert_many([1, 2]).await.expect("a reply");
+        scene.pause(2_000).await;
+        watched.insert_many([3, 4]).await.expect("a reply");
+        watched.assert_count(0, "unknown", unknown);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// `connectTimeoutMS`, "connectTimeoutMS=0": no limit for any hello.
+#[test]
+fn without_a_limit_a_slow_hello_is_waited_for() {
+    play(any_topology(), |scene| async move {
+        let app = "connectTimeoutMS=0";
+        let watched = scene.client(
+            "retryWrites=false&connectTimeoutMS=0&heartbeatFrequencyMS=500\
+             &appname=connectTimeoutMS%3D0",
+        );
+        watched.insert_many([1, 2]).await.expect("a reply");
+        let effect = doc! { "blockConnection": true, "blockTimeMS": 550 };
+        scene
+            .fail(0, doc! { "times": 2 }, hellos(app, effect))
+            .await;
+        scene.pause(750).await;
+        watched.insert_many([3, 4]).await.expect("a reply");
+        watched.assert_count(0, "unknown", unknown);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// An operation that runs while checks of its server time out; gives what was told of commands and
+/// of pools.
+async fn interrupted(scene: &Scene, app: &str, options: &str, command: &str) -> Watched {
+    let fixed = "connectTimeoutMS=500&heartbeatFrequencyMS=500&minPoolSize=0";
+    let watched = scene.client(&format!("{fixed}&appname={app}&{options}"));
+    watched.insert(1).await.expect("a reply");
+    let member = scene.primary();
+    // The command takes 2 s, as the file's sleeping expression makes it.
+    let slow = doc! {
+        "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": 2_000,
+    };
+    scene.fail(member, doc! { "times": 1 }, slow).await;
+    let things = watched.things();
+    let is_write = command == "update";
+    let operation = scene.spawn(async move {
+        let filter = doc! { "_id": 1 };
+        if is_write {
+            let change = doc! { "$set": { "a": "bar" } };
+            things.update_one(filter, change).await.map(|_| ())
+        } else {
+            things.find_one(filter).await.map(|_| ())
+        }
+    });
+    scene.pause(50).await;
+    let effect = doc! { "blockConnection": true, "blockTimeMS": 1_500 };
+    scene
+        .fail(member, doc! { "times": 4 }, hellos(app, effect))
+        .await;
+    let ended = operation.join().await;
+    assert_eq!(ended.is_err(), options.contains("false"), "{ended:?}");
+    watched
+}
+
+const INTERRUPTED: [&str; 6] = [
+    "checked out",
+    "checked in",
+    "checked out",
+    "cleared, interrupting",
+    "checked in",
+    "connection closed",
+];
+
+fn assert_pool(watched: &Watched, expected: &[&str]) {
+    let told = watched.diary.notes(pool_name);
+    let names = [
+        "checked out",
+        "checked in",
+        "cleared",
+        "cleared, interrupting",
+        "connection closed",
+    ];
+    // One member's pool is told of; the others' have nothing to tell but clears.
+    let told: Vec<&str> = told
+        .into_iter()
+        .filter(|name| names.contains(name))
+        .collect();
+    assert_eq!(told, expected);
+}
+
+/// `interruptInUse-pool-clear`, "Connection pool clear uses interruptInUseConnections=true after
+/// monitor timeout" (MON-63).
+#[test]
+fn a_check_that_times_out_interrupts_operations() {
+    play([replica_set(), sharded_alone()], |scene| async move {
+        let watched = interrupted(&scene, "interruptInUse", "retryReads=false", "find").await;
+        assert_pool(&watched, &INTERRUPTED);
+        let commands = watched.diary.notes(command_name);
+        let expected = [
+            "insert started",
+            "insert succeeded",
+            "find started",
+            "find failed",
+        ];
+        assert_eq!(commands, expected);
+        watched.end().await;
+    });
+}
+
+/// `interruptInUse-pool-clear`, "Error returned from connection pool clear with
+/// interruptInUseConnections=true is retryable" (MON-65).
+#[test]
+fn a_read_that_was_interrupted_is_tried_again() {
+    play([replica_set(), sharded_alone()], |scene| async move {
+        let app = "interruptInUseRetryable";
+        let watched = interrupted(&scene, app, "retryReads=true", "find").await;
+        assert_retried(&watched, "find");
+        watched.end().await;
+    });
+}
+
+/// `interruptInUse-pool-clear`, "... is retryable for write".
+#[test]
+fn a_write_that_was_interrupted_is_tried_again() {
+    play([replica_set(), sharded_alone()], |scene| async move {
+        let app = "interruptInUseRetryableWrite";
+        let watched = interrupted(&scene, app, "retryWrites=true", "update").await;
+        assert_retried(&watched, "update");
+        let found = watched.find().await.expect("a reply");
+        assert_eq!(found, Some(doc! { "_id": 1, "a": "bar" }));
+        watched.end().await;
+    });
+}
+
+fn assert_retried(watched: &Watched, command: &str) {
+    let commands = watched.diary.notes(command_name);
+    let of = |what: &str| format!("{command} {what}");
+    let expected = [of("started"), of("failed"), of("started"), of("succeeded")];
+    assert_eq!(commands[2..], expected);
+    let again = [&INTERRUPTED[..], &["checked out", "checked in"]].concat();
+    assert_pool(watched, &again);
+}
+
+/// `minPoolSize-error`: connections made in the background are refused by a server that shuts down,
+/// which clears the pool; the next check makes it ready again (SDAM-84).
+#[test]
+fn a_pool_is_filled_when_its_server_answers_checks_again() {
+    play([standalone()], |scene| async move {
+        let app = "SDAMminPoolSizeError";
+        let effect = doc! { "errorCode": 91 };
+        scene.fail(0, doc! { "skip": 3 }, hellos(app, effect)).await;
+        // A stream would go on without noticing: what the fail point does is no change.
+        let options = "heartbeatFrequencyMS=10000&minPoolSize=10&maxConnecting=1\
+                           &serverSelectionTimeoutMS=1000";
+        let watched = scene.client(&format!(
+            "{options}&appname={app}&serverMonitoringMode=poll"
+        ));
+        watched.wait_for(1, "pool ready", pool_ready).await;
+        watched.wait_for(1, "unknown", unknown).await;
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        let ping = || {
+            let database = watched.client.database("admin");
+            async move { database.run_command(doc! { "ping": 1 }).await }
+        };
+        ping().await.expect_err("the server is unknown");
+        scene.fail_no_more(0).await;
+        ping().await.expect("a reply");
+        watched.assert_count(2, "pool ready", pool_ready);
+        // Those of the second generation: none of the first is handed out any more.
+        let first = watched.diary.times(pool_ready)[1];
+        let of_second = |event: &Event| connection_ready(event) && event.at >= first;
+        watched.wait_for(10, "connection ready", of_second).await;
+        watched.end().await;
+    });
+}
+
+/// `pool-clear-min-pool-size-error`, "Pool is cleared on authentication error during minPoolSize
+/// population", and "... not cleared on handshake error": by whether the login or the hello fails.
+#[test]
+fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
+    play(
+        any_topology().map(crate::scene::with_login),
+        |scene| async move {
+            let options = "appname=authErrorTest&minPoolSize=1";
+            let data = doc! {
+                "failCommands": ["saslContinue"], "appName": "authErrorTest", "errorCode": 18,
+            };
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            let watched = scene.client(options);
+            watched.wait_for(1, "pool cleared", pool_cleared).await;
+            watched
+                .wait_for(1, "connection closed", connection_closed)
+                .await;
+            let told = watched.diary.notes(pool_name);
+            let expected = [
+                "created",
+                "ready",
+                "connection created",
+                "cleared",
+                "connection closed",
+            ];
+            assert_eq!(told[..5], expected);
+            watched.end().await;
+
+            let effect = doc! { "closeConnection": true };
+            let data = hellos("authErrorTest", effect);
+            scene.fail(0, doc! { "skip": 1 }, data).await;
+            let options =
+                format!("{options}&serverMonitoringMode=poll&heartbeatFrequencyMS=1000000");
+            let watched = scene.client(&options);
+            watched
+                .wait_for(1, "connection closed", connection_closed)
+                .await;
+            watched.assert_count(0, "pool cleared", pool_cleared);
+            watched.end().await;
+        },
+    );
+}
+
+/// The deployment at a release before streams.
+fn old(mut options: DeploymentOptions) -> DeploymentOptions {
+    options.version.release = [4, 2, 0];
+    options.version.max_wire = 8;
+    options
+}
+
+/// The first three heartbeat events of a client with this mode.
+async fn first_heartbeats(scene: Scene, options: &str) -> Vec<(&'static str, bool)> {
+    let watched = scene.client(options);
+    let admin = watched.client.database("admin");
+    admin
+        .run_command(doc! { "ping": 1 })
+        .await
+        .expect("a reply");
+    drop(admin);
+    watched
+        .wait_for(2, "heartbeat started", heartbeat_started)
+        .await;
+    let heartbeats = watched.diary.notes(heartbeat);
+    watched.end().await;
+    heartbeats[..3].to_vec()
+}
+
+const STREAMS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("started", true)];
+const POLLS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("started", false)];
+
+/// `serverMonitoringMode`, "connect with serverMonitoringMode=auto >=4.4" and "...=stream >=4.4".
+#[test]
+fn checks_stream_where_servers_can() {
+    for mode in ["auto", "stream"] {
+        play([standalone(), sharded_alone()], |scene| async move {
+            let options = format!("serverMonitoringMode={mode}");
+            assert_eq!(first_heartbeats(scene, &options).await, STREAMS);
+        });
+    }
+}
+
+/// `serverMonitoringMode`, "...=auto <4.4" and "...=stream <4.4".
+#[test]
+fn checks_poll_where_servers_cannot_stream() {
+    for mode in ["auto", "stream"] {
+        play(
+            [old(standalone()), old(sharded_alone())],
+            |scene| async move {
+                let options = format!("serverMonitoringMode={mode}&heartbeatFrequencyMS=500");
+                assert_eq!(first_heartbeats(scene, &options).await, POLLS);
+            },
+        );
+    }
+}
+
+/// `serverMonitoringMode`, "connect with serverMonitoringMode=poll".
+#[test]
+fn checks_poll_where_that_is_wanted() {
+    play([standalone(), sharded_alone()], |scene| async move {
+        let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=500";
+        assert_eq!(first_heartbeats(scene, options).await, POLLS);
+    });
+}
+
+/// `serverMonitoringMode`, "poll waits after successful heartbeat".
+#[test]
+fn polling_waits_after_a_check_that_succeeded() {
+    play([standalone(), sharded_alone()], |scene| async move {
+        let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=1000000");
+        watched
+            .wait_for(1, "heartbeat succeeded", heartbeat_succeeded)
+            .await;
+        scene.pause(500).await;
+        watched.assert_count(1, "heartbeat started", heartbeat_started);
+        watched.assert_count(0, "heartbeat failed", heartbeat_failed);
+        watched.end().await;
+    });
+}

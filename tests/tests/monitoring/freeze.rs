@@ -1,0 +1,214 @@
+//! Scenario 14: the client's process stands still while servers go on, as a function between two
+//! calls or a machine that is suspended. Afterwards there is no burst of checks, no monitor is
+//! dead, and servers that were healthy all the time are not given up.
+
+use crate::{
+    diary::{
+        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
+        pool_cleared, unknown,
+    },
+    scene::{Scene, Watched, play, replica_set, sharded, standalone},
+};
+use onionskin_core::{description::ServerType, event::Event};
+use onionskin_simulations::{deployment::DeploymentOptions, world::plan::Disaster};
+use std::time::Duration;
+
+/// From a nap, which no limit notices, to a night.
+const PAUSES: [u64; 3] = [3, 600, 8 * 3_600];
+
+const MODES: [&str; 2] = ["stream", "poll"];
+
+fn everywhere() -> [DeploymentOptions; 3] {
+    [standalone(), replica_set(), sharded()]
+}
+
+/// Stands still for so long, from this moment on.
+async fn freeze(scene: &Scene, pause: Duration) {
+    let before = scene.now();
+    scene.strike(Disaster::Freeze { client: 0, pause });
+    scene.pause(1).await;
+    assert!(scene.now() >= before + pause);
+}
+
+async fn settled(scene: &Scene, mode: &str) -> Watched {
+    let watched = scene.client(&format!(
+        "serverMonitoringMode={mode}&connectTimeoutMS=2000"
+    ));
+    watched.insert(1).await.expect("a reply");
+    // In the middle of the time between two checks.
+    scene.pause(15_000).await;
+    watched
+}
+
+/// Checks that put something on the wire: those whose answers are no further ones of a stream.
+fn asked(event: &Event) -> bool {
+    heartbeat(event) == Some(("started", false))
+}
+
+#[test]
+fn servers_that_were_healthy_all_the_time_are_not_given_up() {
+    for mode in MODES {
+        for pause in PAUSES {
+            play(everywhere(), |scene| async move {
+                let watched = settled(&scene, mode).await;
+                freeze(&scene, Duration::from_secs(pause)).await;
+                scene.pause(5_000).await;
+                watched.assert_count(0, "unknown", unknown);
+                watched.assert_count(0, "pool cleared", pool_cleared);
+                watched.assert_count(0, "heartbeat failed", heartbeat_failed);
+                watched.insert(2).await.expect("a reply");
+                watched.end().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn there_is_no_burst_of_checks_after_a_freeze() {
+    for mode in MODES {
+        for pause in PAUSES {
+            play(everywhere(), |scene| async move {
+                let watched = settled(&scene, mode).await;
+                let mark = watched.diary.mark();
+                let steps = scene.operator.steps();
+                freeze(&scene, Duration::from_secs(pause)).await;
+                scene.pause(1_000).await;
+                let servers = watched.client.topology().servers.len();
+                let checks = watched.diary.notes_since(mark, |e| asked(e).then_some(()));
+                assert!(checks.len() <= servers, "{} checks are sent", checks.len());
+                // Servers go on telling all the time; what they told is read, and that is all.
+                let told = usize::try_from(pause / 10 + 4).expect("a number") * servers;
+                let started = watched
+                    .diary
+                    .notes_since(mark, |event| heartbeat_started(event).then_some(()));
+                assert!(started.len() <= told, "{} of {told}", started.len());
+                let steps = scene.operator.steps() - steps;
+                let bound = 200 * told as u64 + 1_000;
+                assert!(steps < bound, "{steps} steps");
+                watched.end().await;
+            });
+        }
+    }
+}
+
+#[test]
+fn no_monitor_is_dead_after_a_freeze() {
+    for mode in MODES {
+        play(everywhere(), |scene| async move {
+            let watched = settled(&scene, mode).await;
+            for pause in [60, 3_600] {
+                freeze(&scene, Duration::from_secs(pause)).await;
+                let mark = scene.now();
+                scene.pause(25_000).await;
+                for member in 0..watched.client.topology().servers.len() {
+                    let checks = watched
+                        .diary
+                        .times(heartbeats_of(member, heartbeat_started));
+                    let later = checks.iter().filter(|at| **at > mark).count();
+                    assert!((2..=5).contains(&later), "{mode}, {member}: {later} checks");
+                }
+            }
+            watched.end().await;
+        });
+    }
+}
+
+/// What happened to the servers meanwhile is found out at once: here the primary went away, and
+/// another one was elected.
+#[test]
+fn what_changed_during_a_freeze_is_found_out_soon() {
+    for mode in MODES {
+        for pause in [60, 3_600] {
+            play([replica_set()], |scene| async move {
+                let watched = settled(&scene, mode).await;
+                scene.strike(Disaster::Kill(0));
+                freeze(&scene, Duration::from_secs(pause)).await;
+                let begun = scene.now();
+                watched.insert(2).await.expect("the new primary answers");
+                let took = scene.now().saturating_since(begun);
+                assert!(took < Duration::from_secs(1), "{mode}, {pause} s: {took:?}");
+                let primaries = watched.diary.count(became(ServerType::RsPrimary));
+                assert_eq!(primaries, 2);
+                watched.end().await;
+            });
+        }
+    }
+}
+
+/// Operations that were under way have their replies waiting for them.
+#[test]
+fn operations_that_were_under_way_end_after_a_freeze() {
+    play(everywhere(), |scene| async move {
+        let watched = settled(&scene, "stream").await;
+        let inserts = (10..20).map(|id| {
+            let things = watched.things();
+            scene.spawn(async move {
+                things
+                    .insert_one(bson::doc! { "_id": id })
+                    .await
+                    .map(|_| ())
+            })
+        });
+        let inserts: Vec<_> = inserts.collect();
+        // Requests are out, replies are not in.
+        scene.pause_for(Duration::from_micros(100)).await;
+        freeze(&scene, Duration::from_secs(600)).await;
+        for insert in inserts {
+            insert
+                .join()
+                .await
+                .expect("its reply was there all the time");
+        }
+        watched.assert_count(0, "unknown", unknown);
+        watched.end().await;
+    });
+}
+
+/// A check that was under way when the process stood still measured the pause and not the way to
+/// the server.
+#[test]
+fn a_freeze_is_no_round_trip() {
+    play(everywhere(), |scene| async move {
+        let options = "serverMonitoringMode=poll&connectTimeoutMS=2000";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        scene.pause(9_900).await;
+        let checks = watched.diary.count(heartbeat_started);
+        let last = watched.diary.times(heartbeat_succeeded);
+        let first_due = *last.first().expect("a check") + Duration::from_secs(10);
+        let soon = first_due.saturating_since(scene.now());
+        scene.pause_for(soon).await;
+        while watched.diary.count(heartbeat_started) == checks {
+            scene.pause_for(Duration::from_micros(10)).await;
+        }
+        freeze(&scene, Duration::from_secs(600)).await;
+        scene.pause(1_000).await;
+        for server in watched.client.topology().servers.values() {
+            assert!(
+                server.round_trip_time < Some(Duration::from_secs(1)),
+                "{server}"
+            );
+        }
+        watched.end().await;
+    });
+}
+
+/// The same for connections that were being made: whoever waits for one is served, by the first
+/// attempt or by the next.
+#[test]
+fn operations_that_waited_for_a_connection_end_after_a_freeze() {
+    play(everywhere(), |scene| async move {
+        for micros in [10, 100, 300, 600, 1_000] {
+            let options = "connectTimeoutMS=2000&retryReads=true";
+            let watched = scene.client(options);
+            scene.pause(15_000).await;
+            let things = watched.things();
+            let find = scene.spawn(async move { things.find_one(bson::doc! {}).await });
+            scene.pause_for(Duration::from_micros(micros)).await;
+            freeze(&scene, Duration::from_secs(600)).await;
+            find.join().await.expect("a reply");
+            watched.assert_count(0, "unknown", unknown);
+            watched.end().await;
+        }
+    });
+}

@@ -1,0 +1,161 @@
+//! How topologies begin, change their primary, and end:
+//! `T/unified/*-emit-topology-changed-before-close` and `rediscover-quickly-after-step-down`.
+
+use crate::{
+    diary::{command_name, pool_cleared, topology_changed, topology_life},
+    scene::{Scene, play, replica_set, sharded, standalone},
+};
+use bson::doc;
+use onionskin::WriteConcern;
+use onionskin_core::{
+    address::Address,
+    description::TopologyId,
+    description::TopologyType::{
+        self, LoadBalanced, ReplicaSetNoPrimary, ReplicaSetWithPrimary, Sharded, Single, Unknown,
+    },
+    event::{Event, EventKind, SdamEvent},
+    sdam::{Action, Sdam, SdamOptions},
+    time::Instant,
+};
+use std::time::Duration;
+
+type Life = (&'static str, TopologyType, TopologyType);
+
+/// The life of the topology of a client that did nothing, closed after so many changes.
+async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
+    let watched = scene.client(options);
+    watched.wait_for(changes, "changes", topology_changed).await;
+    let diary = watched.diary.clone();
+    watched.end().await;
+    let ends = |event: &Event| {
+        matches!(
+            &event.kind,
+            EventKind::Sdam(SdamEvent::ServerClosed { .. } | SdamEvent::TopologyClosed { .. })
+        )
+    };
+    assert!(diary.count(ends) >= 2, "{:#?}", diary.names());
+    diary.notes(topology_life)
+}
+
+/// `standalone-emit-topology-changed-before-close` (SDAM-36, EVT-39).
+#[test]
+fn a_standalones_topology_is_unknown_before_it_is_closed() {
+    play([standalone()], |scene| async move {
+        let expected = [
+            ("opening", Unknown, Unknown),
+            ("changed", Unknown, Unknown),
+            ("changed", Unknown, Single),
+            ("changed", Single, Unknown),
+            ("closed", Unknown, Unknown),
+        ];
+        assert_eq!(life(scene, "", 2).await, expected);
+    });
+}
+
+/// `replicaset-emit-topology-changed-before-close`.
+#[test]
+fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
+    play([replica_set()], |scene| async move {
+        let life = life(scene, "", 4).await;
+        // Which member answers first is chance.
+        let no_primary = ReplicaSetNoPrimary;
+        assert_eq!(life[0], ("opening", Unknown, Unknown));
+        assert_eq!(life[1], ("changed", Unknown, no_primary));
+        assert_eq!(life.len(), 7, "{life:?}");
+        assert_eq!(life[5], ("changed", ReplicaSetWithPrimary, Unknown));
+        assert_eq!(life[6], ("closed", Unknown, Unknown));
+    });
+}
+
+/// `sharded-emit-topology-changed-before-close`.
+#[test]
+fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
+    play([sharded()], |scene| async move {
+        let expected = [
+            ("opening", Unknown, Unknown),
+            ("changed", Unknown, Unknown),
+            ("changed", Unknown, Sharded),
+            ("changed", Sharded, Sharded),
+            ("changed", Sharded, Unknown),
+            ("closed", Unknown, Unknown),
+        ];
+        assert_eq!(life(scene, "", 3).await, expected);
+    });
+}
+
+/// `loadbalanced-emit-topology-changed-before-close` (EVT-36), on the machine of discovery alone:
+/// nothing is monitored, so that no server is needed.
+#[test]
+fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
+    let id = TopologyId(bson::oid::ObjectId::from_bytes([7; 12]));
+    let mut options = SdamOptions::new(id, vec![Address::tcp("balancer", 27017)]);
+    options.load_balanced = true;
+    options.subscribed = true;
+    let mut sdam = Sdam::new(options);
+    let mut life = Vec::new();
+    let mut drain = |sdam: &mut Sdam| {
+        while let Some(action) = sdam.poll_action() {
+            match action {
+                Action::Emit(event) => life.extend(topology_life(&Event {
+                    at: Instant::ZERO,
+                    kind: EventKind::Sdam(event),
+                })),
+                Action::Open { .. } => panic!("nothing is monitored"),
+                _ => {}
+            }
+        }
+    };
+    sdam.start(Instant::ZERO);
+    drain(&mut sdam);
+    assert_eq!(sdam.deadline(), None);
+    sdam.close(Instant::ZERO);
+    drain(&mut sdam);
+    let expected = [
+        ("opening", Unknown, Unknown),
+        ("changed", Unknown, LoadBalanced),
+        ("changed", LoadBalanced, LoadBalanced),
+        ("changed", LoadBalanced, Unknown),
+        ("closed", Unknown, Unknown),
+    ];
+    assert_eq!(life, expected);
+}
+
+/// `rediscover-quickly-after-step-down`: servers tell of the change themselves, so that the next
+/// write finds the new primary long before the next check is due.
+#[test]
+fn a_new_primary_is_found_quickly_after_a_step_down() {
+    play([replica_set()], |scene| async move {
+        let options = "appname=replSetStepDownTest&heartbeatFrequencyMS=60000\
+                       &serverSelectionTimeoutMS=5000&w=majority";
+        let watched = scene.client(options);
+        watched.insert_many([3, 4]).await.expect("a reply");
+        let known = watched.client.topology();
+        assert_eq!(known.topology_type, ReplicaSetWithPrimary);
+        let primary = known.primary().expect("a primary").address.clone();
+        scene.tell(1, doc! { "replSetFreeze": 0 }).await;
+        let step_down = doc! {
+            "replSetStepDown": 30, "secondaryCatchUpPeriodSecs": 30, "force": false,
+        };
+        scene.tell(scene.primary(), step_down).await;
+        let is_another = || {
+            let topology = watched.client.topology();
+            topology
+                .primary()
+                .is_some_and(|found| found.address != primary)
+        };
+        let patience = Duration::from_secs(15);
+        scene
+            .until_within(patience, "another primary", is_another)
+            .await;
+        let insert = watched.things();
+        let documents = [5, 6].map(|id| doc! { "_id": id });
+        let insert = insert.insert_many(documents);
+        let insert = insert.write_concern(WriteConcern::majority());
+        insert.await.expect("a reply");
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        let commands = watched.diary.notes(command_name);
+        let inserts = ["insert started", "insert succeeded"];
+        assert_eq!(commands, [inserts, inserts].concat());
+        watched.end().await;
+    });
+}

@@ -1,0 +1,19 @@
+//! Discovery and monitoring in front of the simulated deployment, in virtual time: what the
+//! specifications' integration tests ask of a client with a real server.
+//!
+//! Tests name the official file or prose test that they answer: `T/unified/...` are files of the
+//! specification's `server-discovery-and-monitoring/tests`. Each runs the async client, with
+//! several seeds; a failure says how to see it again.
+
+mod authentication;
+mod backpressure;
+mod checks;
+mod diary;
+mod freeze;
+mod leaks;
+mod lifecycle;
+mod operations;
+mod prose;
+mod scenarios;
+mod scene;
+mod selection;

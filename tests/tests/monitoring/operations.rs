@@ -1,0 +1,247 @@
+//! What errors of operations do to the server's description and its pool: `T/unified/find-*`,
+//! `insert-*`, `pool-clear-application-error`, `pool-cleared-error` and `cancel-server-check`.
+
+use crate::{
+    diary::{command_name, heartbeat, pool_cleared, pool_name, unknown},
+    scene::{Watched, any_topology, play, replica_set, replica_set_of, sharded_alone},
+};
+use bson::doc;
+use onionskin_core::error::Error;
+
+/// `find-network-error`: server unknown, pool cleared, once (SDAM-100).
+#[test]
+fn a_find_whose_connection_breaks_resets_server_and_pool() {
+    play(any_topology(), |scene| async move {
+        let data = doc! {
+            "failCommands": ["find"], "closeConnection": true, "appName": "findNetworkErrorTest",
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let options = "retryWrites=false&retryReads=false&appname=findNetworkErrorTest";
+        let watched = scene.client(options);
+        let error = watched.find().await.expect_err("no reply");
+        assert!(error.is_network(), "{error:?}");
+        assert_one_reset(&watched).await;
+        watched.insert_many([5, 6]).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        let commands = watched.diary.notes(command_name);
+        let expected = [
+            "find started",
+            "find failed",
+            "insert started",
+            "insert succeeded",
+        ];
+        assert_eq!(commands, expected);
+        watched.end().await;
+    });
+}
+
+/// `insert-network-error`.
+#[test]
+fn an_insert_whose_connection_breaks_resets_server_and_pool() {
+    play(any_topology(), |scene| async move {
+        let data = doc! {
+            "failCommands": ["insert"], "closeConnection": true,
+            "appName": "insertNetworkErrorTest",
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client("retryWrites=false&appname=insertNetworkErrorTest");
+        let error = watched.insert_many([3, 4]).await.expect_err("no reply");
+        assert!(error.is_network(), "{error:?}");
+        assert_one_reset(&watched).await;
+        watched.insert_many([5, 6]).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
+/// `find-network-timeout-error`: a slow answer says nothing about the server (SDAM-101).
+#[test]
+fn a_find_that_takes_too_long_changes_nothing() {
+    play(any_topology(), |scene| async move {
+        let data = doc! {
+            "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 500,
+            "appName": "findNetworkTimeoutErrorTest",
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let options = "retryWrites=false&retryReads=false\
+                       &appname=findNetworkTimeoutErrorTest&socketTimeoutMS=250";
+        let watched = scene.client(options);
+        let error = watched.find().await.expect_err("no reply in time");
+        assert!(error.is_timeout(), "{error:?}");
+        watched.insert(3).await.expect("a reply");
+        watched.assert_count(0, "unknown", unknown);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// `find-shutdown-error`: two operations hear of the same shutdown; it counts once (SDAM-98).
+#[test]
+fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
+    play(any_topology(), |scene| async move {
+        let options = "retryWrites=false&retryReads=false&heartbeatFrequencyMS=500\
+                       &appname=shutdownErrorFindTest";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["find"], "appName": "shutdownErrorFindTest", "errorCode": 91,
+            "blockConnection": true, "blockTimeMS": 500,
+        };
+        scene.fail(0, doc! { "times": 2 }, data).await;
+        let finds = [0, 1].map(|_| {
+            let things = watched.things();
+            scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await })
+        });
+        for find in finds {
+            assert_shutdown(&find.join().await.expect_err("a shutdown"));
+        }
+        assert_one_reset(&watched).await;
+        watched.insert(4).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
+/// `insert-shutdown-error`.
+#[test]
+fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
+    play(any_topology(), |scene| async move {
+        let options = "retryWrites=false&heartbeatFrequencyMS=500&appname=shutdownErrorInsertTest";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["insert"], "appName": "shutdownErrorInsertTest", "errorCode": 91,
+            "blockConnection": true, "blockTimeMS": 500,
+        };
+        scene.fail(0, doc! { "times": 2 }, data).await;
+        let inserts = [2, 3].map(|id| {
+            let things = watched.things();
+            scene.spawn(async move { things.insert_one(doc! { "_id": id }).await })
+        });
+        for insert in inserts {
+            assert_shutdown(&insert.join().await.expect_err("a shutdown"));
+        }
+        assert_one_reset(&watched).await;
+        watched.insert(4).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
+/// An error of a connection from before the clear is old news: the server has come back meanwhile,
+/// and stays (SDAM-86).
+#[test]
+fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
+    play(any_topology(), |scene| async move {
+        let options = "retryWrites=false&retryReads=false&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&appname=stale"));
+        watched.insert(1).await.expect("a reply");
+        let late = doc! {
+            "failCommands": ["find"], "appName": "stale", "blockConnection": true,
+            "blockTimeMS": 3_000, "closeConnection": true,
+        };
+        scene.fail(0, doc! { "times": 1 }, late).await;
+        let things = watched.things();
+        let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
+        scene.pause(100).await;
+        let early = doc! {
+            "failCommands": ["insert"], "appName": "stale", "closeConnection": true,
+        };
+        scene.fail(0, doc! { "times": 1 }, early).await;
+        watched.insert(2).await.expect_err("it breaks");
+        watched.insert(3).await.expect("the server is back");
+        assert_one_reset(&watched).await;
+        find.join().await.expect_err("it breaks as well");
+        scene.pause(2_000).await;
+        watched.insert(4).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
+/// `pool-clear-application-error` (SDAM-117).
+#[test]
+fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
+    play(any_topology(), |scene| async move {
+        let data = doc! {
+            "failCommands": ["find"], "closeConnection": true, "appName": "findNetworkErrorTest",
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let options = "retryWrites=false&retryReads=false&appname=findNetworkErrorTest";
+        let watched = scene.client(options);
+        watched.find().await.expect_err("no reply");
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        let is_checked_in = |event: &_| pool_name(event) == Some("checked in");
+        watched.wait_for(1, "checked in", is_checked_in).await;
+        let told = watched.diary.notes(pool_name);
+        let wanted = ["cleared", "checked in"];
+        let told: Vec<&str> = told
+            .into_iter()
+            .filter(|name| wanted.contains(name))
+            .collect();
+        assert_eq!(told, wanted);
+        watched.end().await;
+    });
+}
+
+/// `pool-cleared-error`: those who wait for the pool's only connection are told that the pool was
+/// cleared, try again, and do not count against the server (SDAM-116).
+#[test]
+fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
+    play([replica_set(), sharded_alone()], |scene| async move {
+        let watched = scene.client("retryWrites=true&maxPoolSize=1&appname=poolClearedErrorTest");
+        watched.insert(1).await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 100,
+            "closeConnection": true, "appName": "poolClearedErrorTest",
+        };
+        scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+        let inserts = [2, 3, 4, 5, 6, 7].map(|id| {
+            let things = watched.things();
+            scene.spawn(async move { things.insert_one(doc! { "_id": id }).await })
+        });
+        for insert in inserts {
+            insert.join().await.expect("it is tried again");
+        }
+        assert_one_reset(&watched).await;
+        watched.insert(8).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        assert_eq!(watched.things().count_documents(doc! {}).await, Ok(8));
+        watched.end().await;
+    });
+}
+
+/// `cancel-server-check`: the check that runs is given up, so that the retry finds the server
+/// within the pace of waiting operations, not within that of checks (SDAM-109).
+#[test]
+fn an_operations_network_error_ends_the_check_that_runs() {
+    play([replica_set_of(1), sharded_alone()], |scene| async move {
+        let options = "retryWrites=true&heartbeatFrequencyMS=10000\
+                       &serverSelectionTimeoutMS=5000&appname=cancelServerCheckTest";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        let data = doc! { "failCommands": ["insert"], "closeConnection": true };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let begun = scene.now();
+        watched.insert(2).await.expect("it is tried again");
+        let took = scene.now().saturating_since(begun);
+        assert!(took.as_millis() < 1_000, "{took:?}");
+        assert_one_reset(&watched).await;
+        let cancelled = watched.diary.notes(heartbeat);
+        assert!(cancelled.contains(&("failed", true)), "{cancelled:?}");
+        watched.insert(3).await.expect("a reply");
+        assert_one_reset(&watched).await;
+        watched.end().await;
+    });
+}
+
+async fn assert_one_reset(watched: &Watched) {
+    watched.wait_for(1, "unknown", unknown).await;
+    watched.wait_for(1, "pool cleared", pool_cleared).await;
+    watched.assert_count(1, "unknown", unknown);
+    watched.assert_count(1, "pool cleared", pool_cleared);
+}
+
+fn assert_shutdown(error: &Error) {
+    assert_eq!(error.code(), Some(91), "{error:?}");
+}

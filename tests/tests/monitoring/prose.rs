@@ -1,0 +1,415 @@
+//! The prose tests of discovery and monitoring, in the order of
+//! `server-discovery-and-monitoring-tests.md`, then those of `T/README.md`. Number 6, the texts of
+//! errors, needs no deployment: `core/src/sdam/application.rs` has it; number 10 is in
+//! `backpressure`.
+
+use crate::{
+    diary::{
+        Diary, became, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
+        pool_cleared, pool_ready, unknown,
+    },
+    scene::{Scene, Watched, play, replica_set, sharded_alone, standalone},
+};
+use bson::doc;
+use onionskin::{ReadMode, ReadPreference};
+use onionskin_core::{
+    description::{ServerType, TopologyType},
+    error::ErrorKind,
+    event::{Event, EventKind, PoolEvent, SdamEvent},
+};
+use std::{sync::Arc, sync::Mutex, time::Duration};
+
+/// Prose test 1, "All servers unavailable" (SDAM-33).
+#[test]
+fn a_client_of_servers_that_are_away_is_made_all_the_same() {
+    play([standalone()], |scene| async move {
+        let hosts = "10.0.0.70,nowhere,10.0.0.71:27018";
+        let watched = scene.client_of(hosts, "serverSelectionTimeoutMS=3000");
+        let error = watched.insert(1).await.expect_err("nobody is there");
+        assert!(
+            matches!(error.kind(), ErrorKind::ServerSelection { .. }),
+            "{error:?}"
+        );
+        assert_eq!(scene.now().since_start(), Duration::from_secs(3));
+        watched.end().await;
+    });
+}
+
+fn server_type(watched: &Watched, member: usize) -> ServerType {
+    let topology = watched.client.topology();
+    let server = topology.servers.values().nth(member).expect("it is known");
+    server.server_type
+}
+
+fn topology_type(watched: &Watched) -> TopologyType {
+    watched.client.topology().topology_type
+}
+
+/// A client of the set that knows all its members, and whose checks are quiet.
+async fn settled(scene: &Scene, options: &str) -> Watched {
+    let watched = scene.client(&format!("retryWrites=false&retryReads=false&{options}"));
+    watched
+        .wait_for(1, "a primary", became(ServerType::RsPrimary))
+        .await;
+    watched
+        .wait_for(2, "secondaries", became(ServerType::RsSecondary))
+        .await;
+    scene.pause(2_000).await;
+    watched
+}
+
+/// Prose test 2, "Network error writing to primary": it is unknown, and not checked at once
+/// (SDAM-108).
+#[test]
+fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
+    for mode in ["poll", "stream"] {
+        play([replica_set()], |scene| async move {
+            let watched = settled(&scene, &format!("serverMonitoringMode={mode}")).await;
+            let data = doc! { "failCommands": ["insert"], "closeConnection": true };
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            let error = watched.insert(1).await.expect_err("no reply");
+            assert!(error.is_network(), "{error:?}");
+            assert_eq!(server_type(&watched, 0), ServerType::Unknown);
+            assert_eq!(topology_type(&watched), TopologyType::ReplicaSetNoPrimary);
+            let lost = scene.now();
+            let checks = watched
+                .diary
+                .times(heartbeats_of(0, heartbeat_started))
+                .len();
+            scene.pause(7_900).await;
+            let later = watched.diary.times(heartbeats_of(0, heartbeat_started));
+            assert_eq!(later.len(), checks, "{mode}: it is left alone");
+            scene.pause(3_000).await;
+            let later = watched.diary.times(heartbeats_of(0, heartbeat_started));
+            // Polling goes on at its own pace; a stream that was cancelled waits its time.
+            let waited = later[checks].saturating_since(lost).as_secs();
+            let expected = if mode == "poll" { 7..9 } else { 9..11 };
+            assert!(expected.contains(&waited), "{mode}: {waited} s");
+            assert_eq!(server_type(&watched, 0), ServerType::RsPrimary);
+            watched.end().await;
+        });
+    }
+}
+
+/// Prose test 3, "Not writable primary error when reading without SecondaryOk bit". The former
+/// primary is checked at once, as the specification itself has it (SDAM-96; A.12, point 1).
+#[test]
+fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
+    play([replica_set()], |scene| async move {
+        let watched = settled(&scene, "serverMonitoringMode=poll").await;
+        watched.find().await.expect("a reply");
+        let step_down = doc! { "replSetStepDown": 60 };
+        scene.tell(scene.primary(), step_down).await;
+        let checks = watched.diary.count(heartbeats_of(0, heartbeat_started));
+        let mark = watched.diary.mark();
+        let error = watched.find().await.expect_err("it is no primary");
+        assert_eq!(error.code(), Some(13435), "{error:?}");
+        let changes = watched.diary.notes_since(mark, |event| match &event.kind {
+            EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. }) => {
+                Some(new.server_type)
+            }
+            _ => None,
+        });
+        assert_eq!(changes.first(), Some(&ServerType::Unknown));
+        let types = watched.diary.notes_since(mark, |event| match &event.kind {
+            EventKind::Sdam(SdamEvent::TopologyDescriptionChanged { new, .. }) => {
+                Some(new.topology_type)
+            }
+            _ => None,
+        });
+        assert_eq!(types.first(), Some(&TopologyType::ReplicaSetNoPrimary));
+        let later = watched.diary.count(heartbeats_of(0, heartbeat_started));
+        assert_eq!(later, checks + 1, "at once");
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        scene.pause(50).await;
+        assert_eq!(server_type(&watched, 0), ServerType::RsSecondary);
+        watched.end().await;
+    });
+}
+
+/// Prose test 4, "Node is recovering error reading with SecondaryOk bit".
+#[test]
+fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
+    play([replica_set()], |scene| async move {
+        let watched = settled(&scene, "serverMonitoringMode=poll").await;
+        let data = doc! { "failCommands": ["find"], "errorCode": 11600 };
+        for member in [1, 2] {
+            scene.fail(member, doc! { "times": 1 }, data.clone()).await;
+        }
+        let things = watched.things();
+        let secondary = ReadPreference::new(ReadMode::Secondary);
+        let find = things.find_one(doc! {}).read_preference(secondary);
+        let error = find.await.expect_err("it goes away");
+        assert_eq!(error.code(), Some(11600), "{error:?}");
+        let asked = error.server().cloned().expect("a server");
+        let known = watched.client.topology();
+        assert_eq!(known.servers[&asked].server_type, ServerType::Unknown);
+        assert_eq!(known.topology_type, TopologyType::ReplicaSetWithPrimary);
+        let member = known.servers.keys().position(|address| *address == asked);
+        let member = member.expect("a member");
+        let checks = watched
+            .diary
+            .times(heartbeats_of(member, heartbeat_started));
+        assert_eq!(
+            checks.last(),
+            watched.diary.times(unknown).last(),
+            "at once"
+        );
+        scene.pause(50).await;
+        assert_eq!(server_type(&watched, member), ServerType::RsSecondary);
+        watched.end().await;
+    });
+}
+
+/// Prose test 5, "Node is recovering error from a write concern error" (SDAM-93).
+#[test]
+fn a_write_concern_error_may_say_that_the_primary_goes_away() {
+    play([replica_set()], |scene| async move {
+        let watched = settled(&scene, "serverMonitoringMode=poll").await;
+        let concern = doc! { "code": 91, "errmsg": "Replication is being shut down" };
+        let data = doc! { "failCommands": ["insert"], "writeConcernError": concern };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let mark = watched.diary.mark();
+        watched.insert(1).await.expect_err("its concern is not met");
+        assert_eq!(server_type(&watched, 0), ServerType::Unknown);
+        assert_eq!(topology_type(&watched), TopologyType::ReplicaSetNoPrimary);
+        let told = watched.diary.notes_since(mark, |event| {
+            (heartbeats_of(0, heartbeat_started)(event) || unknown(event)).then_some(event.at)
+        });
+        assert_eq!(told.len(), 2, "unknown, and a check");
+        assert_eq!(told[0], told[1], "at once");
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        scene.pause(50).await;
+        assert_eq!(server_type(&watched, 0), ServerType::RsPrimary);
+        watched.end().await;
+    });
+}
+
+/// Prose tests 7a "Topology discovery", 7b "Direct connection" and 7c "Existing behavior"
+/// (SDAM-21, SDAM-22): what a client that is told of a secondary does with a write.
+#[test]
+fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() {
+    play([replica_set()], |scene| async move {
+        for (options, works) in [
+            ("directConnection=false", true),
+            ("directConnection=true", false),
+            ("", true),
+        ] {
+            let watched = scene.client_of("member1", options);
+            let result = watched.insert(1).await;
+            match result {
+                Ok(()) => assert!(works, "{options}"),
+                Err(error) => {
+                    assert!(!works, "{options}: {error:?}");
+                    assert_eq!(error.code(), Some(10107), "{error:?}");
+                }
+            }
+            watched.things().delete_many(doc! {}).await.err();
+            watched.end().await;
+        }
+    });
+}
+
+/// Prose test 8, "Monitors sleep at least minHeartbeatFrequencyMS between checks" (MON-31).
+#[test]
+fn checks_that_fail_are_half_a_second_apart() {
+    play(
+        [standalone(), replica_set(), sharded_alone()],
+        |scene| async move {
+            let app = "SDAMMinHeartbeatFrequencyTest";
+            let data = doc! {
+                "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
+            };
+            scene.fail(0, doc! { "times": 5 }, data).await;
+            let begun = scene.now();
+            let options = "directConnection=true&serverSelectionTimeoutMS=5000";
+            let watched = scene.client_of("member0", &format!("appname={app}&{options}"));
+            let admin = watched.client.database("admin");
+            admin
+                .run_command(doc! { "ping": 1 })
+                .await
+                .expect("a reply");
+            drop(admin);
+            let took = scene.now().saturating_since(begun).as_millis();
+            assert!((2_000..=3_500).contains(&took), "{took} ms");
+            watched.assert_count(5, "heartbeat failed", heartbeat_failed);
+            let failed = watched.diary.times(heartbeat_failed);
+            let started = watched.diary.times(heartbeat_started);
+            for (end, start) in failed.iter().zip(&started[1..]) {
+                let pause = start.saturating_since(*end);
+                assert!(pause >= Duration::from_millis(500), "{pause:?}");
+            }
+            watched.end().await;
+        },
+    );
+}
+
+/// Prose test 9, "Connection Pool Management": the pool is ready after the first check that
+/// succeeds, cleared after one that fails, and ready again after the next.
+#[test]
+fn a_pool_follows_the_checks_of_its_server() {
+    play([standalone(), sharded_alone()], |scene| async move {
+        let app = "SDAMPoolManagementTest";
+        let watched = scene.client(&format!("appname={app}&heartbeatFrequencyMS=500"));
+        watched.wait_for(1, "pool ready", pool_ready).await;
+        let told = watched.diary.notes(story);
+        assert_eq!(told[..2], ["heartbeat succeeded", "pool ready"]);
+        let data = doc! {
+            "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
+        };
+        let mark = watched.diary.mark();
+        scene.fail(0, doc! { "times": 2 }, data).await;
+        watched
+            .wait_for(1, "heartbeat failed", heartbeat_failed)
+            .await;
+        watched.wait_for(1, "pool cleared", pool_cleared).await;
+        watched.wait_for(2, "pool ready", pool_ready).await;
+        let told = watched.diary.notes_since(mark, story);
+        let from = told.iter().position(|what| *what == "heartbeat failed");
+        let told = &told[from.expect("a failure")..];
+        let expected = [
+            "heartbeat failed",
+            "pool cleared",
+            "heartbeat succeeded",
+            "pool ready",
+        ];
+        let mut rest = told.iter();
+        for wanted in expected {
+            assert!(rest.any(|what| *what == wanted), "{wanted} in {told:?}");
+        }
+        watched.end().await;
+    });
+}
+
+fn story(event: &Event) -> Option<&'static str> {
+    match &event.kind {
+        EventKind::Sdam(SdamEvent::HeartbeatSucceeded { .. }) => Some("heartbeat succeeded"),
+        EventKind::Sdam(SdamEvent::HeartbeatFailed { .. }) => Some("heartbeat failed"),
+        EventKind::Pool(PoolEvent::Ready { .. }) => Some("pool ready"),
+        EventKind::Pool(PoolEvent::Cleared { .. }) => Some("pool cleared"),
+        _ => None,
+    }
+}
+
+/// `T/README.md`, heartbeat test 1: a check is told of before its socket exists (EVT-18).
+#[test]
+fn a_heartbeat_starts_before_its_socket() {
+    play([standalone()], |scene| async move {
+        let listener = scene
+            .operator
+            .listen("127.0.0.1:9999".parse().expect("an address"));
+        let listener = listener.expect("it is free");
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let note = told.clone();
+        let server = scene.spawn(async move {
+            let mut socket = listener.accept().await.expect("a connection");
+            note.lock().expect("a list").push("client connected");
+            let hello = socket.read().await;
+            assert!(!hello.is_empty());
+            note.lock().expect("a list").push("client hello received");
+        });
+        let note = told.clone();
+        let listen = Arc::new(move |event: &Event| {
+            let what = match &event.kind {
+                EventKind::Sdam(SdamEvent::HeartbeatStarted { .. }) => "heartbeat started",
+                EventKind::Sdam(SdamEvent::HeartbeatFailed { .. }) => "heartbeat failed",
+                _ => return,
+            };
+            note.lock().expect("a list").push(what);
+        });
+        let uri = "mongodb://127.0.0.1:9999/?serverSelectionTimeoutMS=500";
+        let client = onionskin::Client::builder_from_uri(scene.runtime.clone(), uri);
+        let client = client.expect("a string").event_listener(listen).build();
+        let client = client.expect("a client");
+        let ping = client.database("admin");
+        ping.run_command(doc! { "ping": 1 })
+            .await
+            .expect_err("nobody answers");
+        drop(ping);
+        server.join().await;
+        client.shutdown().await;
+        let told = told.lock().expect("a list").clone();
+        let expected = [
+            "heartbeat started",
+            "client connected",
+            "client hello received",
+            "heartbeat failed",
+        ];
+        assert_eq!(told[..4], expected, "{told:?}");
+    });
+}
+
+/// `T/README.md`, streaming test 1: heartbeatFrequencyMS is what hellos wait at most.
+#[test]
+fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
+    play(
+        [standalone(), replica_set(), sharded_alone()],
+        |scene| async move {
+            let watched = scene.client("heartbeatFrequencyMS=500");
+            scene.pause(10_100).await;
+            let checks = watched.diary.times(heartbeats_of(0, heartbeat_succeeded));
+            assert!((20..=23).contains(&checks.len()), "{} checks", checks.len());
+            // The first one is the handshake, and a set's members may tell of one another at first.
+            for pair in checks[3..].windows(2) {
+                let millis = pair[1].saturating_since(pair[0]).as_millis();
+                assert!((495..=505).contains(&millis), "{millis} ms");
+            }
+            watched.end().await;
+        },
+    );
+}
+
+/// `T/README.md`, RTT test 1: round trips are measured while hellos wait for changes (MON-45).
+#[test]
+fn round_trips_are_measured_while_checks_stream() {
+    play(
+        [standalone(), replica_set(), sharded_alone()],
+        |scene| async move {
+            let app = "streamingRttTest";
+            let watched = scene.client(&format!("heartbeatFrequencyMS=500&appname={app}"));
+            watched.find().await.expect("a reply");
+            scene.pause(2_000).await;
+            let trips = round_trips(&watched.diary);
+            assert!(!trips.is_empty());
+            assert!(trips.iter().all(|trip| !trip.is_zero()), "{trips:?}");
+            let changes = trips.len();
+            // What was held back for half a second is no measurement (MON-47).
+            for server in watched.client.topology().servers.values() {
+                assert!(
+                    server.round_trip_time < Some(Duration::from_millis(50)),
+                    "{server}"
+                );
+            }
+            let data = doc! {
+                "failCommands": ["hello", "isMaster"], "blockConnection": true, "blockTimeMS": 500,
+                "appName": app,
+            };
+            scene.fail(0, doc! { "times": 1_000 }, data).await;
+            let slow = || {
+                let topology = watched.client.topology();
+                let server = topology.servers.values().next().expect("a server");
+                server.round_trip_time > Some(Duration::from_millis(250))
+            };
+            scene.until("a round trip above 250 ms", slow).await;
+            assert_eq!(
+                round_trips(&watched.diary).len(),
+                changes,
+                "no event for it alone"
+            );
+            scene.fail_no_more(0).await;
+            watched.end().await;
+        },
+    );
+}
+
+/// The round trip times of all known servers in events.
+fn round_trips(diary: &Diary) -> Vec<Duration> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. })
+            if new.server_type != ServerType::Unknown =>
+        {
+            Some(new.round_trip_time.unwrap_or_default())
+        }
+        _ => None,
+    })
+}

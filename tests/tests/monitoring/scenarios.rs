@@ -1,0 +1,456 @@
+//! Races that drivers really had, as far as discovery and monitoring are concerned. Each test says
+//! what it was. The checkers of the simulated world look for the same things in drawn histories;
+//! leaks and ends are in `leaks`, scenario 14 is in `freeze`, 12 in the core's
+//! `selection/tests/custom.rs`, and the histories of 23 are the official files of `T/rs`.
+
+use crate::{
+    diary::{
+        became, heartbeat, heartbeat_started, heartbeats_of, pool_cleared, server_changed, unknown,
+    },
+    scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
+};
+use bson::doc;
+use onionskin::{ReadMode, ReadPreference};
+use onionskin_core::{
+    description::{ServerType, TopologyType},
+    error::ErrorKind,
+    event::{EventKind, PoolEvent, SdamEvent},
+};
+use onionskin_simulations::world::plan::Disaster;
+use std::time::Duration;
+
+/// Scenario 2: an operation that looks for a server while the description changes sees the change.
+/// Operations begin every 50 µs around the moment at which a primary is found.
+#[test]
+fn no_change_is_missed_by_who_begins_to_wait() {
+    play([replica_set(), sharded()], |scene| async move {
+        let watched = scene.client("heartbeatFrequencyMS=60000&serverSelectionTimeoutMS=5000");
+        let mut inserts = Vec::new();
+        for id in 0..40 {
+            let things = watched.things();
+            let begun = scene.now();
+            let now = scene.clone();
+            inserts.push(scene.spawn(async move {
+                things
+                    .insert_one(doc! { "_id": id })
+                    .await
+                    .expect("a server");
+                now.now().saturating_since(begun)
+            }));
+            scene.pause_for(Duration::from_micros(50)).await;
+        }
+        for insert in inserts {
+            let took = insert.join().await;
+            assert!(
+                took < Duration::from_millis(450),
+                "not by the next look: {took:?}"
+            );
+        }
+        watched.end().await;
+    });
+}
+
+/// Scenario 3: what a server becomes during a check is seen soon, though the wish for a check came
+/// while one was running. The check's answer is old news by then: it was held back.
+#[test]
+fn a_change_during_a_slow_check_is_found_by_who_waits() {
+    play([replica_set()], |scene| async move {
+        let options = "serverMonitoringMode=poll&appname=slow&retryWrites=true";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        let slow = doc! {
+            "failCommands": ["hello", "isMaster"], "appName": "slow", "blockConnection": true,
+            "blockTimeMS": 400,
+        };
+        for member in 0..3 {
+            scene.fail(member, doc! { "times": 1 }, slow.clone()).await;
+        }
+        // All checks run now, and hang.
+        let checks = watched.diary.count(heartbeat_started);
+        scene
+            .until_within(Duration::from_secs(20), "checks", || {
+                watched.diary.count(heartbeat_started) >= checks + 3
+            })
+            .await;
+        scene
+            .tell(scene.primary(), doc! { "replSetStepDown": 60 })
+            .await;
+        let is_elected = || scene.operator.look(|d| d.primary().is_some_and(|p| p != 0));
+        scene
+            .until_within(Duration::from_secs(20), "an election", is_elected)
+            .await;
+        let begun = scene.now();
+        watched.insert(2).await.expect("the new primary answers");
+        let took = scene.now().saturating_since(begun);
+        assert!(took < Duration::from_millis(1_500), "{took:?}");
+        watched.end().await;
+    });
+}
+
+/// Scenarios 6 and 13: answers of several servers at one moment are all kept, and no server has two
+/// checks at once, whoever asks for them.
+#[test]
+fn answers_at_one_moment_are_all_kept() {
+    play([replica_set_of(7), sharded()], |scene| async move {
+        for mode in ["stream", "poll"] {
+            let options = format!("serverMonitoringMode={mode}&heartbeatFrequencyMS=500");
+            let watched = scene.client(&options);
+            scene.pause(200).await;
+            let topology = watched.client.topology();
+            assert!(
+                topology
+                    .servers
+                    .values()
+                    .all(|s| s.server_type.is_data_bearing())
+            );
+            // Whoever waits for a server that does not exist asks for checks all the time.
+            let nowhere = ReadPreference::new(ReadMode::Secondary);
+            let tags = [("dc", "nowhere")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+            let nowhere = nowhere.with_tag_sets(vec![tags.into()]).expect("tags");
+            let find = watched.things();
+            let find = find.find_one(doc! {}).read_preference(nowhere);
+            let is_set = topology.topology_type.is_replica_set();
+            let found = find.timeout(Duration::from_secs(3)).await;
+            assert_eq!(found.is_err(), is_set, "{found:?}");
+            for member in 0..topology.servers.len() {
+                let mut running = 0_i32;
+                for what in watched.diary.notes(|event| {
+                    heartbeats_of(member, |_| true)(event)
+                        .then(|| heartbeat(event))
+                        .flatten()
+                }) {
+                    running += if what.0 == "started" { 1 } else { -1 };
+                    assert!((0..=1).contains(&running), "{member}: {running} checks");
+                }
+            }
+            watched.assert_count(0, "unknown", unknown);
+            watched.end().await;
+        }
+    });
+}
+
+/// Scenario 18: a server that can be chosen has a pool that hands out connections, and a pool that
+/// was cleared belongs to a server that was given up, at each moment of a failover.
+#[test]
+fn pools_and_descriptions_change_together() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("heartbeatFrequencyMS=500&connectTimeoutMS=1000");
+        watched.insert(1).await.expect("a reply");
+        scene.strike(Disaster::Kill(0));
+        watched.insert(2).await.expect("the new primary answers");
+        scene.strike(Disaster::Restart(0));
+        scene.pause(30_000).await;
+        watched.insert(3).await.expect("a reply");
+        let mut ready = std::collections::BTreeMap::new();
+        let changes = watched.diary.notes(|event| match &event.kind {
+            EventKind::Pool(PoolEvent::Ready { address }) => Some((address.clone(), true, true)),
+            EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
+                Some((address.clone(), true, false))
+            }
+            EventKind::Sdam(SdamEvent::ServerDescriptionChanged { address, new, .. }) => {
+                let chosen = new.server_type.is_data_bearing();
+                Some((address.clone(), false, chosen))
+            }
+            _ => None,
+        });
+        for (address, is_pool, is_on) in changes {
+            if is_pool {
+                ready.insert(address, is_on);
+            } else if is_on {
+                assert_eq!(ready.get(&address), Some(&true), "{address}");
+            }
+        }
+        assert!(watched.diary.count(pool_cleared) > 0);
+        watched.end().await;
+    });
+}
+
+/// Scenario 22: a caller's short limit is the caller's alone. Checks that run for it go on.
+#[test]
+fn a_callers_limit_does_not_reach_the_monitors() {
+    play([standalone()], |scene| async move {
+        scene.strike(Disaster::Kill(0));
+        let watched = scene.client("");
+        for _ in 0..20 {
+            let things = watched.things();
+            let find = things.find_one(doc! {}).timeout(Duration::from_millis(3));
+            find.await.expect_err("nobody is there");
+            scene.pause(40).await;
+        }
+        // Each of them wants a check, and they are half a second apart all the same.
+        watched.assert_count(2, "heartbeat started", heartbeat_started);
+        scene.strike(Disaster::Restart(0));
+        let begun = scene.now();
+        watched.insert(1).await.expect("a reply");
+        let took = scene.now().saturating_since(begun);
+        assert!(took < Duration::from_millis(600), "{took:?}");
+        watched.end().await;
+    });
+}
+
+/// Scenario 35: a server that answers again is used again within the pace of who waits for it,
+/// whatever its round trips were.
+#[test]
+fn a_server_that_comes_back_is_used_at_once() {
+    play([standalone(), replica_set_of(1)], |scene| async move {
+        for mode in ["stream", "poll"] {
+            let options = format!("serverMonitoringMode={mode}&retryWrites=false");
+            let watched = scene.client(&options);
+            watched.insert(1).await.expect("a reply");
+            scene.pause(3_000).await;
+            scene.strike(Disaster::Kill(0));
+            scene.pause(5_000).await;
+            scene.strike(Disaster::Restart(0));
+            let is_up = || scene.operator.look(|d| d.primary() == Some(0));
+            scene
+                .until_within(Duration::from_secs(60), "a primary", is_up)
+                .await;
+            let begun = scene.now();
+            // The first one may still find a connection that broke.
+            watched.insert(2).await.err();
+            watched.insert(3).await.expect("a reply");
+            let took = scene.now().saturating_since(begun);
+            assert!(took < Duration::from_millis(1_100), "{mode}: {took:?}");
+            watched
+                .things()
+                .delete_many(doc! {})
+                .await
+                .expect("a reply");
+            watched.end().await;
+        }
+    });
+}
+
+/// Scenario 36: an answer that comes in on a monitor's old connection after an operation found the
+/// server lost says nothing any more.
+#[test]
+fn a_late_answer_does_not_make_a_lost_server_healthy() {
+    play([standalone()], |scene| async move {
+        let options = "heartbeatFrequencyMS=500&appname=late&retryWrites=false";
+        let watched = scene.client(options);
+        watched.insert(1).await.expect("a reply");
+        let broken = doc! {
+            "failCommands": ["insert"], "appName": "late", "closeConnection": true,
+        };
+        for pause in 0..40 {
+            // The stream's next answer is on its way at some of these moments.
+            scene.fail(0, doc! { "times": 1 }, broken.clone()).await;
+            scene.pause_for(Duration::from_micros(12_340 * pause)).await;
+            watched.insert(2).await.expect_err("it breaks");
+            let lost = scene.now();
+            let mark = watched.diary.mark();
+            scene.pause(400).await;
+            let changes = watched.diary.notes_since(mark, |event| {
+                became(ServerType::Standalone)(event).then_some(event.at)
+            });
+            assert_eq!(changes, [], "lost at {lost}");
+            watched.things().find_one(doc! {}).await.expect("a reply");
+        }
+        watched.end().await;
+    });
+}
+
+/// The same for a connection that was being made when the server was lost: what its hello says is
+/// older than the loss (MON-22).
+#[test]
+fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
+    play([standalone()], |scene| async move {
+        let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
+        let watched = scene.client(&format!("{options}&appname=old"));
+        watched.insert(1).await.expect("a reply");
+        let held = |command, millis| {
+            doc! {
+                "failCommands": [command], "appName": "old", "blockConnection": true,
+                "blockTimeMS": millis, "closeConnection": command == "find",
+            }
+        };
+        scene
+            .fail(0, doc! { "times": 1 }, held("find", 2_000))
+            .await;
+        let finds = [0, 1].map(|_| {
+            let things = watched.things();
+            async move { things.find_one(doc! {}).await }
+        });
+        let [breaks, waits] = finds;
+        let breaks = scene.spawn(breaks);
+        scene.pause(10).await;
+        scene
+            .fail(0, doc! { "times": 1 }, held("hello", 2_300))
+            .await;
+        let waits = scene.spawn(waits);
+        breaks.join().await.expect_err("its connection breaks");
+        let mark = watched.diary.mark();
+        waits.join().await.expect_err("its pool is cleared");
+        scene.pause(5_000).await;
+        let told = watched
+            .diary
+            .notes_since(mark, |e| server_changed(e).then_some(e.at));
+        assert_eq!(told, [], "{:#?}", watched.diary.names());
+        watched.assert_count(1, "unknown", unknown);
+        watched.find().await.expect("it is checked for who waits");
+        watched.end().await;
+    });
+}
+
+/// Scenarios 42 and 44: all members are replaced by themselves one after another, as in an upgrade,
+/// in order or by force. Writes that may be repeated never fail, and the client comes out whole.
+#[test]
+fn a_client_survives_the_restart_of_all_members() {
+    for in_order in [true, false] {
+        play([replica_set()], |scene| async move {
+            let watched = scene.client("w=majority&readPreference=primaryPreferred");
+            watched.insert(0).await.expect("a reply");
+            let things = watched.things();
+            let now = scene.clone();
+            let writer = scene.spawn(async move {
+                for id in 1..=200 {
+                    let insert = things.insert_one(doc! { "_id": id });
+                    if let Err(error) = insert.await {
+                        return Err((now.now(), error));
+                    }
+                    now.pause(500).await;
+                }
+                Ok(())
+            });
+            for member in 0..3 {
+                restart(&scene, member, in_order).await;
+            }
+            writer.join().await.expect("every write is confirmed");
+            scene.pause(10_000).await;
+            let known = watched.client.topology();
+            assert_eq!(known.topology_type, TopologyType::ReplicaSetWithPrimary);
+            assert!(
+                known
+                    .servers
+                    .values()
+                    .all(|s| s.server_type.is_data_bearing()),
+                "{known}"
+            );
+            let count = watched.things().count_documents(doc! {}).await;
+            assert_eq!(count, Ok(201));
+            watched.end().await;
+        });
+    }
+}
+
+async fn restart(scene: &Scene, member: usize, in_order: bool) {
+    if in_order {
+        scene.strike(Disaster::ShutDown(member));
+        scene.pause(16_000).await;
+    } else {
+        scene.strike(Disaster::Kill(member));
+        scene.pause(3_000).await;
+    }
+    scene.strike(Disaster::Restart(member));
+    scene.pause(15_000).await;
+}
+
+/// A member that goes away in order says so, and is left before its connections break.
+#[test]
+fn a_member_that_says_goodbye_is_left_at_once() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("w=majority");
+        watched.insert(1).await.expect("a reply");
+        scene.pause(1_000).await;
+        let changes = watched.diary.count(server_changed);
+        scene.strike(Disaster::ShutDown(0));
+        scene.pause(20).await;
+        assert!(watched.diary.count(server_changed) > changes);
+        let known = watched.client.topology();
+        let first = known.servers.values().next().expect("a member");
+        assert_eq!(first.server_type, ServerType::Unknown, "{known}");
+        let code = first.error.as_ref().and_then(onionskin::Error::code);
+        assert_eq!(code, Some(91));
+        let begun = scene.now();
+        watched.insert(2).await.expect("the new primary answers");
+        let took = scene.now().saturating_since(begun);
+        assert!(took < Duration::from_secs(15), "{took:?}");
+        watched.end().await;
+    });
+}
+
+/// Scenario 42: a name that leads to another server by now leads the client there as well, and who
+/// waits for a server gets that one.
+#[test]
+fn a_server_whose_address_changed_is_found_again() {
+    play([replica_set()], |scene| async move {
+        scene.operator.name("front", 0);
+        let options = "directConnection=true&readPreference=nearest";
+        let watched = scene.client_of("front", options);
+        watched.find().await.expect("a reply");
+        let me = || {
+            let topology = watched.client.topology();
+            let server = topology.servers.values().next().expect("one server");
+            server.me.as_ref().map(ToString::to_string)
+        };
+        assert_eq!(me().as_deref(), Some("member0:27017"));
+        scene.operator.name("front", 1);
+        scene.strike(Disaster::Kill(0));
+        let begun = scene.now();
+        watched.find().await.expect("the other one answers");
+        let took = scene.now().saturating_since(begun);
+        assert!(took < Duration::from_millis(600), "{took:?}");
+        assert_eq!(me().as_deref(), Some("member1:27017"));
+        watched.end().await;
+    });
+}
+
+/// Scenario 43: a limit that passes at about the moment when the operation is interrupted, or when
+/// its retry begins. The error says one or the other, and comes no later than the limit.
+#[test]
+fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
+    play([standalone()], |scene| async move {
+        let options = "connectTimeoutMS=500&heartbeatFrequencyMS=500&retryReads=true";
+        let watched = scene.client(&format!("{options}&appname=both"));
+        watched.insert(1).await.expect("a reply");
+        let (mut interrupted, mut timed_out) = (0, 0);
+        for shift in 0..40 {
+            watched.find().await.expect("a connection");
+            let slow = |command| {
+                doc! {
+                    "failCommands": [command], "appName": "both", "blockConnection": true,
+                    "blockTimeMS": 3_000,
+                }
+            };
+            scene.fail(0, doc! { "times": 1 }, slow("find")).await;
+            let mark = watched.diary.mark();
+            let limit = Duration::from_millis(700 + 25 * shift);
+            let (things, now) = (watched.things(), scene.clone());
+            let find = scene.spawn(async move {
+                let begun = now.now();
+                let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
+                (found, begun, now.now())
+            });
+            scene.pause(50).await;
+            scene.fail(0, doc! { "times": 2 }, slow("hello")).await;
+            let (found, begun, ended) = find.join().await;
+            let took = ended.saturating_since(begun);
+            assert!(took <= limit, "{took:?} of {limit:?}");
+            scene.fail_no_more(0).await;
+            let clears = watched
+                .diary
+                .notes_since(mark, |event| pool_cleared(event).then_some(event.at));
+            let was_cleared = clears.iter().any(|at| *at < ended);
+            match found {
+                Ok(found) => assert!(found.is_some() && was_cleared),
+                // The retry may also have met a hello that takes too long.
+                Err(error) if was_cleared => {
+                    let is_interrupted = matches!(error.kind(), ErrorKind::Interrupted { .. });
+                    assert!(is_interrupted || error.is_network(), "{error:?}");
+                }
+                Err(error) => {
+                    assert!(error.is_timeout(), "{error:?}");
+                    assert_eq!(took, limit, "{error:?}");
+                }
+            }
+            interrupted += u32::from(was_cleared);
+            timed_out += u32::from(!was_cleared);
+            scene.pause(4_000).await;
+        }
+        assert!(
+            interrupted > 5 && timed_out > 5,
+            "{interrupted}, {timed_out}"
+        );
+        watched.end().await;
+    });
+}

@@ -1,0 +1,370 @@
+//! A simulated deployment, clients in front of it, and an operator who can do things to it.
+
+use crate::diary::Diary;
+use bson::{Document, doc};
+use onionskin::{Client, Collection, Error, Runtime};
+use onionskin_core::{
+    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant,
+};
+use onionskin_simulations::{
+    deployment::{DeploymentOptions, Shape, User},
+    world::{
+        SimRuntime,
+        plan::Disaster,
+        runtime::{Executor, member_addresses},
+    },
+};
+use std::{
+    env,
+    future::{Future, poll_fn},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+/// The variable that chooses one seed instead of the usual ones.
+const SEED: &str = "ONIONSKIN_SEED";
+
+/// The usual seeds of each test.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
+
+/// How much virtual time a test may take.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// How long something that is waited for may take, as in the files' runners.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The name and the password of the user of deployments that ask for one.
+const USER: (&str, &str) = ("user", "sesame");
+
+/// The simulated runtime's number for clients that are watched, and for the operator's.
+const WATCHED: usize = 0;
+const OPERATOR: usize = 1;
+
+/// One server.
+pub(crate) fn standalone() -> DeploymentOptions {
+    let address = member_addresses(1).remove(0);
+    DeploymentOptions::standalone(address)
+}
+
+/// Three members; the first one starts as primary.
+pub(crate) fn replica_set() -> DeploymentOptions {
+    replica_set_of(3)
+}
+
+/// So many equal members.
+pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
+    let mut options = DeploymentOptions::replica_set("rs", member_addresses(members));
+    options.network.min_latency = Duration::from_micros(50);
+    options.network.max_latency = Duration::from_micros(500);
+    options
+}
+
+/// Two routers.
+pub(crate) fn sharded() -> DeploymentOptions {
+    DeploymentOptions::sharded(member_addresses(2))
+}
+
+/// The same deployment, open only to who logs in.
+pub(crate) fn with_login(mut options: DeploymentOptions) -> DeploymentOptions {
+    options.users = vec![User::new(USER.0, USER.1)];
+    options
+}
+
+/// The deployments of files that ask for `single`, `replicaset` and `sharded`.
+pub(crate) fn any_topology() -> [DeploymentOptions; 3] {
+    [standalone(), replica_set_of(1), sharded_alone()]
+}
+
+/// One router: what `useMultipleMongoses: false` leaves of a sharded cluster.
+pub(crate) fn sharded_alone() -> DeploymentOptions {
+    DeploymentOptions::sharded(member_addresses(1))
+}
+
+/// Plays a scene in front of each of these deployments, with a few seeds.
+pub(crate) fn play<F: Future<Output = ()>>(
+    deployments: impl IntoIterator<Item = DeploymentOptions>,
+    act: impl Fn(Scene) -> F,
+) {
+    let chosen = env::var(SEED).ok();
+    let chosen = chosen.map(|seed| seed.parse().expect("a number"));
+    for options in deployments {
+        let seeds = chosen.map_or(SEEDS, |seed: u64| seed..=seed);
+        for seed in seeds {
+            play_once(seed, options.clone(), &act);
+        }
+    }
+}
+
+fn play_once<F: Future<Output = ()>>(
+    seed: u64,
+    options: DeploymentOptions,
+    act: &impl Fn(Scene) -> F,
+) {
+    /// Says how to see a failure again.
+    struct Replay(u64);
+
+    impl Drop for Replay {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let Self(seed) = self;
+                eprintln!("replay: {SEED}={seed} cargo test -p onionskin-tests --test monitoring");
+            }
+        }
+    }
+
+    let replay = Replay(seed);
+    let executor = Executor::around(seed, options.clone()).expect("a world");
+    let scene = Scene {
+        runtime: executor.runtime(WATCHED),
+        operator: executor.runtime(OPERATOR),
+        options: Arc::new(options),
+        seed,
+    };
+    if let Err(failure) = executor.run(Instant::ZERO + LIMIT, act(scene)) {
+        panic!("seed {seed}: {failure}");
+    }
+    drop(replay);
+}
+
+/// A deployment with an operator.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) runtime: SimRuntime,
+    pub(crate) operator: SimRuntime,
+    options: Arc<DeploymentOptions>,
+    seed: u64,
+}
+
+impl Scene {
+    /// A client of the whole deployment, with these options in its connection string.
+    pub(crate) fn client(&self, options: &str) -> Watched {
+        let hosts: Vec<String> = self
+            .options
+            .addresses
+            .iter()
+            .map(|a| a.to_string())
+            .collect();
+        let set = match &self.options.shape {
+            Shape::ReplicaSet(set) => format!("replicaSet={}&", set.name),
+            _ => String::new(),
+        };
+        self.client_of(&hosts.join(","), &format!("{set}{options}"))
+    }
+
+    /// A client that is told of one member only.
+    pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
+        let diary = Diary::default();
+        let uri = self.uri(hosts, options);
+        let client = Client::builder_from_uri(self.runtime.clone(), &uri)
+            .expect("a connection string")
+            .seed(Seed::new([self.seed as u8; 32]))
+            .environment(Environment::default())
+            .event_listener(diary.listener())
+            .build()
+            .expect("a client");
+        Watched {
+            client,
+            diary,
+            runtime: self.runtime.clone(),
+        }
+    }
+
+    fn uri(&self, hosts: &str, options: &str) -> String {
+        let login = match self.options.users.as_slice() {
+            [] => String::new(),
+            _ => format!("{}:{}@", USER.0, USER.1),
+        };
+        format!("mongodb://{login}{hosts}/?{options}")
+    }
+
+    /// The operator says something to one member.
+    pub(crate) async fn tell(&self, member: usize, command: Document) -> Document {
+        let address = self.options.addresses[member].to_string();
+        let uri = self.uri(&address, "directConnection=true");
+        let client = Client::builder_from_uri(self.operator.clone(), &uri)
+            .expect("a connection string")
+            .environment(Environment::default())
+            .build()
+            .expect("a client");
+        let admin = client.database("admin");
+        let reply = admin.run_command(command).await.expect("a reply");
+        drop(admin);
+        client.shutdown().await;
+        reply
+    }
+
+    /// Makes commands of one member fail.
+    pub(crate) async fn fail(&self, member: usize, mode: impl Into<bson::Bson>, data: Document) {
+        self.tell(
+            member,
+            doc! { "configureFailPoint": "failCommand", "mode": mode.into(), "data": data },
+        )
+        .await;
+    }
+
+    /// Makes nothing fail any more.
+    pub(crate) async fn fail_no_more(&self, member: usize) {
+        self.tell(
+            member,
+            doc! { "configureFailPoint": "failCommand", "mode": "off" },
+        )
+        .await;
+    }
+
+    /// The primary, or the only server that clients can reach.
+    pub(crate) fn primary(&self) -> usize {
+        let primary = self.operator.look(|deployment| deployment.primary());
+        let members = self.options.addresses.len();
+        primary.filter(|primary| *primary < members).unwrap_or(0)
+    }
+
+    pub(crate) fn strike(&self, disaster: Disaster) {
+        self.operator.strike(&disaster);
+    }
+
+    pub(crate) async fn pause(&self, millis: u64) {
+        self.pause_for(Duration::from_millis(millis)).await;
+    }
+
+    pub(crate) async fn pause_for(&self, duration: Duration) {
+        self.runtime.sleep(duration).await;
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::ZERO + self.runtime.now()
+    }
+
+    /// Waits until something is true; fails after the usual patience.
+    pub(crate) async fn until(&self, what: &str, is_true: impl FnMut() -> bool) {
+        self.until_within(PATIENCE, what, is_true).await;
+    }
+
+    pub(crate) async fn until_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        mut is_true: impl FnMut() -> bool,
+    ) {
+        let limit = self.now() + patience;
+        while !is_true() {
+            assert!(
+                self.now() < limit,
+                "{what} does not come within {patience:?}"
+            );
+            self.pause(1).await;
+        }
+    }
+
+    /// Runs a future as a task of its own.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
+        let ended = Task(Arc::new(Mutex::new((None, None))));
+        let ending = ended.clone();
+        self.runtime.spawn(async move {
+            let output = task.await;
+            let mut ending = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.0 = Some(output);
+            if let Some(waker) = ending.1.take() {
+                waker.wake();
+            }
+        });
+        ended
+    }
+}
+
+/// What a task left for who waits for it.
+pub(crate) struct Task<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+
+impl<T> Clone for Task<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Task<T> {
+    pub(crate) async fn join(self) -> T {
+        poll_fn(|context| {
+            let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match ended.0.take() {
+                Some(output) => Poll::Ready(output),
+                None => {
+                    ended.1 = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// A client whose events are kept.
+pub(crate) struct Watched {
+    pub(crate) client: Client<SimRuntime>,
+    pub(crate) diary: Diary,
+    runtime: SimRuntime,
+}
+
+impl Watched {
+    pub(crate) fn things(&self) -> Collection<SimRuntime, Document> {
+        self.client.database("app").collection("things")
+    }
+
+    pub(crate) async fn insert(&self, id: i32) -> Result<(), Error> {
+        self.things()
+            .insert_one(doc! { "_id": id })
+            .await
+            .map(|_| ())
+    }
+
+    pub(crate) async fn insert_many(&self, ids: [i32; 2]) -> Result<(), Error> {
+        let documents = ids.map(|id| doc! { "_id": id });
+        self.things().insert_many(documents).await.map(|_| ())
+    }
+
+    pub(crate) async fn find(&self) -> Result<Option<Document>, Error> {
+        self.things().find_one(doc! { "_id": 1 }).await
+    }
+
+    /// Waits until there were so many of these events.
+    pub(crate) async fn wait_for(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
+        let limit = self.runtime.now() + PATIENCE;
+        while self.diary.count(&is) < count {
+            assert!(
+                self.runtime.now() < limit,
+                "{count} times {what} do not come: {:#?}",
+                self.diary.names()
+            );
+            self.runtime.sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Asserts how many of these events there were.
+    pub(crate) fn assert_count(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
+        let found = self.diary.count(is);
+        assert_eq!(found, count, "{what}: {:#?}", self.diary.names());
+    }
+
+    /// Closes the client and makes sure that nothing is left of it, on either side.
+    pub(crate) async fn end(self) {
+        let Self {
+            client,
+            diary,
+            runtime,
+        } = self;
+        client.clone().shutdown().await;
+        assert_eq!(client.counts(), Counts::default(), "{:#?}", diary.names());
+        runtime.sleep(Duration::from_secs(1)).await;
+        assert_eq!(runtime.open_links(), 0, "{:#?}", diary.names());
+        let at_end = runtime.look(onionskin_simulations::deployment::Deployment::connections);
+        assert_eq!(at_end, 0, "{:#?}", diary.names());
+        let (started, ended) = (
+            diary.count(crate::diary::heartbeat_started),
+            diary.count(crate::diary::heartbeat_succeeded)
+                + diary.count(crate::diary::heartbeat_failed),
+        );
+        assert_eq!(started, ended, "heartbeats end: {:#?}", diary.names());
+    }
+}

@@ -1,0 +1,279 @@
+//! The prose tests of server selection (SEL-P) and max staleness (STALE-P) that want a server.
+//! SEL-P1, SEL-P6 and SEL-P7 are unit tests.
+
+use crate::{
+    diary::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
+    scene::{Scene, Watched, play, replica_set, sharded, sharded_alone, standalone},
+};
+use bson::{Bson, Document, doc};
+use onionskin::{ReadMode, ReadPreference};
+use onionskin_core::{
+    address::Address,
+    description::ServerType,
+    error::ErrorKind,
+    event::{CommandEvent, Event, EventKind, SdamEvent},
+    uri,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// SEL-P2, "RTT": the first round trip after a disconnect counts as it is. (A negative one, which
+/// the test refuses, does not exist in the type.)
+#[test]
+fn the_average_begins_anew_when_a_server_comes_back() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=500");
+        scene.pause(3_200).await;
+        let slow = doc! {
+            "failCommands": ["hello", "isMaster"], "blockConnection": true, "blockTimeMS": 400,
+        };
+        scene.fail(0, doc! { "times": 1 }, slow).await;
+        scene.pause(1_000).await;
+        let known = round_trip(&watched).expect("it is known");
+        let (least, most) = (Duration::from_millis(50), Duration::from_millis(90));
+        assert!(
+            (least..most).contains(&known),
+            "a fifth of 400 ms: {known:?}"
+        );
+        let broken = doc! { "failCommands": ["hello", "isMaster"], "errorCode": 1 };
+        scene.fail(0, doc! { "times": 1 }, broken).await;
+        watched
+            .wait_for(1, "heartbeat failed", heartbeat_failed)
+            .await;
+        assert_eq!(round_trip(&watched), None);
+        watched
+            .wait_for(2, "a standalone", became(ServerType::Standalone))
+            .await;
+        let sample = watched.diary.notes(|event| match &event.kind {
+            EventKind::Sdam(SdamEvent::HeartbeatSucceeded { duration, .. }) => Some(*duration),
+            _ => None,
+        });
+        assert_eq!(round_trip(&watched), sample.last().copied());
+        watched.end().await;
+    });
+}
+
+fn round_trip(watched: &Watched) -> Option<Duration> {
+    let topology = watched.client.topology();
+    topology.servers.values().next()?.round_trip_time
+}
+
+/// The `$readPreference` of each find that was sent.
+fn sent_preferences(watched: &Watched) -> Vec<Option<Document>> {
+    watched.diary.notes(|event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == "find" => {
+            let preference = command.get_document("$readPreference").ok();
+            Some(preference.map(|p| Document::try_from(p).expect("a document")))
+        }
+        _ => None,
+    })
+}
+
+/// SEL-P3, "Passing read preference to mongos" (SEL-24).
+#[test]
+fn routers_are_told_every_read_preference_but_primary() {
+    play([sharded()], |scene| async move {
+        let watched = scene.client("");
+        let things = watched.things();
+        let modes = [
+            (ReadMode::Primary, None),
+            (ReadMode::PrimaryPreferred, Some("primaryPreferred")),
+            (ReadMode::Secondary, Some("secondary")),
+            (ReadMode::SecondaryPreferred, Some("secondaryPreferred")),
+            (ReadMode::Nearest, Some("nearest")),
+        ];
+        for (mode, _) in modes {
+            let find = things.find_one(doc! {});
+            let find = find.read_preference(ReadPreference::new(mode));
+            find.await.expect("a reply");
+        }
+        let expected = modes.map(|(_, name)| name.map(|name| doc! { "mode": name }));
+        assert_eq!(sent_preferences(&watched), expected);
+        watched.end().await;
+    });
+}
+
+/// How many finds went to each server.
+fn finds_by_server(watched: &Watched, from: usize) -> BTreeMap<Address, usize> {
+    let mut finds = BTreeMap::new();
+    for address in watched
+        .diary
+        .notes_since(from, |event: &Event| match &event.kind {
+            EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
+                Some(facts.address.clone())
+            }
+            _ => None,
+        })
+    {
+        *finds.entry(address).or_default() += 1;
+    }
+    finds
+}
+
+/// Runs so many tasks of so many finds each, one after another.
+async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize) {
+    let tasks = (0..tasks).map(|_| {
+        let things = watched.things();
+        scene.spawn(async move {
+            for _ in 0..finds {
+                things.find_one(doc! {}).await.expect("a reply");
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.join().await;
+    }
+}
+
+/// SEL-P4, "operationCount-based selection within the latency window".
+#[test]
+fn a_router_that_is_slow_gets_less_to_do() {
+    const TASKS: usize = 10;
+    play([sharded()], |scene| async move {
+        let options = "appname=loadBalancingTest&localThresholdMS=30000&maxPoolSize=10";
+        let watched = scene.client(&format!("{options}&minPoolSize=10"));
+        watched.find().await.expect("a reply");
+        let is_ready = |event: &Event| pool_name(event) == Some("connection ready");
+        watched.wait_for(20, "connections", is_ready).await;
+        let slow = doc! {
+            "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 500,
+            "appName": "loadBalancingTest",
+        };
+        scene.fail(0, doc! { "times": 10_000 }, slow).await;
+        let mark = watched.diary.mark();
+        find_a_lot(&scene, &watched, TASKS, 10).await;
+        let finds = finds_by_server(&watched, mark);
+        let total: usize = finds.values().sum();
+        let to_slow = finds[&Address::tcp("member0", 27017)];
+        assert_eq!(total, TASKS * 10);
+        assert!(
+            to_slow * 4 < total,
+            "{to_slow} of {total} went to the slow one"
+        );
+
+        scene.fail_no_more(0).await;
+        let mark = watched.diary.mark();
+        find_a_lot(&scene, &watched, TASKS, 100).await;
+        let finds = finds_by_server(&watched, mark);
+        let total: usize = finds.values().sum();
+        assert_eq!(total, TASKS * 100);
+        for (server, count) in finds {
+            let is_fair = count * 10 >= total * 4 && count * 10 <= total * 6;
+            assert!(is_fair, "{count} of {total} went to {server}");
+        }
+        watched.end().await;
+    });
+}
+
+/// STALE-P1, STALE-P2 and STALE-P3: what connection strings may say of staleness.
+#[test]
+fn staleness_in_a_connection_string() {
+    let preference = |options: &str| {
+        let parsed = uri::parse(&format!("mongodb://a/?{options}"))?;
+        let max = parsed.options.read_preference().max_staleness();
+        Ok::<_, onionskin::Error>(max.map(|max| max.as_secs()))
+    };
+    let secondary = preference("readPreference=secondary&maxStalenessSeconds=120");
+    assert_eq!(secondary, Ok(Some(120)));
+    for options in [
+        "maxStalenessSeconds=120",
+        "readPreference=primary&maxStalenessSeconds=120",
+    ] {
+        assert!(preference(options).is_err(), "{options}");
+    }
+    for options in [
+        "readPreference=secondary&maxStalenessSeconds=-1",
+        "readPreference=primary&maxStalenessSeconds=-1",
+        "maxStalenessSeconds=-1",
+    ] {
+        assert_eq!(preference(options), Ok(None), "{options}");
+    }
+}
+
+/// STALE-P4: a value that is too small makes a client, whose reads then fail before they wait.
+#[test]
+fn a_staleness_too_small_fails_the_read_and_not_the_client() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("readPreference=secondary&maxStalenessSeconds=1");
+        watched
+            .wait_for(1, "a primary", became(ServerType::RsPrimary))
+            .await;
+        let begun = scene.now();
+        let error = watched.find().await.expect_err("it is too small");
+        let is_argument = matches!(
+            error.kind(),
+            ErrorKind::InvalidArgument { .. }
+                | ErrorKind::InvalidOption { .. }
+                | ErrorKind::ServerSelection { .. }
+        );
+        assert!(is_argument, "{error:?}");
+        assert_eq!(scene.now(), begun, "{error:?}");
+        watched.end().await;
+    });
+}
+
+/// STALE-P5: `heartbeatFrequencyMS` is how often servers are checked.
+#[test]
+fn the_time_between_checks_is_the_users() {
+    play([standalone()], |scene| async move {
+        for mode in ["poll", "stream"] {
+            let options = format!("heartbeatFrequencyMS=500&serverMonitoringMode={mode}");
+            let watched = scene.client(&options);
+            scene.pause(10_000).await;
+            let checks = watched.diary.count(heartbeat_started);
+            assert!((20..=22).contains(&checks), "{mode}: {checks} checks");
+            watched.assert_count(0, "unknown", unknown);
+            watched.end().await;
+        }
+    });
+}
+
+/// STALE-P6: `lastWriteDate` follows the writes.
+#[test]
+fn the_date_of_the_last_write_is_known() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("heartbeatFrequencyMS=500&w=majority");
+        let date = || {
+            let topology = watched.client.topology();
+            let primary = topology.primary().expect("a primary").clone();
+            primary.last_write_date.expect("a date")
+        };
+        watched.insert(1).await.expect("a reply");
+        scene.pause(1_000).await;
+        let first = date();
+        assert!(first.as_unix_millis() > 0);
+        scene.pause(1_000).await;
+        watched.insert(2).await.expect("a reply");
+        scene.pause(1_000).await;
+        let between = date().as_unix_millis().checked_sub(first.as_unix_millis());
+        let between = between.expect("it is later");
+        assert!((1..10_000).contains(&between), "{between} ms");
+        watched.end().await;
+    });
+}
+
+/// STALE-P7: routers are told of the staleness, as an integer, and only if there is one.
+#[test]
+fn routers_are_told_of_staleness() {
+    play([sharded_alone()], |scene| async move {
+        let expected = |staleness: Option<Bson>| {
+            let mut preference = doc! { "mode": "secondary" };
+            if let Some(staleness) = staleness {
+                preference.insert("maxStalenessSeconds", staleness);
+            }
+            vec![Some(preference)]
+        };
+        let watched = scene.client("readPreference=secondary&maxStalenessSeconds=120");
+        watched.find().await.expect("a reply");
+        let sent = sent_preferences(&watched);
+        let (short, long) = (Bson::Int32(120), Bson::Int64(120));
+        assert!(
+            sent == expected(Some(short)) || sent == expected(Some(long)),
+            "{sent:?}"
+        );
+        watched.end().await;
+        let watched = scene.client("readPreference=secondary");
+        watched.find().await.expect("a reply");
+        assert_eq!(sent_preferences(&watched), expected(None));
+        watched.end().await;
+    });
+}

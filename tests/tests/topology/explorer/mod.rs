@@ -1,0 +1,269 @@
+//! Small worlds, exhaustively: a replica set of three, and a client that hears of it late. All
+//! interleavings of what happens to the set, of replies that arrive when they like, and of errors
+//! of operations with current and stale generations are walked through, breadth first; machine and
+//! model must agree in each state.
+//!
+//! A server's check is always running, so that time plays no part here; what else is left out of a
+//! state (times, numbers of connections, how often a pool was cleared) cannot change what follows.
+//!
+//! Larger worlds:
+//! `ONIONSKIN_WORLD=terms,reconfigurations,restarts,step-downs,delays,errors,wire-version`, for
+//! example, in two minutes, `ONIONSKIN_WORLD=2,0,0,0,1,1,21 cargo test -p onionskin-tests --test
+//! topology asked_for -- --nocapture`.
+
+mod client;
+mod world;
+
+use client::Clients;
+use onionskin_tests::model::Mistake;
+use std::{
+    collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
+    env,
+    hash::{Hash, Hasher},
+    time::Instant,
+};
+use world::{Move, World};
+
+/// How many processes there are.
+const SERVERS: usize = 3;
+
+/// The variable that sets other bounds.
+const BOUNDS: &str = "ONIONSKIN_WORLD";
+
+/// How much may happen.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Elections.
+    terms: u64,
+    /// Members removed or added.
+    reconfigurations: i64,
+    /// Processes started again.
+    restarts: u32,
+    /// Primaries that give up.
+    step_downs: u8,
+    /// Replies that take their time, one after the other.
+    delays: u8,
+    /// Errors of operations.
+    errors: u8,
+    /// Which version the servers speak: from 17 on the newer rule for primaries holds.
+    wire_version: i32,
+}
+
+/// What a walk has found.
+#[derive(Debug, Default)]
+struct Walk {
+    states: usize,
+    moves: usize,
+    depth: usize,
+    clients: usize,
+    transitions: usize,
+    disagreement: Option<String>,
+}
+
+/// Walks through every state that can be reached, or until machine and model disagree.
+fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
+    let mut walk = Walk::default();
+    match Clients::new(mistake) {
+        Ok(mut clients) => {
+            walk.disagreement = wander(bounds, &mut clients, &mut walk).err();
+            (walk.clients, walk.transitions) = (clients.count(), clients.transitions());
+        }
+        Err(what) => walk.disagreement = Some(what),
+    }
+    walk
+}
+
+fn wander(bounds: Bounds, clients: &mut Clients, walk: &mut Walk) -> Result<(), String> {
+    let first = World::new(bounds, clients);
+    let mut seen = BTreeSet::from([key(&first)]);
+    // Each state's predecessor and the move from it, for the way to a disagreement.
+    let mut origins: Vec<(usize, Option<Move>, usize)> = vec![(0, None, 0)];
+    let mut next = VecDeque::from([(0, first)]);
+    while let Some((number, world)) = next.pop_front() {
+        walk.states += 1;
+        let depth = origins[number].2;
+        walk.depth = walk.depth.max(depth);
+        world
+            .converges(clients)
+            .map_err(|what| format!("{:?}, at rest: {what}", way(&origins, number)))?;
+        for what in world.moves(bounds, clients) {
+            let mut world = world.clone();
+            walk.moves += 1;
+            let moved = world.apply(what, clients);
+            let moved = moved
+                .map_err(|problem| format!("{:?}, {what:?}: {problem}", way(&origins, number)))?;
+            if moved && seen.insert(key(&world)) {
+                next.push_back((origins.len(), world));
+                origins.push((number, Some(what), depth + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The moves that led to a state.
+fn way(origins: &[(usize, Option<Move>, usize)], mut number: usize) -> Vec<Move> {
+    let mut moves = Vec::new();
+    while let (origin, Some(what), _) = origins[number] {
+        moves.push(what);
+        number = origin;
+    }
+    moves.reverse();
+    moves
+}
+
+fn key(world: &World) -> (u64, u64) {
+    let hash = |seed: u8| {
+        let mut hasher = DefaultHasher::new();
+        (seed, world).hash(&mut hasher);
+        hasher.finish()
+    };
+    (hash(0), hash(1))
+}
+
+/// Walks, tells how far, and insists on at least that many states.
+fn explore(bounds: Bounds, at_least: usize) {
+    let began = Instant::now();
+    let walk = walk(bounds, None);
+    println!(
+        "{bounds:?}: {} states, {} moves, depth {}; {} clients, {} transitions of theirs; {:?}",
+        walk.states,
+        walk.moves,
+        walk.depth,
+        walk.clients,
+        walk.transitions,
+        began.elapsed()
+    );
+    assert_eq!(walk.disagreement, None);
+    assert!(walk.states >= at_least, "only {} states", walk.states);
+}
+
+/// The bounds that the environment wants instead.
+fn wanted() -> Option<Bounds> {
+    let text = env::var(BOUNDS).ok()?;
+    let numbers = text.split(',').map(|n| n.trim().parse::<u8>().ok());
+    let numbers: Option<Vec<u8>> = numbers.collect();
+    let Some(
+        [
+            terms,
+            reconfigurations,
+            restarts,
+            step_downs,
+            delays,
+            errors,
+            wire_version,
+        ],
+    ) = numbers.as_deref().and_then(|n| <[u8; 7]>::try_from(n).ok())
+    else {
+        panic!("{BOUNDS} is seven numbers, not {text:?}");
+    };
+    Some(Bounds {
+        terms: terms.into(),
+        reconfigurations: reconfigurations.into(),
+        restarts: restarts.into(),
+        step_downs,
+        delays,
+        errors,
+        wire_version: wire_version.into(),
+    })
+}
+
+/// Two elections; each test adds what it is about.
+const CALM: Bounds = Bounds {
+    terms: 2,
+    reconfigurations: 0,
+    restarts: 0,
+    step_downs: 0,
+    delays: 0,
+    errors: 0,
+    wire_version: 21,
+};
+
+#[test]
+fn every_interleaving_of_elections_and_late_replies() {
+    let mut bounds = CALM;
+    bounds.delays = 1;
+    explore(bounds, 17_000);
+}
+
+#[test]
+fn every_interleaving_of_elections_and_a_reconfiguration_before_6_0() {
+    let mut bounds = CALM;
+    bounds.reconfigurations = 1;
+    bounds.wire_version = 16;
+    explore(bounds, 19_000);
+}
+
+#[test]
+fn every_interleaving_of_three_elections() {
+    let mut bounds = CALM;
+    bounds.terms = 3;
+    explore(bounds, 12_000);
+}
+
+#[test]
+fn every_interleaving_of_elections_and_errors_of_operations() {
+    let mut bounds = CALM;
+    bounds.errors = 1;
+    explore(bounds, 25_000);
+}
+
+#[test]
+fn every_interleaving_of_a_step_down_with_errors_and_late_replies() {
+    let mut bounds = CALM;
+    bounds.terms = 1;
+    bounds.step_downs = 1;
+    bounds.delays = 1;
+    bounds.errors = 1;
+    explore(bounds, 35_000);
+}
+
+#[test]
+fn every_interleaving_of_elections_and_a_reconfiguration() {
+    let mut bounds = CALM;
+    bounds.reconfigurations = 1;
+    explore(bounds, 19_000);
+}
+
+#[test]
+fn every_interleaving_of_elections_and_a_restart() {
+    let mut bounds = CALM;
+    bounds.restarts = 1;
+    explore(bounds, 24_000);
+}
+
+#[test]
+fn every_interleaving_of_the_world_that_was_asked_for() {
+    // Without a wish, one election and what follows it.
+    let mut bounds = CALM;
+    bounds.terms = 1;
+    explore(wanted().unwrap_or(bounds), 1);
+}
+
+#[test]
+fn mistakes_that_a_small_world_can_show_are_found_there() {
+    let mut errors = CALM;
+    errors.errors = 2;
+    let mut reconfiguration = CALM;
+    reconfiguration.reconfigurations = 1;
+    for (bounds, mistake) in [
+        (CALM, Mistake::OldPrimaryStays),
+        (CALM, Mistake::AnyPrimaryAccepted),
+        (CALM, Mistake::OldPrimaryCleared),
+        (CALM, Mistake::CheckDoesNotReady),
+        (CALM, Mistake::EqualHelloRefused),
+        (errors, Mistake::EqualErrorAccepted),
+        (errors, Mistake::ErrorVersionForgotten),
+        (errors, Mistake::StaleGenerationCounts),
+        (errors, Mistake::ShutdownDoesNotClear),
+        (errors, Mistake::NetworkErrorDoesNotCancel),
+        (reconfiguration, Mistake::PrimaryDoesNotRemove),
+        (reconfiguration, Mistake::GhostRemoved),
+    ] {
+        let walk = walk(bounds, Some(mistake));
+        let Some(way) = walk.disagreement else {
+            panic!("{mistake:?} is not found in {bounds:?}");
+        };
+        println!("{mistake:?}: {way}");
+    }
+}
