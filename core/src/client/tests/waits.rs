@@ -379,6 +379,55 @@ fn at_the_end_of_time_nothing_spins() {
 }
 
 #[test]
+fn the_longest_times_that_options_can_say_are_survived() {
+    // SDAM-31, SEL-3, SEL-4; `INT32` is what a connection string can say at most.
+    let (most, none) = (Duration::MAX, Duration::ZERO);
+    for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
+        let mut world = World::silent(URI);
+        let mut options = crate::uri::parse(URI).expect("a connection string").options;
+        options.set_heartbeat_frequency(longest).expect("legal");
+        options
+            .set_server_selection_timeout(longest)
+            .expect("legal");
+        options.set_local_threshold(threshold);
+        options
+            .set_connect_timeout(longest)
+            .set_socket_timeout(longest)
+            .set_timeout(longest);
+        options.set_max_idle_time(longest);
+        let seed = crate::random::Seed::new([5; 32]);
+        let config = crate::client::ClientConfig::new(options, seed).expect("options");
+        world.client = crate::client::Client::new(config);
+        world.client.open(world.now);
+        let write = world.waits(insert());
+        let answers = |host: &str| Some(member(host == "a", 21));
+        assert_eq!(world.answer_as(&answers), [write]);
+        let lease = world.resumed(write);
+        // The primary steps down; the next write waits, and servers are asked all the same.
+        world.finish(lease);
+        world.pass(millis(1), &answers);
+        let verdict = world.client.start(world.now, insert());
+        let Start::Leased(lease) = verdict else {
+            panic!("it need not wait: {verdict:?}");
+        };
+        let verdict = world.client.check_in(world.now, lease, super::reset());
+        let Verdict::Again(Start::Waiting(id)) = verdict else {
+            panic!("no primary is left: {verdict:?}");
+        };
+        let mut woken = world.answer_as(&answers);
+        for _ in 0..4 {
+            woken.extend(world.pass(millis(500), &answers));
+        }
+        assert_eq!(woken, [id]);
+        let lease = world.resumed(id);
+        world.finish(lease);
+        world.client.close(world.now);
+        world.answer_as(&answers);
+        assert!(world.client.is_over());
+    }
+}
+
+#[test]
 fn addresses_of_waits_are_those_of_the_set() {
     // SDAM-17: what is dialled is what the set names, whatever a member calls itself.
     let mut world = World::silent("mongodb://A/?replicaSet=rs");

@@ -229,9 +229,20 @@ fn a_new_connection_begins_with_the_old_name_again() {
     bench.pass(10_000);
     let quiet = rawdoc! { "ok": 1, "maxWireVersion": 21 };
     bench.connected(2, &quiet);
+    for (reply, expected) in [
+        (standalone(), "legacy hello on 2"),
+        (quiet.clone(), "hello on 2"),
+    ] {
+        bench.pass(10_000);
+        assert_eq!(bench.orders().last().map(String::as_str), Some(expected));
+        // Each answer decides anew.
+        bench.reply(2, &reply, false);
+    }
     bench.pass(10_000);
-    let orders = bench.orders();
-    assert_eq!(orders.last().map(String::as_str), Some("legacy hello on 2"));
+    assert_eq!(
+        bench.orders().last().map(String::as_str),
+        Some("legacy hello on 2")
+    );
 }
 
 #[test]
