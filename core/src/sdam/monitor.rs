@@ -275,6 +275,11 @@ impl Monitor {
         &self.round_trips
     }
 
+    /// The server is unknown, for another reason than a failed check.
+    pub(super) fn doubt_round_trips(&mut self) {
+        self.round_trips.begin_anew();
+    }
+
     /// A measuring connection was answered.
     pub(super) fn on_ping_reply(
         &mut self,

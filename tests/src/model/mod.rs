@@ -155,6 +155,8 @@ struct Server {
     repeated: Option<Instant>,
     average: Option<Duration>,
     samples: Vec<Duration>,
+    /// It was unknown since the last sample, so that the next one counts alone (SEL-52, MON-51).
+    is_lost: bool,
 }
 
 /// That a pool was cleared.
@@ -391,12 +393,14 @@ impl Server {
             repeated: None,
             average: None,
             samples: Vec::new(),
+            is_lost: false,
         }
     }
 
     /// MON-49 and MON-51.
     fn sample(&mut self, round_trip: Duration) {
-        self.average = Some(match self.average {
+        let is_lost = std::mem::replace(&mut self.is_lost, false);
+        self.average = Some(match self.average.filter(|_| !is_lost) {
             None => round_trip,
             Some(old) => round_trip.mul_f64(0.2) + old.mul_f64(0.8),
         });
