@@ -311,6 +311,8 @@ impl Client {
     }
 }
 
+/// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the
+/// primary unless it was given a preference (SEL-29). Each operation selects anew (SEL-50).
 pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {

@@ -72,7 +72,7 @@ pub struct HelloReply {
     pub primary: Option<Address>,
     /// `tags`.
     pub tags: Tags,
-    /// `lastWrite.lastWriteDate` (SDAM-50).
+    /// `lastWrite.lastWriteDate` (SDAM-50, STALE-12).
     pub last_write_date: Option<WallTime>,
     /// `lastWrite.opTime` (SDAM-50).
     pub op_time: Option<OpTime>,

@@ -1,4 +1,5 @@
-//! Round trip times of one server (MON-49, MON-51).
+//! Round trip times of one server (MON-49, MON-51, SEL-51, SEL-55). They are durations, which
+//! cannot be negative (SEL-54).
 
 use std::{collections::VecDeque, time::Duration};
 
