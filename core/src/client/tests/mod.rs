@@ -5,6 +5,7 @@ mod operations;
 mod scanning;
 mod selection;
 mod sessions;
+mod waits;
 
 use super::*;
 use crate::{
