@@ -173,6 +173,27 @@ impl Pool {
         request: RequestId,
         deadline: Option<Instant>,
     ) -> CheckOut {
+        self.ask(now, request, deadline, self.options.wait_queue_timeout)
+    }
+
+    /// As `check_out`, for an operation with a time limit of its own, even one without end: that
+    /// switches off `waitQueueTimeoutMS` (CMAP-153).
+    pub fn check_out_timed(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        deadline: Option<Instant>,
+    ) -> CheckOut {
+        self.ask(now, request, deadline, None)
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        deadline: Option<Instant>,
+        queue_limit: Option<Duration>,
+    ) -> CheckOut {
         if self.requests.find(request.0).is_some() {
             return CheckOut::Failed(Error::argument("this request waits already"));
         }
@@ -187,7 +208,7 @@ impl Pool {
         {
             return CheckOut::Granted(self.hand_over(slot, Duration::ZERO));
         }
-        self.enqueue(now, request, deadline);
+        self.enqueue(now, request, deadline, queue_limit);
         self.settle(now);
         CheckOut::Waiting
     }

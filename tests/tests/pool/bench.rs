@@ -109,8 +109,17 @@ impl Bench {
             Input::Ready => pool.handle_ready(now),
             Input::Clear { interrupt } => pool.handle_clear(now, &cause(), interrupt),
             Input::Close => pool.handle_close(now),
-            Input::CheckOut { request, deadline } => {
-                return Ok(match pool.check_out(now, RequestId(request), deadline) {
+            Input::CheckOut {
+                request,
+                deadline,
+                timed,
+            } => {
+                let request = RequestId(request);
+                let answer = match timed {
+                    true => pool.check_out_timed(now, request, deadline),
+                    false => pool.check_out(now, request, deadline),
+                };
+                return Ok(match answer {
                     CheckOut::Granted(connection) => Answer::Granted(connection.0),
                     CheckOut::Waiting => Answer::Waiting,
                     CheckOut::Failed(error) => Answer::Failed(Why::of(&error, &address())?),

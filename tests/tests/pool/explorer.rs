@@ -88,7 +88,11 @@ impl World {
             let request = bounds.requests - left.requests + 1;
             let timed = bounds.deadlines > 0 && request > 1;
             let deadline = timed.then(|| self.bench.now + PATIENCE);
-            moves.push(Input::CheckOut { request, deadline });
+            moves.push(Input::CheckOut {
+                request,
+                deadline,
+                timed,
+            });
         }
         let clears = [(left.clears, false), (left.interrupting_clears, true)];
         let clears = clears.into_iter().filter(|(left, _)| *left > 0);

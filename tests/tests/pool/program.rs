@@ -15,6 +15,8 @@ pub(crate) enum Step {
     },
     CheckOut {
         patience: Option<u8>,
+        /// With a time limit of its own.
+        timed: bool,
     },
     AskTwice(Index),
     Cancel(Index),
@@ -46,8 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => Just(Step::Ready),
         2 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
-        12 => prop::option::weighted(0.4, 0..60_u8)
-            .prop_map(|patience| Step::CheckOut { patience }),
+        12 => (prop::option::weighted(0.4, 0..60_u8), any::<bool>())
+            .prop_map(|(patience, timed)| Step::CheckOut { patience, timed }),
         1 => any::<Index>().prop_map(Step::AskTwice),
         2 => any::<Index>().prop_map(Step::Cancel),
         7 => (any::<Index>(), prop::bool::weighted(0.2))
@@ -122,17 +124,19 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
             interrupt: *interrupt,
         }),
         Step::Close => Some(Input::Close),
-        Step::CheckOut { patience } => {
+        Step::CheckOut { patience, timed } => {
             *requests += 1;
             let patience = patience.map(|p| Duration::from_millis(p.into()));
             Some(Input::CheckOut {
                 request: *requests,
                 deadline: patience.map(|patience| bench.now + patience),
+                timed: *timed,
             })
         }
         Step::AskTwice(which) => pick(which, &watch.waiting()).map(|request| Input::CheckOut {
             request,
             deadline: None,
+            timed: false,
         }),
         Step::Cancel(which) => pick(which, &watch.waiting()).map(Input::Cancel),
         Step::CheckIn { which, broken } => {

@@ -88,6 +88,8 @@ pub enum Mistake {
     TimeoutsWait,
     /// `waitQueueTimeoutMS` also ends an establishment (CMAP-12, CMAP-153).
     QueueLimitBoundsEstablishment,
+    /// `waitQueueTimeoutMS` counts although the operation has a time limit (CMAP-153).
+    QueueLimitAlwaysCounts,
     /// What is stale is handed out (CMAP-75).
     StaleIsHandedOut,
     /// What is stale comes back and stays (CMAP-89).
@@ -136,7 +138,7 @@ impl Mistake {
     ];
 
     /// Other rows of section 1.1, read wrongly.
-    pub const OTHERS: [Self; 23] = [
+    pub const OTHERS: [Self; 24] = [
         Self::IdleSinceFirst,
         Self::ZeroIdleIsLimit,
         Self::ClearDoesNotPause,
@@ -153,6 +155,7 @@ impl Mistake {
         Self::PopulationIgnoresMaxSize,
         Self::TimeoutsWait,
         Self::QueueLimitBoundsEstablishment,
+        Self::QueueLimitAlwaysCounts,
         Self::StaleIsHandedOut,
         Self::StaleStays,
         Self::StaleAfterEstablishment,

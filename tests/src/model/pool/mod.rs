@@ -46,6 +46,8 @@ pub enum Input {
         request: u64,
         /// How long it can wait.
         deadline: Option<Instant>,
+        /// The operation has a time limit of its own, which overrules the older options.
+        timed: bool,
     },
     /// The request is no longer wanted.
     Cancel(u64),
@@ -175,9 +177,11 @@ impl Model {
             Input::Ready => self.ready(now),
             Input::Clear { interrupt } => self.clear(now, interrupt),
             Input::Close => self.close(now),
-            Input::CheckOut { request, deadline } => {
-                answer = self.check_out(now, request, deadline);
-            }
+            Input::CheckOut {
+                request,
+                deadline,
+                timed,
+            } => answer = self.check_out(now, request, deadline, timed),
             Input::Cancel(request) => self.cancel(now, request),
             Input::CheckIn { connection, broken } => {
                 if !self.check_in(now, connection, broken) {

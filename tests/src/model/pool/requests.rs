@@ -15,6 +15,7 @@ impl Model {
         now: Instant,
         request: u64,
         deadline: Option<Instant>,
+        timed: bool,
     ) -> Answer {
         if self.waiters.iter().any(|w| w.request == request) {
             return Answer::Failed(Why::Misuse);
@@ -35,7 +36,9 @@ impl Model {
             self.speech.then([Said::CheckedOut(id, Duration::ZERO)]);
             return Answer::Granted(id);
         }
-        let limit = self.options.wait_queue_timeout;
+        // CMAP-153
+        let counts = !timed || self.makes(Mistake::QueueLimitAlwaysCounts);
+        let limit = self.options.wait_queue_timeout.filter(|_| counts);
         let waiter = Waiter {
             request,
             started: now,
