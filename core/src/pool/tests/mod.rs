@@ -3,6 +3,7 @@
 mod life;
 mod program;
 mod requests;
+mod rows;
 
 use super::*;
 use crate::{error::NetworkFault, event::ReportedPoolOptions};
