@@ -1,6 +1,7 @@
 //! Scripts: inputs, and the events and actions that have to follow.
 
 mod life;
+mod official;
 mod program;
 mod requests;
 mod rows;
