@@ -49,6 +49,7 @@ struct Socket<S> {
 /// What is left to be done once the lock is released.
 struct After<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
+    drains: Vec<(SocketId, S, Arc<Signal>)>,
     signals: Vec<Arc<Signal>>,
     wakers: Vec<Waker>,
     streams: Vec<S>,
@@ -59,6 +60,7 @@ impl<S> Default for After<S> {
     fn default() -> Self {
         Self {
             dials: Vec::new(),
+            drains: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -140,6 +142,10 @@ impl<R: Runtime> Shared<R> {
     fn carry_out(self: &Arc<Self>, after: After<R::Stream>) {
         for (socket, address, signal) in after.dials {
             let task = socket::run(self.clone(), socket, address, signal);
+            self.spawn(task);
+        }
+        for (socket, stream, signal) in after.drains {
+            let task = socket::pump(self.clone(), socket, stream, signal);
             self.spawn(task);
         }
         for signal in after.signals {
@@ -276,6 +282,13 @@ impl<S> Inner<S> {
                             signal,
                         },
                     );
+                }
+                Action::Drain { socket: id } => {
+                    if let Some(socket) = self.sockets.get_mut(&id)
+                        && let Some(stream) = socket.stream.take()
+                    {
+                        after.drains.push((id, stream, socket.signal.clone()));
+                    }
                 }
                 Action::Transmit { socket, bytes } => {
                     if let Some(socket) = self.sockets.get(&socket) {

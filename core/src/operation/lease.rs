@@ -198,6 +198,13 @@ impl Lease {
         }
     }
 
+    /// Takes the request back if nothing of it was sent.
+    pub(crate) fn unsend(&mut self) {
+        if self.in_exchange && self.connection.transport.unsend() {
+            self.in_exchange = false;
+        }
+    }
+
     /// False for an unacknowledged write: it is done once its bytes are out.
     #[must_use]
     pub fn expects_reply(&self) -> bool {

@@ -66,7 +66,7 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
     // SDAM-100
     let mut world = World::new(URI, primary());
     let lease = world.lease(ping());
-    let error = Error::new(crate::error::ErrorKind::Tls {
+    let error = Error::new(ErrorKind::Tls {
         fault: TlsFault::Handshake,
         message: "bad record".into(),
     });
