@@ -201,6 +201,24 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
+    /// Gives a lease back whose connection turned out to be unusable before anything was sent.
+    pub(crate) fn refuse(
+        self: &Arc<Self>,
+        held: Held<R::Stream>,
+        error: Error,
+    ) -> Begun<R::Stream> {
+        let Held {
+            lease,
+            stream,
+            signal,
+        } = held;
+        self.with(|inner, now| {
+            inner.take_back(stream, &signal, &lease);
+            let start = inner.core.refuse(now, lease, error);
+            inner.take_socket(now, start)
+        })
+    }
+
     /// Gives a lease and its socket back. `Ok(Some(..))`: the operation is tried again.
     pub(crate) fn give_back(
         self: &Arc<Self>,
@@ -213,10 +231,7 @@ impl<R: Runtime> Shared<R> {
             signal,
         } = held;
         self.with(|inner, now| {
-            // An interruption that was meant for this exchange must not hit the next one; those
-            // that follow are orders of their own.
-            drop(signal.take());
-            inner.park(lease.socket(), stream);
+            inner.take_back(stream, &signal, &lease);
             match inner.core.check_in(now, lease, outcome) {
                 Verdict::Done(result) => result.map(|()| None),
                 Verdict::Again(start) => Ok(Some(inner.take_socket(now, start))),
@@ -226,6 +241,14 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
+    /// Takes a lease and its socket back from whoever ends with them.
+    fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
+        // An interruption that was meant for this exchange must not hit the next one; those that
+        // follow are orders of their own.
+        drop(signal.take());
+        self.park(lease.socket(), stream);
+    }
+
     /// Puts a stream where leases find it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         if let Some(socket) = self.sockets.get_mut(&id) {

@@ -9,6 +9,7 @@ mod config;
 mod draining;
 mod operations;
 mod pools;
+mod resting;
 mod routing;
 mod scanning;
 mod sockets;
@@ -20,6 +21,7 @@ mod waiting;
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
 pub use draining::DRAIN_LIMIT;
+pub use resting::PROBE_AFTER;
 pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{

@@ -194,13 +194,16 @@ impl Client {
         if self.wants_ping(now, &connection) {
             return Ok(self.ping_first(now, operation, connection));
         }
+        let is_rested = self.is_rested(now, &connection);
         self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
             (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
-        Ok(self.lease_out(connection, operation, deadline))
+        let mut lease = self.lease_out(connection, operation, deadline);
+        lease.is_rested = is_rested;
+        Ok(lease)
     }
 
     pub(super) fn lease_out(

@@ -55,6 +55,8 @@ pub struct Lease {
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
     pub(crate) in_exchange: bool,
+    /// The connection was idle for long enough to be looked at first.
+    pub(crate) is_rested: bool,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
     /// Events must not show documents.
@@ -116,6 +118,7 @@ impl Lease {
             context,
             assessment: None,
             in_exchange: false,
+            is_rested: false,
             reply: None,
             facts: None,
             is_sensitive: false,

@@ -3,6 +3,7 @@
 mod chance;
 mod draining;
 mod operations;
+mod resting;
 mod scanning;
 mod selection;
 mod sessions;
