@@ -2,12 +2,15 @@
 //! costs anybody else anything.
 
 use super::{
-    Host, SLACK, Stepper, at_rest, builder, client, end, find, pause,
+    Host, SLACK, Stepper, at_rest, builder, client, end, find,
+    identity::secure_server,
+    pause,
     server::{Gate, Request, Server, Step, answer},
     things, until, within,
 };
+use crate::peers::Scratch;
 use bson::{Document, doc};
-use onionskin::Client;
+use onionskin::{Client, Runtime};
 use onionskin_core::{
     client::{DRAIN_LIMIT, PROBE_AFTER},
     error::Error,
@@ -127,9 +130,9 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     let client = builder.build().expect("a client");
     miss::<H>(&client).await;
     let runtime = H::runtime();
-    let began = onionskin::Runtime::now(&runtime);
+    let began = runtime.now();
     find(&client, 1).await.expect("another connection");
-    let took = onionskin::Runtime::now(&runtime) - began;
+    let took = runtime.now() - began;
     assert!(took + SLACK > DRAIN_LIMIT, "not waited for: {took:?}");
     assert_eq!(connections(&server).len(), 2);
     assert_eq!(clears.load(Ordering::SeqCst), 0);
@@ -187,5 +190,29 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     }
     assert_eq!(connections(&server).len(), 1);
     until::<H>("rest", || client.counts().leased == 0).await;
+    end::<H>(client, &server).await;
+}
+
+/// Behind TLS, too, a reply that was left reaches nobody, and what the protocol says on its own
+/// account to a connection at rest does no harm.
+pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, ca) = secure_server("127.0.0.1", &scratch);
+    let options = format!("maxPoolSize=1&tls=true&tlsCAFile={}", ca.display());
+    let client = client::<H>(&server.uri(&options));
+    find(&client, 0).await.expect("a reply");
+    pause::<H>(PROBE_AFTER).await;
+    for n in 1..20 {
+        let things = things(&client);
+        let mut left = Stepper::new(things.find_one(doc! { "n": -n }));
+        // Mostly the request is out, and the reply is not there yet.
+        let _ = left.step().await;
+        drop(left);
+        find(&client, n).await.expect("the reply to this question");
+    }
+    if H::R::RUNS_IN_BACKGROUND {
+        assert_eq!(connections(&server).len(), 1, "one connection for all");
+    }
+    at_rest::<H>(&client).await;
     end::<H>(client, &server).await;
 }

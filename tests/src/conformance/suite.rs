@@ -129,6 +129,8 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
+            leaving::what_is_left_behind_tls_reaches_nobody:
+                "the TLS server is a thread that blocks on a socket of the system",
             endings::any_thread_may_use_and_drop_a_client:
                 "a world has one thread; a second one would make it depend on the system's order",
         }
