@@ -161,12 +161,13 @@ pub struct OpTime {
     pub term: Option<i64>,
 }
 
-/// What the last check told about one server (fields: table A.2.1).
+/// What the last check told about one server (SDAM-15; fields: table A.2.1). It is replaced as a
+/// whole, never changed (SDAM-122).
 #[derive(Clone, Debug)]
 pub struct ServerDescription {
     /// What the client connects to; never the server's own `me`.
     pub address: Address,
-    /// The last error, while the server is unknown because of one.
+    /// The last error, while the server is unknown because of one (SDAM-16, SDAM-45).
     pub error: Option<Error>,
     /// Moving average of the round trip time; `None` while the server is unknown.
     pub round_trip_time: Option<Duration>,
@@ -200,7 +201,8 @@ pub struct ServerDescription {
     pub set_version: Option<i64>,
     /// Which member this one holds for the primary.
     pub primary: Option<Address>,
-    /// When this was learned; `None` for never.
+    /// When this was learned, by the monotonic clock (SDAM-52), without a correction for the way
+    /// that the reply took (SDAM-51); `None` for never.
     pub last_update_time: Option<Instant>,
     /// Minutes that an unused server session lives.
     pub logical_session_timeout_minutes: Option<i64>,

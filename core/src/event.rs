@@ -80,12 +80,13 @@ pub enum NoServersCause {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SdamEvent {
-    /// The first event: the topology exists.
+    /// The first event: the topology exists (EVT-12).
     TopologyOpening {
         /// Its id.
         topology: TopologyId,
     },
-    /// The deployment's description changed.
+    /// The deployment's description changed (EVT-15). The first time it is an unknown one without
+    /// servers that did (EVT-10), and the last time it becomes such a one again (EVT-11).
     TopologyDescriptionChanged {
         /// The topology.
         topology: TopologyId,
@@ -94,19 +95,20 @@ pub enum SdamEvent {
         /// What is known now.
         new: Arc<TopologyDescription>,
     },
-    /// The last event: the client is closed.
+    /// The last event: the client is closed (EVT-17).
     TopologyClosed {
         /// Its id.
         topology: TopologyId,
     },
-    /// A server was added; its monitor starts.
+    /// A server was added; its monitor starts afterwards (EVT-13).
     ServerOpening {
         /// The topology.
         topology: TopologyId,
         /// The server.
         address: Address,
     },
-    /// A server's description changed; a new round trip time alone is no change.
+    /// A server's description changed; a new round trip time alone is no change (EVT-14). There
+    /// always is a previous one, if only an unknown one (EVT-9).
     ServerDescriptionChanged {
         /// The topology.
         topology: TopologyId,
@@ -144,7 +146,7 @@ pub enum SdamEvent {
         /// True if the server may hold back its answer until something changes.
         awaited: bool,
     },
-    /// A check was answered with `ok: 1`.
+    /// A check was answered with `ok: 1` (EVT-19).
     HeartbeatSucceeded {
         /// The topology.
         topology: TopologyId,

@@ -6,6 +6,14 @@ use std::{
     time::Duration,
 };
 
+/// A deadline that is noticed so much too late means that the process stood still: a suspended
+/// machine, a function that was frozen between two calls, a clock that jumped.
+pub(crate) const FREEZE: Duration = Duration::from_secs(1);
+
+/// How long an answer that was due meanwhile is waited for once the process runs again. It has long
+/// been received, or the connection is gone.
+pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
+
 /// A moment, as nanoseconds since the driver of the core began counting.
 ///
 /// It only grows. An adapter takes a monotonic clock's reading at the start and passes the
@@ -25,6 +33,9 @@ pub struct Instant(u64);
 impl Instant {
     /// The moment at which counting began.
     pub const ZERO: Self = Self(0);
+
+    /// The end of time, about 584 years later: where sums stop.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// The moment `nanos` nanoseconds after counting began.
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -58,7 +69,7 @@ impl Add<Duration> for Instant {
 
     /// Saturates at the end of time.
     fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self(u64::MAX))
+        self.checked_add(duration).unwrap_or(Self::MAX)
     }
 }
 
@@ -114,7 +125,7 @@ mod tests {
 
     #[test]
     fn sums_saturate_at_the_end_of_time() {
-        let end = Instant::from_nanos(u64::MAX);
+        let end = Instant::MAX;
         assert_eq!(end + Duration::from_secs(1), end);
         assert_eq!(Instant::ZERO - end, Duration::ZERO);
         assert_eq!(end.checked_add(Duration::from_nanos(1)), None);

@@ -63,6 +63,10 @@ struct Serve {
     /// One server without a replica set.
     #[arg(long, conflicts_with_all = ["replica_set", "members"])]
     standalone: bool,
+    /// So many routers in front of one shard.
+    #[arg(long, value_name = "ROUTERS")]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
+    sharded: Option<usize>,
     /// Port of the first member; the others follow. Free ports if left out.
     #[arg(long, value_name = "BASE")]
     port: Option<u16>,
@@ -126,10 +130,10 @@ fn run_demo(demo: Demo) -> io::Result<()> {
 }
 
 fn run_serve(serve: Serve) -> io::Result<()> {
-    let mut options = if serve.standalone {
-        ServeOptions::standalone()
-    } else {
-        ServeOptions::replica_set(&serve.replica_set, serve.members)
+    let mut options = match serve.sharded {
+        Some(routers) => ServeOptions::sharded(routers),
+        None if serve.standalone => ServeOptions::standalone(),
+        None => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
     // No more than seven members may vote; the others follow.
     for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {

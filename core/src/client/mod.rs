@@ -348,7 +348,7 @@ impl Client {
 
     /// Remembers a deadline if it is earlier than all known.
     fn note_deadline(&mut self, at: Option<Instant>) {
-        self.armed = earliest(self.armed, at);
+        self.armed = earliest(self.armed, at.filter(|&at| at < Instant::MAX));
     }
 
     fn exact_deadline(&self) -> Option<Instant> {
@@ -364,6 +364,7 @@ impl Client {
         ] {
             deadline = earliest(deadline, first);
         }
-        deadline
+        // The end of time never comes: what would be due then is never due.
+        deadline.filter(|&at| at < Instant::MAX)
     }
 }

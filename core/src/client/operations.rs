@@ -273,6 +273,7 @@ impl Client {
         if again {
             operation.deprioritized.extend(avoided);
             operation.kept_error = Some(error);
+            operation.selection_began = None;
             return Ok(operation);
         }
         self.finish_operation(now, operation);

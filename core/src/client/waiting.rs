@@ -53,6 +53,8 @@ impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
         loop {
+            // Who looks again after a wait began when the wait did.
+            operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
             let selected = match self.select_or_scan(now, &mut operation) {
                 Ok(None) if self.without_server.len() >= self.limits.without_server => {
@@ -136,7 +138,7 @@ impl Client {
         // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
             Some(_) => operation.deadline,
-            None => earliest(now.checked_add(self.limits.selection), operation.deadline),
+            None => self.selection_limit(&operation),
         };
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
@@ -150,13 +152,23 @@ impl Client {
         Waiting::ForServer { operation, limit }
     }
 
+    /// Until when the present attempt may look for a server (SEL-35).
+    fn selection_limit(&self, operation: &Operation) -> Option<Instant> {
+        let began = operation.selection_began?;
+        earliest(began.checked_add(self.limits.selection), operation.deadline)
+    }
+
     fn check_out(&mut self, now: Instant, operation: &Operation, server: ServerId) -> CheckOut {
+        // CMAP-153: with a time limit for the operation, what selection left over counts; the pool
+        // knows its own limit.
+        let limit = match operation.command.timeout {
+            Some(_) => self.selection_limit(operation),
+            None => None,
+        };
         let Some(slot) = self.pools.get_mut(&server) else {
             let message = "the server has no connections yet".to_owned();
             return CheckOut::Failed(Error::new(ErrorKind::PoolCleared { message }));
         };
-        // CMAP-153: with a time limit for the operation, that one counts; the pool knows its own.
-        let limit = operation.deadline;
         let result = slot.pool.check_out(now, RequestId(operation.id.0), limit);
         self.drain_pool(now, server);
         result
@@ -275,39 +287,32 @@ impl Client {
             let Some(Waiting::ForServer { operation, limit }) = self.waiting.remove(&id) else {
                 continue;
             };
-            // The time that was spent waiting counts, so the limit is kept, not renewed.
             if let Some(limit) = limit {
                 self.wait_limits.remove(&(limit, id));
             }
             self.acquire_in_background(now, operation);
-            if let (Some(Waiting::ForServer { limit: renewed, .. }), Some(limit)) =
-                (self.waiting.get_mut(&id), limit)
-            {
-                if let Some(renewed) = renewed.replace(limit) {
-                    self.wait_limits.remove(&(renewed, id));
-                }
-                self.wait_limits.insert((limit, id));
-            }
         }
         self.sdam.set_waiting(now, !self.without_server.is_empty());
     }
 
     pub(super) fn fail_all_waiting(&mut self, now: Instant) {
-        let ids: Vec<OperationId> = self.waiting.keys().copied().collect();
+        // Who has failed already hears of its own failure.
+        let failed = |waiting: &Waiting| matches!(waiting, Waiting::Failed(_));
+        let ids = self.waiting.iter().filter(|(_, waiting)| !failed(waiting));
+        let ids: Vec<OperationId> = ids.map(|(&id, _)| id).collect();
         for id in ids {
-            match self.withdraw(now, id) {
-                Some(mut operation) => {
-                    let closed = ErrorKind::ClientClosed.into();
-                    self.tell_selection_failed(now, &mut operation, &closed);
-                    self.finish_operation(now, operation);
-                    self.wake_with(id, ErrorKind::ClientClosed.into());
-                }
-                None => self.wake_with(id, ErrorKind::ClientClosed.into()),
+            if let Some(mut operation) = self.withdraw(now, id) {
+                let closed = ErrorKind::ClientClosed.into();
+                self.tell_selection_failed(now, &mut operation, &closed);
+                self.finish_operation(now, operation);
+                self.wake_with(id, ErrorKind::ClientClosed.into());
             }
         }
     }
 }
 
+/// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the
+/// primary unless it was given a preference (SEL-29). Each operation selects anew (SEL-50).
 pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {

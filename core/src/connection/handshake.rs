@@ -8,7 +8,7 @@ use crate::{
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
     sdam::Phase,
-    time::Instant,
+    time::{AFTER_FREEZE, FREEZE, Instant},
     tls::TlsSession,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
@@ -149,7 +149,12 @@ impl Connection {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.deadline.is_none_or(|deadline| now < deadline) {
+        let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
+            return;
+        };
+        if now - deadline >= FREEZE {
+            // As with the checks of monitors: what came meanwhile is still to be handed in.
+            self.deadline = now.checked_add(AFTER_FREEZE);
             return;
         }
         let (wait, doing) = match self.state {

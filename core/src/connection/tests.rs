@@ -9,25 +9,30 @@ use crate::{
     time::Instant,
     tls::TlsContext,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-/// What a connection reports whose peer hangs up as soon as it was reached.
-fn hung_up_on(tls: Option<TlsContext>) -> Error {
-    let options = HandshakeOptions {
-        tls,
+fn options() -> HandshakeOptions {
+    HandshakeOptions {
+        tls: None,
         metadata: bson::RawDocumentBuf::new(),
         credential: None,
         legacy_hello: true,
         load_balanced: false,
         server_api: None,
         connect_timeout: None,
-    };
-    let address = Address::Tcp {
-        host: "localhost".into(),
-        port: 27017,
-    };
-    let now = Instant::from_nanos(0);
-    let mut connection = Connection::new(now, address, Purpose::Monitor, Arc::new(options));
+    }
+}
+
+/// A connection that is being dialled.
+fn dialled(purpose: Purpose, options: HandshakeOptions) -> Connection {
+    let address = Address::tcp("localhost", 27017);
+    Connection::new(Instant::ZERO, address, purpose, Arc::new(options))
+}
+
+/// What a connection reports whose peer hangs up as soon as it was reached.
+fn hung_up_on(tls: Option<TlsContext>) -> Error {
+    let now = Instant::ZERO;
+    let mut connection = dialled(Purpose::Monitor, HandshakeOptions { tls, ..options() });
     connection.handle_connected(now, &mut Seed::new([0; 32]).random());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
@@ -54,4 +59,32 @@ fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
         );
         assert!(is_closed, "{error:?}");
     }
+}
+
+#[test]
+fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
+    // scenario 14
+    let timed_out = |connection: &mut Connection| {
+        let failed = connection.poll_output();
+        matches!(failed, Some(Output::Failed { error, .. }) if error.is_timeout())
+    };
+    let connect_timeout = Some(Duration::from_secs(10));
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let new = || {
+        let options = HandshakeOptions {
+            connect_timeout,
+            ..options()
+        };
+        dialled(Purpose::Operations, options)
+    };
+    let mut punctual = new();
+    punctual.handle_timeout(at(10_999));
+    assert!(timed_out(&mut punctual));
+
+    let mut frozen = new();
+    frozen.handle_timeout(at(600_000));
+    assert!(!timed_out(&mut frozen));
+    assert_eq!(frozen.deadline(), Some(at(600_500)));
+    frozen.handle_timeout(at(600_500));
+    assert!(timed_out(&mut frozen), "only one more moment");
 }

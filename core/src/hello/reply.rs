@@ -72,7 +72,7 @@ pub struct HelloReply {
     pub primary: Option<Address>,
     /// `tags`.
     pub tags: Tags,
-    /// `lastWrite.lastWriteDate` (SDAM-50).
+    /// `lastWrite.lastWriteDate` (SDAM-50, STALE-12).
     pub last_write_date: Option<WallTime>,
     /// `lastWrite.opTime` (SDAM-50).
     pub op_time: Option<OpTime>,
@@ -275,7 +275,14 @@ fn text(reply: &Fields<'_>, key: &str) -> Option<String> {
 }
 
 fn address(reply: &Fields<'_>, key: &str) -> Option<Address> {
-    reply.str(key)?.parse().ok()
+    host(reply.str(key)?)
+}
+
+/// A member's address. Members are hosts with ports; a path would have the client connect to
+/// whatever listens on its own machine.
+fn host(text: &str) -> Option<Address> {
+    let address = text.parse().ok()?;
+    matches!(address, Address::Tcp { .. }).then_some(address)
 }
 
 /// The addresses of a list, in the order of the type, so that equal lists compare equal.
@@ -286,7 +293,7 @@ fn members(reply: &Fields<'_>, key: &str) -> Vec<Address> {
     let mut members: Vec<Address> = list
         .into_iter()
         .take(MAX_MEMBERS)
-        .filter_map(|entry| entry.ok()?.as_str()?.parse().ok())
+        .filter_map(|entry| host(entry.ok()?.as_str()?))
         .collect();
     members.sort_unstable();
     members.dedup();

@@ -1,4 +1,6 @@
-//! Messages of discovery and monitoring (EVT-25 to EVT-35, SDAM-65).
+//! Messages of discovery and monitoring: their common fields (EVT-25 to EVT-27), the topology
+//! (EVT-28, EVT-29, EVT-32, SDAM-65), servers (EVT-30, EVT-31), heartbeats (EVT-33, EVT-34,
+//! EVT-35).
 
 use super::{Record, extended_json};
 use crate::{

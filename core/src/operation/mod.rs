@@ -45,6 +45,9 @@ pub(crate) struct Operation {
     pub(crate) command: Command,
     /// When the whole operation must be over, retries included.
     pub(crate) deadline: Option<Instant>,
+    /// When the present attempt began to look for a server; none before the first attempt and
+    /// between two.
+    pub(crate) selection_began: Option<Instant>,
     /// Attempts that were begun, failed check-outs included.
     pub(crate) attempts: u32,
     /// The session it runs in, once a server that knows sessions was chosen.
@@ -92,6 +95,7 @@ impl Operation {
             id,
             command,
             deadline,
+            selection_began: None,
             attempts: 0,
             session,
             session_is_implicit,

@@ -48,7 +48,8 @@ impl ReadMode {
     }
 }
 
-/// A mode with the conditions that go with it. The default is the primary.
+/// A mode with the conditions that go with it (SEL-11, STALE-1). The default is the primary,
+/// without a limit of staleness (STALE-2).
 ///
 /// ```
 /// use onionskin_core::options::{ReadMode, ReadPreference};
@@ -96,7 +97,7 @@ impl ReadPreference {
 
     /// Leaves out secondaries that are estimated to be further behind than this. Refused with mode
     /// primary (SEL-15). The smallest useful value is 90 s; it is checked at selection, because it
-    /// depends on the deployment.
+    /// depends on the deployment (STALE-5).
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
@@ -112,7 +113,7 @@ impl ReadPreference {
     /// Asks mongos to send the read to two members and to take the first answer; `false` asks it
     /// not to. Refused with mode primary. Not asked for by default (SEL-17).
     ///
-    /// Servers from 8.0 on ignore it.
+    /// Servers from 8.0 on ignore it (SEL-18).
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
     pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {

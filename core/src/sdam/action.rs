@@ -36,7 +36,8 @@ pub struct SdamOptions {
     /// `heartbeatFrequencyMS`: from the end of a check to the start of the next; never below
     /// [`MIN_HEARTBEAT_FREQUENCY`], by default [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: how long a check may take; `None` is no limit. 10 s by default.
+    /// `connectTimeoutMS`: how long a check may take, connecting included (MON-10, MON-11); `None`
+    /// is no limit. 10 s by default.
     pub connect_timeout: Option<Duration>,
     /// Servers that can push their changes are asked to (`serverMonitoringMode`, already resolved
     /// with the platform the process runs on; MON-1 to MON-5). True by default.

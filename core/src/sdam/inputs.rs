@@ -11,18 +11,10 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
     hello::HelloReply,
-    time::Instant,
+    time::{AFTER_FREEZE, FREEZE, Instant},
 };
 use bson::RawDocument;
 use std::time::Duration;
-
-/// A deadline that is noticed so much too late means that the process stood still: a suspended
-/// machine, a function that was frozen between two calls, a clock that jumped.
-const FREEZE: Duration = Duration::from_secs(1);
-
-/// How long a check that was under way is waited for once the process runs again. The answer to it
-/// has long been received, or the connection is gone.
-const AFTER_FREEZE: Duration = Duration::from_millis(500);
 
 impl Sdam {
     /// Time has passed: everything due by `now` happens. Harmless before the deadline.

@@ -1,4 +1,7 @@
-//! The monitor of one server: one check at a time, on one connection (table E.4).
+//! The monitor of one server: one check at a time, on a connection of its own (table E.4, MON-14).
+//!
+//! Servers whose replies have a `topologyVersion` are asked to push them (MON-33), and each pushed
+//! reply is a check of its own, in the order of arrival (MON-37, MON-53).
 
 use super::{
     action::{CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose},
@@ -273,6 +276,11 @@ impl Monitor {
     /// The round trip times measured.
     pub(super) fn round_trips(&self) -> &RoundTrips {
         &self.round_trips
+    }
+
+    /// The server is unknown, for another reason than a failed check.
+    pub(super) fn doubt_round_trips(&mut self) {
+        self.round_trips.begin_anew();
     }
 
     /// A measuring connection was answered.

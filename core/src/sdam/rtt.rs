@@ -1,4 +1,5 @@
-//! Round trip times of one server (MON-49, MON-51).
+//! Round trip times of one server (MON-49, MON-51, SEL-51, SEL-55). They are durations, which
+//! cannot be negative (SEL-54).
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,6 +11,9 @@ const MINIMUM_WINDOW: usize = 10;
 pub(super) struct RoundTrips {
     average: Option<Duration>,
     latest: VecDeque<Duration>,
+    /// The server was lost since the last measurement: the next one counts alone. Until it comes
+    /// the old average is better than none, for replies that a server pushes are no measurement.
+    is_old: bool,
 }
 
 impl RoundTrips {
@@ -19,7 +23,8 @@ impl RoundTrips {
     /// measured the pause, and counts only as long as there is nothing better.
     pub(super) fn add(&mut self, sample: Duration, limit: Option<Duration>) {
         let is_pause = |duration: Duration| limit.is_some_and(|limit| duration > limit);
-        let average = self.average.filter(|&average| !is_pause(average));
+        let is_usable = |&average: &Duration| !is_pause(average) && !self.is_old;
+        let average = self.average.filter(is_usable);
         if is_pause(sample) && average.is_some() {
             return;
         }
@@ -27,6 +32,7 @@ impl RoundTrips {
             None => sample,
             Some(average) => weigh(sample, average),
         });
+        self.is_old = false;
         if is_pause(sample) {
             return;
         }
@@ -38,8 +44,13 @@ impl RoundTrips {
 
     /// Forgets everything: the connection to the server was lost (MON-52).
     pub(super) fn reset(&mut self) {
-        self.average = None;
-        self.latest.clear();
+        *self = Self::default();
+    }
+
+    /// The server became unknown, though its connection stands: when it is back, the average begins
+    /// anew (SEL-52, SEL-53, MON-51).
+    pub(super) fn begin_anew(&mut self) {
+        self.is_old = true;
     }
 
     /// The moving average; `None` before the first measurement.
@@ -106,6 +117,20 @@ mod tests {
         assert_eq!(trips.minimum(), Duration::from_millis(2));
         trips.reset();
         assert_eq!((trips.average(), trips.minimum()), (None, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_was_measured_before_a_loss_counts_until_there_is_something_newer() {
+        // SEL-P2
+        let millis = Duration::from_millis;
+        let mut trips = RoundTrips::default();
+        trips.add(millis(1), None);
+        trips.begin_anew();
+        assert_eq!(trips.average(), Some(millis(1)));
+        trips.add(millis(50), None);
+        assert_eq!(trips.average(), Some(millis(50)));
+        trips.add(millis(100), None);
+        assert_eq!(trips.average(), Some(millis(60)));
     }
 
     #[test]

@@ -125,10 +125,16 @@ impl Sdam {
             self.out.warn_of_no_servers(NoServersCause::LastRemoved);
         }
         self.start_monitors(now, &update.added);
+        if !update.subject.new.server_type.is_available() {
+            self.with_monitor(id, |monitor, _| monitor.doubt_round_trips());
+        }
         for change in &update.invalidated {
             // SDAM-74
             if let Some(id) = self.server_id(&change.new.address) {
-                self.with_monitor(id, |monitor, out| monitor.request(now, out));
+                self.with_monitor(id, |monitor, out| {
+                    monitor.doubt_round_trips();
+                    monitor.request(now, out);
+                });
             }
         }
         self.check_invariants();

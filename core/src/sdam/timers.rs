@@ -28,9 +28,13 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Arms `timer`, or moves it.
+    /// Arms `timer`, or moves it. The end of time never comes: a timer that would be due then, or
+    /// later, is none.
     pub(super) fn set(&mut self, timer: Timer, deadline: Instant) {
         self.cancel(timer);
+        if deadline == Instant::MAX {
+            return;
+        }
         self.deadlines.insert(timer, deadline);
         self.order.insert((deadline, timer));
     }

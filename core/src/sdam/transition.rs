@@ -100,7 +100,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Table A.4, one row each.
+    /// Table A.4, one row each (SDAM-67). A server may become anything (SDAM-42).
     fn transition(&mut self) {
         match self.topology.topology_type {
             TopologyType::Single => self.verify_set_name(),
@@ -188,7 +188,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateUnknownWithStandalone: the only configured seed, not the only server (A.11, trap 6).
+    /// updateUnknownWithStandalone (SDAM-68): the only configured seed, not the only server (A.11,
+    /// trap 6).
     fn on_standalone(&mut self) {
         if self.rules.single_seed {
             self.topology.topology_type = TopologyType::Single;
@@ -197,7 +198,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSWithoutPrimary. The member's list counts even if the member itself then has to go.
+    /// updateRSWithoutPrimary (SDAM-69). The member's list counts even if the member itself then
+    /// has to go.
     fn on_member_without_primary(&mut self) {
         if !self.has_right_set_name() {
             self.remove_subject();
@@ -210,7 +212,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSWithPrimaryFromMember. Nothing is added: the primary's list is the one that counts.
+    /// updateRSWithPrimaryFromMember (SDAM-70). Nothing is added: the primary's list is the one
+    /// that counts.
     fn on_member_with_primary(&mut self) {
         if self.topology.set_name != self.new.set_name || self.calls_itself_otherwise() {
             self.remove_subject();
@@ -223,7 +226,7 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSFromPrimary.
+    /// updateRSFromPrimary (SDAM-71). Only a primary's set version counts (SDAM-81).
     fn on_primary(&mut self) {
         if !self.has_right_set_name() {
             self.remove_subject();

@@ -33,7 +33,7 @@ pub fn read_preference_to_send(
     }
 }
 
-/// Appends `$readPreference` to a command (SEL-25).
+/// Appends `$readPreference` to a command (SEL-25, STALE-14).
 ///
 /// ```
 /// use onionskin_core::bson::DocumentWriter;

@@ -24,7 +24,8 @@ pub(super) fn validate(
     let Some(limit) = preference.max_staleness() else {
         return Ok(());
     };
-    let smallest = SMALLEST_MAX_STALENESS.max(heartbeat_frequency + IDLE_WRITE_PERIOD);
+    let smallest =
+        SMALLEST_MAX_STALENESS.max(heartbeat_frequency.saturating_add(IDLE_WRITE_PERIOD));
     if !description.topology_type.is_replica_set() || limit >= smallest {
         return Ok(());
     }

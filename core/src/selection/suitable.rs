@@ -13,7 +13,8 @@ type Servers<'a> = Vec<&'a Arc<ServerDescription>>;
 
 /// The servers that suit, by address, whatever their distance (step 3 of SEL-39).
 ///
-/// Servers whose address is in `deprioritized` are left out, unless nothing else suits (SEL-41).
+/// Servers whose address is in `deprioritized` are left out, unless nothing else suits (SEL-41,
+/// SEL-42).
 /// The error is a staleness limit that cannot be used here (STALE-6).
 pub fn suitable<'a>(
     description: &'a TopologyDescription,
@@ -139,7 +140,7 @@ fn by_topology<'a>(
             };
             let primary = || only(servers.clone(), ServerType::RsPrimary);
             let secondaries = || eligible(only(servers.clone(), ServerType::RsSecondary));
-            // SEL-12, SEL-22, SEL-23
+            // SEL-12, SEL-13, SEL-22, SEL-23
             match preference.mode() {
                 ReadMode::Primary => primary(),
                 ReadMode::PrimaryPreferred => or_else(primary(), &secondaries),

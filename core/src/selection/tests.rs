@@ -2,6 +2,8 @@
 
 mod custom;
 mod incremental;
+mod memory;
+mod stale;
 
 use super::*;
 use crate::{
@@ -164,6 +166,11 @@ fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
         "not available"
     );
     old.server_type = ServerType::Mongos;
+    old.max_wire_version = 13;
+    description
+        .servers
+        .insert(address(1), Arc::new(old.clone()));
+    assert_eq!(mode(&description), Some(ReadMode::Secondary), "just 5.0");
     old.max_wire_version = 12;
     description.servers.insert(address(1), Arc::new(old));
     assert_eq!(mode(&description), Some(ReadMode::Primary));

@@ -335,6 +335,7 @@ fn deployment_options(
         .map(|a| Address::tcp(&a.ip().to_string(), a.port()))
         .collect();
     let shape = match options.replica_set {
+        _ if options.sharded => Shape::Sharded,
         None => Shape::Standalone,
         Some(name) => {
             let mut set = ReplicaSetOptions::new(&name, options.members.len());

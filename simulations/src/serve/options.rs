@@ -6,8 +6,10 @@ use std::{path::PathBuf, time::Duration};
 /// Options of a deployment on real sockets.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// The replica set's name. `None`: a standalone.
+    /// The replica set's name. `None`: a standalone, or routers.
     pub replica_set: Option<String>,
+    /// Whether the members are routers in front of one shard. Default: false.
+    pub sharded: bool,
     /// The members; a standalone has one.
     pub members: Vec<MemberOptions>,
     /// The first member's port, the others follow. `None`: ports that are free. Default: none.
@@ -36,6 +38,7 @@ impl ServeOptions {
     pub fn replica_set(name: &str, members: usize) -> Self {
         Self {
             replica_set: Some(name.to_owned()),
+            sharded: false,
             members: vec![MemberOptions::default(); members],
             port: None,
             tls: false,
@@ -55,6 +58,16 @@ impl ServeOptions {
         Self {
             replica_set: None,
             ..Self::replica_set("", 1)
+        }
+    }
+
+    /// Routers in front of one shard.
+    #[must_use]
+    pub fn sharded(routers: usize) -> Self {
+        Self {
+            replica_set: None,
+            sharded: true,
+            ..Self::replica_set("", routers)
         }
     }
 }

@@ -87,3 +87,21 @@ fn a_standalone_needs_no_set_name() {
     assert!(!deployment.uri().contains("replicaSet"));
     assert_eq!(is_primary(&addresses(deployment.uri())[0]), Some(true));
 }
+
+#[test]
+fn routers_are_served_at_a_port_each() {
+    let deployment = Embedded::start(ServeOptions::sharded(2)).expect("starts");
+    let routers = addresses(deployment.uri());
+    assert_eq!(routers.len(), 2, "{}", deployment.uri());
+    assert!(!deployment.uri().contains("replicaSet"));
+    assert!(
+        routers
+            .iter()
+            .all(|router| is_primary(router) == Some(true))
+    );
+    let status = deployment.status().expect("runs");
+    assert_eq!(status.members, [MemberState::Router; 2]);
+    deployment.kill(1);
+    until("a closed port", || is_primary(&routers[1]).is_none());
+    assert_eq!(is_primary(&routers[0]), Some(true));
+}

@@ -1,8 +1,9 @@
 //! Errors that operations and new connections meet.
 
-use super::reply::topology_versions;
+use super::{addresses, reply::topology_versions};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use onionskin_core::{
+    address::Address,
     error::{
         CommandFault, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
         Wait, WriteFault,
@@ -130,6 +131,28 @@ impl ClientCause {
 
 fn is_ok(reply: &RawDocument) -> bool {
     matches!(reply.get_i32("ok"), Ok(1))
+}
+
+/// An operation, or a new connection, that met an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incident {
+    /// At which server.
+    pub server: Address,
+    /// How many generations older than the pool its connection was.
+    pub age: u64,
+    /// What happened.
+    pub failure: Failure,
+}
+
+/// Histories of errors at few servers, most of them on connections of the pool's generation.
+pub fn incident_histories() -> impl Strategy<Value = Vec<Incident>> {
+    let age = prop_oneof![4 => Just(0), 1 => 1_u64..3];
+    let incident = (addresses(), age, failures()).prop_map(|(server, age, failure)| Incident {
+        server,
+        age,
+        failure,
+    });
+    prop::collection::vec(incident, 1..30)
 }
 
 /// Errors of every phase: of the network, of time, and of replies with and without codes that tell

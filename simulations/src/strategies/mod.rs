@@ -10,7 +10,7 @@
 //!   restarts, reconfigurations. The set behind the first is a [`ReplicaSet`] that can be driven
 //!   by hand too;
 //! - [`lying_histories`]: what servers answer that keep to no rules;
-//! - [`failures`]: errors that operations and new connections meet.
+//! - [`failures`] and [`incident_histories`]: errors that operations and new connections meet.
 //!
 //! ```
 //! use onionskin_core::{
@@ -57,7 +57,7 @@ mod replica_set;
 mod reply;
 
 pub use description::{server_descriptions, topology_descriptions};
-pub use failure::{Cause, ClientCause, Failure, failures};
+pub use failure::{Cause, ClientCause, Failure, Incident, failures, incident_histories};
 pub use history::{
     Hello, History, replica_set_histories, replica_set_steps, sharded_histories,
     standalone_histories,

@@ -100,12 +100,16 @@ pub enum Mistake {
     NoLastWrite,
     /// The round trip time of an unknown server is kept (SDAM-49).
     UnknownKeepsRoundTrip,
+    /// One measurement is enough for the smallest round trip time (MON-49).
+    SmallestOfOne,
+    /// The smallest round trip time is that of all measurements, not of the last ten (MON-49).
+    SmallestOfAll,
 }
 
 impl Mistake {
     /// Those that no official file catches: the first five of the list in section A.13, then what
     /// it names from reading.
-    pub const UNCHECKED: [Self; 16] = [
+    pub const UNCHECKED: [Self; 18] = [
         Self::NoLegacyPrimary,
         Self::SetNameBeforeGhost,
         Self::RouterBeforeGhost,
@@ -122,6 +126,8 @@ impl Mistake {
         Self::NoTags,
         Self::NoLastWrite,
         Self::UnknownKeepsRoundTrip,
+        Self::SmallestOfOne,
+        Self::SmallestOfAll,
     ];
 
     /// All others.

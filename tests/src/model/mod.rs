@@ -155,6 +155,8 @@ struct Server {
     repeated: Option<Instant>,
     average: Option<Duration>,
     samples: Vec<Duration>,
+    /// It was unknown since the last sample, so that the next one counts alone (SEL-52, MON-51).
+    is_lost: bool,
 }
 
 /// That a pool was cleared.
@@ -240,11 +242,12 @@ impl Model {
             return self.on_check_failure(address, Failure::NotOk);
         };
         let pushes = facts.version.is_some() || more_to_come;
+        let mistake = self.mistake;
         if let Some(server) = self.servers.get_mut(address) {
             if !awaited {
                 server.sample(round_trip);
             }
-            facts.round_trip = server.round_trip();
+            facts.round_trip = server.round_trip(mistake);
         }
         if self.update(address, facts) {
             self.ready(address);
@@ -390,19 +393,18 @@ impl Server {
             repeated: None,
             average: None,
             samples: Vec::new(),
+            is_lost: false,
         }
     }
 
     /// MON-49 and MON-51.
     fn sample(&mut self, round_trip: Duration) {
-        self.average = Some(match self.average {
+        let is_lost = std::mem::replace(&mut self.is_lost, false);
+        self.average = Some(match self.average.filter(|_| !is_lost) {
             None => round_trip,
             Some(old) => round_trip.mul_f64(0.2) + old.mul_f64(0.8),
         });
         self.samples.push(round_trip);
-        if self.samples.len() > 10 {
-            self.samples.remove(0);
-        }
     }
 
     /// MON-52: with the connection goes what was measured.
@@ -411,11 +413,20 @@ impl Server {
         self.samples.clear();
     }
 
-    fn round_trip(&self) -> Option<(Duration, Duration)> {
-        let smallest = match self.samples.as_slice() {
-            [] | [_] => Duration::ZERO,
-            samples => samples.iter().copied().min().unwrap_or_default(),
+    /// MON-49: the smallest of the last ten, and zero until there are two.
+    fn round_trip(&self, mistake: Option<Mistake>) -> Option<(Duration, Duration)> {
+        let (enough, kept) = match mistake {
+            Some(Mistake::SmallestOfOne) => (1, 10),
+            Some(Mistake::SmallestOfAll) => (2, usize::MAX),
+            _ => (2, 10),
         };
-        self.average.map(|average| (average, smallest))
+        let last = self.samples.iter().rev().take(kept).copied();
+        let smallest = if self.samples.len() < enough {
+            None
+        } else {
+            last.min()
+        };
+        let average = self.average?;
+        Some((average, smallest.unwrap_or(Duration::ZERO)))
     }
 }

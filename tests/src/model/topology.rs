@@ -244,6 +244,7 @@ impl Model {
             if keep && facts.is_unknown() {
                 facts.round_trip = server.facts.round_trip;
             }
+            server.is_lost |= facts.is_unknown();
             server.facts = facts;
         }
     }

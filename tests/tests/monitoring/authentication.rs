@@ -2,7 +2,7 @@
 
 use crate::{
     diary::{command_name, connection_closed, pool_cleared, pool_name, unknown},
-    scene::{any_topology, play, with_login},
+    scene::{any_topology, play, replica_set_of, sharded_alone, with_login},
 };
 use bson::{Document, doc};
 use onionskin_core::error::{Error, ErrorKind};
@@ -106,5 +106,33 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
             .collect();
         assert_eq!(told, wanted);
         watched.end().await;
+    });
+}
+
+/// A login that is refused because the server shuts down is not the end of a read: it may be
+/// repeated as after any error of a connection (RR-2). A write is repeated only where the server
+/// says that it may be, and servers do not say so of logins (RW-15).
+#[test]
+fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
+    let deployments = [replica_set_of(1), sharded_alone()];
+    play(deployments.map(with_login), |scene| async move {
+        let app = "shutdownInLogin";
+        let data = doc! {
+            "failCommands": ["saslContinue"], "appName": app, "errorCode": 91,
+        };
+        for write in [false, true] {
+            scene.fail(0, doc! { "times": 1 }, data.clone()).await;
+            let options = "heartbeatFrequencyMS=500&serverMonitoringMode=poll";
+            let watched = scene.client(&format!("{options}&appname={app}"));
+            if write {
+                let error = watched.insert(1).await.expect_err("no label allows it");
+                assert_eq!(login_code(&error), Some(91), "{error:?}");
+            } else {
+                watched.find().await.expect("another login");
+            }
+            watched.assert_count(1, "unknown", unknown);
+            watched.assert_count(1, "pool cleared", pool_cleared);
+            watched.end().await;
+        }
     });
 }

@@ -4,8 +4,8 @@
 
 use crate::{
     diary::{
-        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeats_of, pool_cleared,
-        unknown,
+        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
+        pool_cleared, unknown,
     },
     scene::{Scene, Watched, play, replica_set, sharded, standalone},
 };
@@ -174,6 +174,10 @@ fn a_freeze_is_no_round_trip() {
         watched.insert(1).await.expect("a reply");
         scene.pause(9_900).await;
         let checks = watched.diary.count(heartbeat_started);
+        let last = watched.diary.times(heartbeat_succeeded);
+        let first_due = *last.first().expect("a check") + Duration::from_secs(10);
+        let soon = first_due.saturating_since(scene.now());
+        scene.pause_for(soon).await;
         while watched.diary.count(heartbeat_started) == checks {
             scene.pause_for(Duration::from_micros(10)).await;
         }
@@ -186,5 +190,25 @@ fn a_freeze_is_no_round_trip() {
             );
         }
         watched.end().await;
+    });
+}
+
+/// The same for connections that were being made: whoever waits for one is served, by the first
+/// attempt or by the next.
+#[test]
+fn operations_that_waited_for_a_connection_end_after_a_freeze() {
+    play(everywhere(), |scene| async move {
+        for micros in [10, 100, 300, 600, 1_000] {
+            let options = "connectTimeoutMS=2000&retryReads=true";
+            let watched = scene.client(options);
+            scene.pause(15_000).await;
+            let things = watched.things();
+            let find = scene.spawn(async move { things.find_one(bson::doc! {}).await });
+            scene.pause_for(Duration::from_micros(micros)).await;
+            freeze(&scene, Duration::from_secs(600)).await;
+            find.join().await.expect("a reply");
+            watched.assert_count(0, "unknown", unknown);
+            watched.end().await;
+        }
     });
 }

@@ -10,6 +10,7 @@ mod backpressure;
 mod checks;
 mod diary;
 mod freeze;
+mod leaks;
 mod lifecycle;
 mod operations;
 mod prose;

@@ -1,11 +1,11 @@
-//! Races and leaks that drivers really had, as far as discovery and monitoring are concerned. Each
-//! test says what it was; the checkers of the simulated world look for the same things in drawn
-//! histories.
+//! Races that drivers really had, as far as discovery and monitoring are concerned. Each test says
+//! what it was. The checkers of the simulated world look for the same things in drawn histories;
+//! leaks and ends are in `leaks`, scenario 14 is in `freeze`, 12 in the core's
+//! `selection/tests/custom.rs`, and the histories of 23 are the official files of `T/rs`.
 
 use crate::{
     diary::{
-        became, heartbeat, heartbeat_failed, heartbeat_started, heartbeats_of, pool_cleared,
-        server_changed, unknown,
+        became, heartbeat, heartbeat_started, heartbeats_of, pool_cleared, server_changed, unknown,
     },
     scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
 };
@@ -14,66 +14,10 @@ use onionskin::{ReadMode, ReadPreference};
 use onionskin_core::{
     description::{ServerType, TopologyType},
     error::ErrorKind,
-    event::{Event, EventKind, PoolEvent, SdamEvent},
+    event::{EventKind, PoolEvent, SdamEvent},
 };
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
-
-/// Moments after a client's start at which its connections are in every state: dialled, asked for
-/// a hello, streaming, measured.
-const MOMENTS: [Duration; 9] = [
-    Duration::ZERO,
-    Duration::from_micros(30),
-    Duration::from_micros(100),
-    Duration::from_micros(250),
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_millis(20),
-    Duration::from_millis(10_000),
-    Duration::from_millis(10_001),
-];
-
-/// Scenarios 1, 8, 26 and 45: whatever its monitors do, a client closes at once, and leaves no
-/// connection of a monitor or of a measurement behind.
-#[test]
-fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
-    play(
-        [standalone(), replica_set(), sharded()],
-        |scene| async move {
-            for mode in ["stream", "poll"] {
-                for moment in MOMENTS {
-                    let options = format!("serverMonitoringMode={mode}&minPoolSize=1");
-                    let watched = scene.client(&options);
-                    scene.pause_for(moment).await;
-                    let begun = scene.now();
-                    let client = watched.client.clone();
-                    client.shutdown().await;
-                    assert_eq!(scene.now(), begun, "{mode}, {moment:?}");
-                    watched.end().await;
-                }
-            }
-        },
-    );
-}
-
-/// The same with operations that wait for a server that is not there: they are told, and nobody
-/// waits for anybody.
-#[test]
-fn a_client_closes_at_once_while_operations_wait_for_a_server() {
-    play([standalone()], |scene| async move {
-        scene.strike(Disaster::Kill(0));
-        let watched = scene.client("");
-        let things = watched.things();
-        let insert = scene.spawn(async move { things.insert_one(doc! { "_id": 1 }).await });
-        scene.pause(700).await;
-        let begun = scene.now();
-        watched.client.clone().shutdown().await;
-        assert_eq!(scene.now(), begun);
-        let error = insert.join().await.expect_err("the client is closed");
-        assert!(matches!(error.kind(), ErrorKind::ClientClosed), "{error:?}");
-        watched.end().await;
-    });
-}
 
 /// Scenario 2: an operation that looks for a server while the description changes sees the change.
 /// Operations begin every 50 µs around the moment at which a primary is found.
@@ -244,28 +188,6 @@ fn a_callers_limit_does_not_reach_the_monitors() {
     });
 }
 
-/// Scenario 27: measuring connections that break are replaced, not added.
-#[test]
-fn measurements_that_fail_leave_no_connections() {
-    play([standalone(), sharded()], |scene| async move {
-        let watched = scene.client("heartbeatFrequencyMS=500&appname=measured");
-        scene.pause(1_000).await;
-        let links = scene.operator.open_links();
-        for _ in 0..20 {
-            // One of the two that say hello is broken: the stream's or the measurement's.
-            let broken = doc! {
-                "failCommands": ["hello", "isMaster"], "appName": "measured",
-                "closeConnection": true,
-            };
-            scene.fail(0, doc! { "times": 1 }, broken).await;
-            scene.pause(700).await;
-        }
-        scene.pause(2_000).await;
-        assert_eq!(scene.operator.open_links(), links);
-        watched.end().await;
-    });
-}
-
 /// Scenario 35: a server that answers again is used again within the pace of who waits for it,
 /// whatever its round trips were.
 #[test]
@@ -328,59 +250,44 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
     });
 }
 
-/// Scenario 38: checks that are polled come at their pace, also where they fail.
+/// The same for a connection that was being made when the server was lost: what its hello says is
+/// older than the loss (MON-22).
 #[test]
-fn polling_is_no_tight_loop() {
-    play(
-        [standalone(), replica_set(), sharded()],
-        |scene| async move {
-            let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=1000");
-            scene.pause(20_500).await;
-            assert_pace(
-                &watched.diary.times(heartbeats_of(0, heartbeat_started)),
-                20..=22,
-            );
-            scene.strike(Disaster::Kill(0));
-            let mark = watched.diary.mark();
-            let before = scene.operator.steps();
-            scene.pause(20_000).await;
-            let failed = watched.diary.notes_since(mark, |event| {
-                heartbeats_of(0, heartbeat_failed)(event).then_some(event.at)
-            });
-            assert_pace(&failed, 19..=22);
-            let steps = scene.operator.steps() - before;
-            assert!(steps < 10_000, "{steps} steps");
-            watched.end().await;
-        },
-    );
-}
-
-fn assert_pace(times: &[onionskin_core::time::Instant], count: std::ops::RangeInclusive<usize>) {
-    assert!(count.contains(&times.len()), "{} checks", times.len());
-}
-
-/// Scenario 39: a server that turns out not to belong to the deployment is left, with all
-/// connections to it. `10.0.0.0` is the first member by another name than its own.
-#[test]
-fn connections_to_a_server_that_is_removed_are_closed() {
-    play([replica_set()], |scene| async move {
-        let options = "replicaSet=rs&minPoolSize=2";
-        let seeds = "10.0.0.0,member0,member1,member2";
-        let watched = scene.client_of(seeds, options);
+fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
+    play([standalone()], |scene| async move {
+        let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
+        let watched = scene.client(&format!("{options}&appname=old"));
+        watched.insert(1).await.expect("a reply");
+        let held = |command, millis| {
+            doc! {
+                "failCommands": [command], "appName": "old", "blockConnection": true,
+                "blockTimeMS": millis, "closeConnection": command == "find",
+            }
+        };
+        scene
+            .fail(0, doc! { "times": 1 }, held("find", 2_000))
+            .await;
+        let finds = [0, 1].map(|_| {
+            let things = watched.things();
+            async move { things.find_one(doc! {}).await }
+        });
+        let [breaks, waits] = finds;
+        let breaks = scene.spawn(breaks);
+        scene.pause(10).await;
+        scene
+            .fail(0, doc! { "times": 1 }, held("hello", 2_300))
+            .await;
+        let waits = scene.spawn(waits);
+        breaks.join().await.expect_err("its connection breaks");
+        let mark = watched.diary.mark();
+        waits.join().await.expect_err("its pool is cleared");
         scene.pause(5_000).await;
-        let topology = watched.client.topology();
-        let addresses: Vec<String> = topology.servers.keys().map(ToString::to_string).collect();
-        assert_eq!(
-            addresses,
-            ["member0:27017", "member1:27017", "member2:27017"]
-        );
-        // Of each member: a monitor's, a measurement's, and two of the pool.
-        assert_eq!(scene.operator.open_links(), 3 * 4);
-        assert_eq!(watched.client.counts().sockets, 3 * 4);
-        let closed = watched
+        let told = watched
             .diary
-            .count(|event| matches!(&event.kind, EventKind::Sdam(SdamEvent::ServerClosed { .. })));
-        assert_eq!(closed, 1);
+            .notes_since(mark, |e| server_changed(e).then_some(e.at));
+        assert_eq!(told, [], "{:#?}", watched.diary.names());
+        watched.assert_count(1, "unknown", unknown);
+        watched.find().await.expect("it is checked for who waits");
         watched.end().await;
     });
 }
@@ -462,26 +369,88 @@ fn a_member_that_says_goodbye_is_left_at_once() {
     });
 }
 
-/// Scenario 45, over a long life: clients that come and go leave nothing on the servers.
+/// Scenario 42: a name that leads to another server by now leads the client there as well, and who
+/// waits for a server gets that one.
 #[test]
-fn clients_that_come_and_go_leave_nothing() {
-    play([replica_set(), sharded()], |scene| async move {
-        for _ in 0..10 {
-            let watched = scene.client("");
-            watched.insert(1).await.ok();
-            drop(watched);
-        }
-        scene.pause(2_000).await;
-        assert_eq!(scene.operator.open_links(), 0, "clients that were dropped");
-        let is_closed = |event: &Event| {
-            matches!(
-                &event.kind,
-                EventKind::Sdam(SdamEvent::TopologyClosed { .. })
-            )
+fn a_server_whose_address_changed_is_found_again() {
+    play([replica_set()], |scene| async move {
+        scene.operator.name("front", 0);
+        let options = "directConnection=true&readPreference=nearest";
+        let watched = scene.client_of("front", options);
+        watched.find().await.expect("a reply");
+        let me = || {
+            let topology = watched.client.topology();
+            let server = topology.servers.values().next().expect("one server");
+            server.me.as_ref().map(ToString::to_string)
         };
-        let watched = scene.client("");
-        let diary = watched.diary.clone();
+        assert_eq!(me().as_deref(), Some("member0:27017"));
+        scene.operator.name("front", 1);
+        scene.strike(Disaster::Kill(0));
+        let begun = scene.now();
+        watched.find().await.expect("the other one answers");
+        let took = scene.now().saturating_since(begun);
+        assert!(took < Duration::from_millis(600), "{took:?}");
+        assert_eq!(me().as_deref(), Some("member1:27017"));
         watched.end().await;
-        assert_eq!(diary.count(is_closed), 1);
+    });
+}
+
+/// Scenario 43: a limit that passes at about the moment when the operation is interrupted, or when
+/// its retry begins. The error says one or the other, and comes no later than the limit.
+#[test]
+fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
+    play([standalone()], |scene| async move {
+        let options = "connectTimeoutMS=500&heartbeatFrequencyMS=500&retryReads=true";
+        let watched = scene.client(&format!("{options}&appname=both"));
+        watched.insert(1).await.expect("a reply");
+        let (mut interrupted, mut timed_out) = (0, 0);
+        for shift in 0..40 {
+            watched.find().await.expect("a connection");
+            let slow = |command| {
+                doc! {
+                    "failCommands": [command], "appName": "both", "blockConnection": true,
+                    "blockTimeMS": 3_000,
+                }
+            };
+            scene.fail(0, doc! { "times": 1 }, slow("find")).await;
+            let mark = watched.diary.mark();
+            let limit = Duration::from_millis(700 + 25 * shift);
+            let (things, now) = (watched.things(), scene.clone());
+            let find = scene.spawn(async move {
+                let begun = now.now();
+                let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
+                (found, begun, now.now())
+            });
+            scene.pause(50).await;
+            scene.fail(0, doc! { "times": 2 }, slow("hello")).await;
+            let (found, begun, ended) = find.join().await;
+            let took = ended.saturating_since(begun);
+            assert!(took <= limit, "{took:?} of {limit:?}");
+            scene.fail_no_more(0).await;
+            let clears = watched
+                .diary
+                .notes_since(mark, |event| pool_cleared(event).then_some(event.at));
+            let was_cleared = clears.iter().any(|at| *at < ended);
+            match found {
+                Ok(found) => assert!(found.is_some() && was_cleared),
+                // The retry may also have met a hello that takes too long.
+                Err(error) if was_cleared => {
+                    let is_interrupted = matches!(error.kind(), ErrorKind::Interrupted { .. });
+                    assert!(is_interrupted || error.is_network(), "{error:?}");
+                }
+                Err(error) => {
+                    assert!(error.is_timeout(), "{error:?}");
+                    assert_eq!(took, limit, "{error:?}");
+                }
+            }
+            interrupted += u32::from(was_cleared);
+            timed_out += u32::from(!was_cleared);
+            scene.pause(4_000).await;
+        }
+        assert!(
+            interrupted > 5 && timed_out > 5,
+            "{interrupted}, {timed_out}"
+        );
+        watched.end().await;
     });
 }

@@ -13,7 +13,7 @@ use onionskin_core::{
     time::Instant,
 };
 use onionskin_simulations::strategies::{
-    ReplicaSet, Role, Step, replica_set_histories, replica_set_steps,
+    ReplicaSet, Role, Step, address, replica_set_histories, replica_set_steps,
 };
 use onionskin_tests::model::Config;
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
@@ -142,6 +142,23 @@ proptest! {
     fn who_listens_to_no_events_gets_the_same_orders(script in scripts(Deployment::ReplicaSet)) {
         prop_assert_eq!(orders_of(&script, true), orders_of(&script, false));
     }
+}
+
+// E.6-8, SDAM-31, SDAM-119
+#[test]
+fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), String> {
+    let server = address(0);
+    for (waiting, expected) in [(false, 7), (true, 121)] {
+        let mut bench = Bench::paired(&Config::new([server.clone()]), None)?;
+        let mut checks = 0;
+        bench.set_waiting(waiting)?;
+        for _ in 0..=120 {
+            checks += u32::from(bench.fail(&server, false)?);
+            bench.pass(Duration::from_millis(500))?;
+        }
+        assert_eq!(checks, expected, "within a minute, waiting: {waiting}");
+    }
+    Ok(())
 }
 
 /// The inputs without hellos that the set did not send.

@@ -1,7 +1,12 @@
 //! Any order of inputs: nothing leaks, nothing is closed twice, nothing hangs.
 
 use super::*;
-use crate::{operation::OperationId, options::Monitoring};
+use crate::{
+    operation::OperationId,
+    options::{Monitoring, ReadMode},
+    sdam::MIN_HEARTBEAT_FREQUENCY,
+    selection::suitable,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -23,7 +28,7 @@ enum Input {
 fn input() -> impl Strategy<Value = Input> {
     let which = any::<usize>();
     prop_oneof![
-        4 => (0..4_u8, prop::option::of(0..5000_u16))
+        4 => (0..5_u8, prop::option::of(0..5000_u16))
             .prop_map(|(kind, timeout)| Input::Start { kind, timeout }),
         6 => which.prop_map(Input::Resume),
         2 => which.prop_map(Input::Cancel),
@@ -101,6 +106,40 @@ impl Play {
             self.client.exchange_limits.len().max(self.leases.len()),
             self.leases.len()
         );
+        self.watch_waits();
+    }
+
+    /// Nobody waits while a server is known that suits (SEL-36, MON-18), nor longer than allowed
+    /// (SEL-35), and while somebody waits the servers are asked again (SDAM-119).
+    fn watch_waits(&self) {
+        let client = &self.client;
+        if client.limits.scan.is_some() {
+            // There they wait for scans, also while a server is known (MON-25).
+            return;
+        }
+        let mut limits = BTreeSet::new();
+        let mut ids = BTreeSet::new();
+        for (&id, waiting) in &client.waiting {
+            let Waiting::ForServer { operation, limit } = waiting else {
+                continue;
+            };
+            let criteria = waiting::criteria(operation, &client.limits.primary);
+            let suitable = suitable(client.topology(), &criteria, client.limits.selection, &[]);
+            assert_eq!(suitable.map(|servers| servers.len()), Ok(0), "{criteria}");
+            let limit = limit.expect("there is one by default");
+            assert!(
+                limit <= self.now + client.limits.selection,
+                "it was renewed"
+            );
+            assert!(operation.deadline.is_none_or(|deadline| limit <= deadline));
+            limits.insert((limit, id));
+            ids.insert(id);
+        }
+        assert_eq!(client.wait_limits, limits);
+        assert_eq!(client.without_server, ids);
+        let pace = self.now + MIN_HEARTBEAT_FREQUENCY;
+        let is_asked = client.sdam.deadline().is_some_and(|at| at <= pace);
+        assert!(ids.is_empty() || client.topology().servers.is_empty() || is_asked);
     }
 
     fn granted(&self) -> usize {
@@ -136,6 +175,12 @@ impl Play {
                     0 => ping(),
                     1 => insert(),
                     2 => find(),
+                    3 => {
+                        let mut elsewhere = find();
+                        let preference = ReadPreference::new(ReadMode::SecondaryPreferred);
+                        elsewhere.set_read_preference(Arc::new(preference));
+                        elsewhere
+                    }
                     _ => {
                         let mut unacknowledged = insert();
                         unacknowledged.set_unacknowledged();

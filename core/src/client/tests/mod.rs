@@ -7,6 +7,7 @@ mod resting;
 mod scanning;
 mod selection;
 mod sessions;
+mod waits;
 
 use super::*;
 use crate::{

@@ -77,7 +77,8 @@ fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out(
     // SDAM-53
     let reply = HelloReply::parse(&rawdoc! {
         "ok": 1, "setName": "rs", "me": "B:1", "primary": "A:1",
-        "hosts": ["B:1", "a:1", "b:1", 7, "a:0", "x y z:"], "passives": "c:1",
+        "hosts": ["B:1", "a:1", "b:1", 7, "a:0", "x y z:", "/run/other.sock"],
+        "passives": "c:1",
     });
     assert_eq!(reply.hosts, [Address::tcp("a", 1), Address::tcp("b", 1)]);
     assert_eq!(

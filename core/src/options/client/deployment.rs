@@ -6,7 +6,9 @@ use super::{
 };
 
 impl ClientOptions {
-    /// Sets [`hosts`](Self::hosts).
+    /// Sets [`hosts`](Self::hosts) (SDAM-19). A few of a replica set's members are enough, the rest
+    /// is found; each one given is connected to at the start, so that a list of hundreds makes many
+    /// connections and finds no more (SDAM-121).
     pub fn set_hosts(&mut self, hosts: Vec<Address>) -> &mut Self {
         self.hosts = hosts;
         self

@@ -44,6 +44,7 @@ impl ClientOptions {
             return Err(invalid("hosts", "give at least one host"));
         }
         let several = self.hosts.len() > 1;
+        // SDAM-26, SDAM-27
         if self.direct_connection == Some(true) {
             // URI-13, URI-14
             if several {
@@ -59,6 +60,7 @@ impl ClientOptions {
                 ));
             }
         }
+        // SDAM-29
         if self.load_balanced() {
             // URI-15, LB-3 to LB-6
             let conflict = if several {

@@ -1,8 +1,8 @@
 //! What errors of operations do to servers, pools and monitors (A.7, A.8).
 
 use super::{
-    Bench, Phase, addresses, command, labelled, member, options, polled, reset, standalone,
-    streamed, timeout, versioned,
+    Bench, CheckId, Phase, addresses, command, labelled, member, options, polled, reset,
+    standalone, streamed, timeout, versioned,
 };
 use crate::{
     description::{ServerType, TopologyType},
@@ -237,4 +237,23 @@ fn a_server_that_comes_back_has_a_new_life() {
         .handle_application_handshake(bench.now, b, &member(false, "a:1"));
     assert_eq!(bench.sdam.server(b).map(|s| s.server_type), None);
     assert_eq!((bench.orders(), bench.sdam.version()), (vec![], version));
+}
+
+#[test]
+fn a_server_that_was_lost_is_measured_anew() {
+    // SEL-52, SEL-53, MON-51
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.pass(1_000);
+    bench.application_error("a:1", Phase::Operation, command(10107));
+    let average = |bench: &Bench| {
+        let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
+        server.round_trip_time
+    };
+    assert_eq!(average(&bench), None, "it is unknown");
+    let slow = std::time::Duration::from_millis(50);
+    bench
+        .sdam
+        .handle_reply(bench.now, CheckId(1), &standalone(), slow, false);
+    assert_eq!(average(&bench), Some(slow));
 }

@@ -2,8 +2,10 @@
 
 mod errors;
 mod events;
+mod hostile;
 mod monitoring;
 mod properties;
+mod rows;
 mod scan;
 mod topology;
 

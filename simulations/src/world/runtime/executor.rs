@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
+    /// Names that lead to members, beside the members' own.
+    pub(super) names: BTreeMap<String, usize>,
     pub(super) rates: Rates,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -81,6 +83,8 @@ pub(super) struct State {
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
     frozen_until: Instant,
+    /// It stands still, or has just begun to go on.
+    was_frozen: bool,
     max_steps: u64,
     numbers: u64,
 }
@@ -151,15 +155,28 @@ impl State {
             }
             return;
         }
-        if self.frozen_until > now {
-            return;
+        if self.frozen_until <= now {
+            self.wake_timers();
         }
+    }
+
+    fn wake_timers(&mut self) {
         while let Some(entry) = self.timers.first_entry() {
-            if entry.key().0 > now {
+            if entry.key().0 > self.now {
                 break;
             }
             entry.remove().wake();
         }
+    }
+
+    /// True while the process stands still. Once it goes on, timers that fired meanwhile are found
+    /// at the same time as everything that arrived, and either may be looked at first.
+    fn is_frozen(&mut self) -> bool {
+        let is_frozen = self.frozen_until > self.now;
+        if !is_frozen && std::mem::take(&mut self.was_frozen) {
+            self.wake_timers();
+        }
+        is_frozen
     }
 
     pub(super) fn strike(&mut self, disaster: &Disaster) {
@@ -169,6 +186,7 @@ impl State {
             Disaster::Freeze { pause, .. } => {
                 self.frozen_until = self.frozen_until.max(self.now + pause);
                 self.frozen += pause;
+                self.was_frozen = true;
             }
             Disaster::Heal => self.rates = Rates::default(),
             _ => {}
@@ -190,7 +208,7 @@ impl Shared {
     /// Draws one of the tasks that can go on.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
-        if state.frozen_until > state.now {
+        if state.is_frozen() {
             return None;
         }
         let number = {
@@ -261,6 +279,7 @@ impl Executor {
             pipes: BTreeMap::new(),
             listeners: Listeners::default(),
             timers: BTreeMap::new(),
+            names: BTreeMap::new(),
             rates: options.rates,
             random,
             trace: Trace::new(options.keep_trace),
@@ -271,6 +290,7 @@ impl Executor {
             steps: 0,
             plan,
             frozen_until: Instant::ZERO,
+            was_frozen: false,
             max_steps: options.max_steps,
             numbers: 0,
         };

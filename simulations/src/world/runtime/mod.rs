@@ -129,6 +129,7 @@ impl Runtime for SimRuntime {
                 let mut state = runtime.shared.lock();
                 let members = state.network.addresses().len();
                 let member = (0..members).find(|member| setup::host(*member) == host);
+                let member = state.names.get(&host).copied().or(member);
                 let rate = u64::from(state.rates.unresolved);
                 let fails = rate > 0 && state.random.chance(rate, 1000);
                 let delay = match fails {

@@ -21,6 +21,11 @@ impl SimRuntime {
         self.shared.lock().strike(disaster);
     }
 
+    /// Lets a name lead to a member from now on; connections that there are stay.
+    pub fn name(&self, host: &str, member: usize) {
+        self.shared.lock().names.insert(host.to_owned(), member);
+    }
+
     /// Looks at the deployment.
     pub fn look<T>(&self, look: impl FnOnce(&Deployment) -> T) -> T {
         look(self.shared.lock().network.deployment())

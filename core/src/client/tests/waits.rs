@@ -1,0 +1,443 @@
+//! Operations that wait for a server: who goes on when, in what order, and how long.
+
+use super::{World, find, insert, ping, primary};
+use crate::{
+    address::Address,
+    client::{Action, Outcome, Start, Verdict},
+    error::ErrorKind,
+    operation::{Command, Lease, OperationId},
+    options::{ReadMode, ReadPreference},
+    time::Instant,
+    wire::{Header, MessageWriter},
+};
+use bson::{RawDocumentBuf, rawdoc};
+use std::{sync::Arc, time::Duration};
+
+const URI: &str = "mongodb://a,b/?replicaSet=rs&serverSelectionTimeoutMS=2000";
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn member(writable: bool, max_wire_version: i32) -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": writable, "secondary": !writable, "setName": "rs",
+        "hosts": ["a:27017", "b:27017"], "maxWireVersion": max_wire_version,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+fn secondary() -> RawDocumentBuf {
+    member(false, 21)
+}
+
+/// What a server answers; `None` is silence.
+type Answers<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
+
+impl World {
+    /// A client whose servers have not said anything yet.
+    fn silent(text: &str) -> Self {
+        let mut world = Self::new(text, rawdoc! { "ok": 0 });
+        // Nothing of what the constructor did counts: begin again with a fresh client.
+        let options = crate::uri::parse(text)
+            .expect("a connection string")
+            .options;
+        let seed = crate::random::Seed::new([5; 32]);
+        let config = crate::client::ClientConfig::new(options, seed).expect("options");
+        world.client = crate::client::Client::new(config);
+        world.dialled.clear();
+        world.closed.clear();
+        world.client.open(world.now);
+        world
+    }
+
+    /// Carries out orders; says who was woken, in order.
+    fn answer_as(&mut self, answers: Answers<'_>) -> Vec<OperationId> {
+        let mut woken = Vec::new();
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, address } => {
+                    self.dialled.push((socket, address));
+                    self.client.handle_connected(self.now, socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    let mut all = self.dialled.iter();
+                    let (_, address) = all.find(|(s, _)| *s == socket).expect("it was dialled");
+                    let Some(hello) = answers(address.host()) else {
+                        continue;
+                    };
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    let mut reply = Vec::new();
+                    let message = MessageWriter::begin(&mut reply, 1, header.request_id);
+                    message.body(&hello).end();
+                    self.client.handle_received(self.now, socket, &reply);
+                }
+                Action::Wake { operation } => woken.push(operation),
+                Action::Close { .. } | Action::Interrupt { .. } => {}
+            }
+        }
+        woken
+    }
+
+    fn pass(&mut self, time: Duration, answers: Answers<'_>) -> Vec<OperationId> {
+        self.now = self.now + time;
+        self.client.handle_timeout(self.now);
+        self.answer_as(answers)
+    }
+
+    fn waits(&mut self, command: Command) -> OperationId {
+        match self.client.start(self.now, command) {
+            Start::Waiting(id) => id,
+            other => panic!("it need not wait: {other:?}"),
+        }
+    }
+
+    fn resumed(&mut self, id: OperationId) -> Lease {
+        match self.client.resume(self.now, id) {
+            Start::Leased(lease) => lease,
+            other => panic!("it has no connection: {other:?}"),
+        }
+    }
+
+    fn failed(&mut self, id: OperationId) -> ErrorKind {
+        match self.client.resume(self.now, id) {
+            Start::Failed(error) => error.kind().clone(),
+            other => panic!("it has not failed: {other:?}"),
+        }
+    }
+
+    fn finish(&mut self, mut lease: Lease) {
+        lease.begin(self.now).expect("it fits");
+        Self::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    }
+}
+
+fn silence(_: &str) -> Option<RawDocumentBuf> {
+    None
+}
+
+fn timed(mut command: Command, limit: u64) -> Command {
+    command.set_timeout(Some(millis(limit)));
+    command
+}
+
+fn reads(mode: ReadMode) -> Command {
+    let mut command = find();
+    command.set_read_preference(Arc::new(ReadPreference::new(mode)));
+    command
+}
+
+#[test]
+fn each_goes_on_as_soon_as_one_server_suits_it() {
+    // SEL-36, MON-18: although b has not answered yet
+    let mut world = World::silent(URI);
+    let write = world.waits(insert());
+    let preferred = world.waits(reads(ReadMode::PrimaryPreferred));
+    let nearest = world.waits(reads(ReadMode::Nearest));
+    let only_a = |host: &str| (host == "a").then(secondary);
+    assert_eq!(world.answer_as(&only_a), [preferred, nearest]);
+    // One that comes now does not wait for b either.
+    let lease = world.resumed(preferred);
+    world.finish(lease);
+    let late = world
+        .client
+        .start(world.now, reads(ReadMode::PrimaryPreferred));
+    assert!(matches!(late, Start::Leased(_)), "{late:?}");
+    assert!(matches!(world.client.resume(world.now, write), Start::Waiting(id) if id == write));
+    // The write goes on when b turns out to be the primary.
+    let both = |host: &str| Some(member(host == "b", 21));
+    assert_eq!(
+        world.pass(millis(500), &both),
+        [0; 0].map(OperationId),
+        "b's check still runs"
+    );
+    let waiting = world.pass(millis(1499), &both);
+    assert_eq!(waiting, [0; 0].map(OperationId));
+}
+
+#[test]
+fn the_oldest_goes_first() {
+    let uri = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
+    let mut world = World::silent(uri);
+    let ids: Vec<OperationId> = (0..20).map(|_| world.waits(insert())).collect();
+    let answers = |_: &str| Some(primary());
+    let mut order = world.answer_as(&answers);
+    while let Some(&next) = order.last() {
+        let lease = world.resumed(next);
+        // One that comes later does not overtake.
+        if order.len() < ids.len() {
+            let late = world.waits(timed(insert(), 1));
+            world.finish(lease);
+            world.client.cancel(world.now, late);
+        } else {
+            world.finish(lease);
+        }
+        let more = world.answer_as(&answers);
+        if more.is_empty() {
+            break;
+        }
+        order.extend(more);
+    }
+    assert_eq!(order, ids);
+    assert_eq!(world.client.counts().waiting, 0);
+}
+
+#[test]
+fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
+    // SEL-35
+    for (limit, expected) in [
+        (None, 2000),
+        (Some(700), 700),
+        (Some(60_000), 2000),
+        (Some(0), 2000),
+    ] {
+        let mut world = World::silent(URI);
+        let command = match limit {
+            Some(limit) => timed(insert(), limit),
+            None => insert(),
+        };
+        let id = world.waits(command);
+        let mut waited = 0;
+        while waited < expected {
+            assert!(matches!(
+                world.client.resume(world.now, id),
+                Start::Waiting(_)
+            ));
+            world.pass(millis(50), &|_| Some(secondary()));
+            waited += 50;
+        }
+        let kind = world.failed(id);
+        assert!(
+            matches!(kind, ErrorKind::ServerSelection { .. }),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
+    // SEL-35, CMAP-153: of 2000 ms, not of the operation's 60 000
+    let mut world = World::silent(&format!("{URI}&maxPoolSize=1"));
+    let answers = |host: &str| Some(member(host == "a", 21));
+    let first = world.waits(insert());
+    let second = world.waits(timed(insert(), 60_000));
+    let third = world.waits(insert());
+    // Nobody is dialled before that much of it is over.
+    world.now = world.now + millis(1500);
+    world.client.handle_timeout(world.now);
+    let woken = world.answer_as(&answers);
+    assert_eq!(woken, [first]);
+    let lease = world.resumed(first);
+    assert_eq!(world.pass(millis(499), &answers), [0; 0].map(OperationId));
+    assert_eq!(world.pass(millis(1), &answers), [second]);
+    let kind = world.failed(second);
+    assert!(
+        matches!(kind, ErrorKind::WaitQueueTimeout { .. }),
+        "{kind:?}"
+    );
+    // Without a limit of its own an operation waits for the pool as long as the pool allows.
+    world.pass(millis(60_000), &answers);
+    world.finish(lease);
+    assert_eq!(world.answer_as(&answers), [third]);
+}
+
+#[test]
+fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
+    // SDAM-119, SEL-43
+    let mut world = World::silent("mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=4000");
+    let secondary = || {
+        rawdoc! {
+            "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017"], "maxWireVersion": 21,
+        }
+    };
+    let asked = std::cell::Cell::new(0);
+    world.answer_as(&|_| Some(secondary()));
+    let counted = |_: &str| {
+        asked.set(asked.get() + 1);
+        Some(secondary())
+    };
+    world.pass(millis(600), &counted);
+    assert_eq!(asked.get(), 0);
+    let first = world.waits(insert());
+    world.answer_as(&counted);
+    assert_eq!(asked.get(), 1, "at once");
+    world.pass(millis(400), &counted);
+    // Who comes later does not disturb the pace.
+    let second = world.waits(insert());
+    world.answer_as(&counted);
+    assert_eq!(asked.get(), 1);
+    world.pass(millis(100), &counted);
+    assert_eq!(asked.get(), 2);
+    // A check that takes its time is the only one; the next comes 500 ms after its end.
+    world.pass(millis(500), &silence);
+    for _ in 0..3 {
+        world.pass(millis(500), &counted);
+    }
+    assert_eq!(asked.get(), 2);
+    world.client.cancel(world.now, first);
+    world.client.cancel(world.now, second);
+    assert_eq!(world.client.counts().waiting, 0);
+    world.pass(millis(5000), &counted);
+    assert_eq!(
+        asked.get(),
+        2,
+        "nobody waits, and the check is still under way"
+    );
+}
+
+#[test]
+fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
+    let mut world = World::silent(URI);
+    let ids = [insert(), find(), ping()].map(|command| world.waits(command));
+    world.client.close(world.now);
+    assert_eq!(world.answer_as(&silence), ids);
+    for id in ids {
+        assert_eq!(world.failed(id), ErrorKind::ClientClosed);
+    }
+    assert_eq!(world.client.deadline(), None);
+    let start = world.client.start(world.now, ping());
+    assert!(matches!(start, Start::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
+    world.client.handle_timeout(Instant::MAX);
+    assert!(world.client.is_over());
+}
+
+#[test]
+fn who_failed_before_the_client_closed_hears_its_own_failure() {
+    let mut world = World::silent(URI);
+    let id = world.waits(timed(insert(), 100));
+    let other = world.waits(insert());
+    assert_eq!(world.pass(millis(100), &silence), [id]);
+    world.client.close(world.now);
+    assert_eq!(world.answer_as(&silence), [other], "nobody is woken twice");
+    let kind = world.failed(id);
+    assert!(
+        matches!(kind, ErrorKind::ServerSelection { .. }),
+        "{kind:?}"
+    );
+    assert_eq!(world.failed(other), ErrorKind::ClientClosed);
+}
+
+#[test]
+fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
+    // SEL-40, trap 10; SDAM-34, SDAM-61
+    let mut world = World::silent("mongodb://a/?replicaSet=rs");
+    let id = world.waits(insert());
+    assert_eq!(world.answer_as(&|_| Some(member(true, 7))), [id]);
+    let kind = world.failed(id);
+    assert!(matches!(kind, ErrorKind::Incompatible { .. }), "{kind:?}");
+    let start = world.client.start(world.now, ping());
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    world.pass(millis(10_000), &|_| Some(member(true, 21)));
+    let start = world.client.start(world.now, ping());
+    assert!(!matches!(start, Start::Failed(_)), "{start:?}");
+}
+
+#[test]
+fn a_limit_of_staleness_that_cannot_be_told_ends_the_wait_once_a_set_is_found() {
+    // STALE-6, trap 2
+    let mut world = World::silent("mongodb://a,b/");
+    let preference = ReadPreference::new(ReadMode::Secondary);
+    let preference = preference
+        .with_max_staleness(Duration::from_secs(1))
+        .expect("legal");
+    let mut command = find();
+    command.set_read_preference(Arc::new(preference));
+    let id = world.waits(command);
+    let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
+    let answers = |host: &str| {
+        Some(if host == "a" {
+            ghost.clone()
+        } else {
+            secondary()
+        })
+    };
+    assert_eq!(world.answer_as(&answers), [id]);
+    let kind = world.failed(id);
+    assert!(matches!(kind, ErrorKind::InvalidOption { .. }), "{kind:?}");
+}
+
+#[test]
+fn at_the_end_of_time_nothing_spins() {
+    let uri = "mongodb://a/?replicaSet=rs&minPoolSize=2&maxIdleTimeMS=1000&timeoutMS=5000";
+    let mut world = World::silent(uri);
+    world.answer_as(&|_| Some(primary()));
+    let lease = world.client.start(world.now, insert());
+    assert!(!matches!(lease, Start::Failed(_)));
+    world.answer_as(&|_| Some(primary()));
+    world.now = Instant::MAX;
+    world.client.handle_timeout(world.now);
+    world.answer_as(&|_| Some(primary()));
+    let late = world.client.start(world.now, find());
+    world.answer_as(&silence);
+    world.client.handle_timeout(world.now);
+    assert!(
+        world.client.deadline().is_none_or(|at| at > world.now),
+        "{late:?}"
+    );
+}
+
+#[test]
+fn the_longest_times_that_options_can_say_are_survived() {
+    // SDAM-31, SEL-3, SEL-4; `INT32` is what a connection string can say at most.
+    let (most, none) = (Duration::MAX, Duration::ZERO);
+    for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
+        let mut world = World::silent(URI);
+        let mut options = crate::uri::parse(URI).expect("a connection string").options;
+        options.set_heartbeat_frequency(longest).expect("legal");
+        options
+            .set_server_selection_timeout(longest)
+            .expect("legal");
+        options.set_local_threshold(threshold);
+        options
+            .set_connect_timeout(longest)
+            .set_socket_timeout(longest)
+            .set_timeout(longest);
+        options.set_max_idle_time(longest);
+        let seed = crate::random::Seed::new([5; 32]);
+        let config = crate::client::ClientConfig::new(options, seed).expect("options");
+        world.client = crate::client::Client::new(config);
+        world.client.open(world.now);
+        let write = world.waits(insert());
+        let answers = |host: &str| Some(member(host == "a", 21));
+        assert_eq!(world.answer_as(&answers), [write]);
+        let lease = world.resumed(write);
+        // The primary steps down; the next write waits, and servers are asked all the same.
+        world.finish(lease);
+        world.pass(millis(1), &answers);
+        let verdict = world.client.start(world.now, insert());
+        let Start::Leased(lease) = verdict else {
+            panic!("it need not wait: {verdict:?}");
+        };
+        let verdict = world.client.check_in(world.now, lease, super::reset());
+        let Verdict::Again(Start::Waiting(id)) = verdict else {
+            panic!("no primary is left: {verdict:?}");
+        };
+        let mut woken = world.answer_as(&answers);
+        for _ in 0..4 {
+            woken.extend(world.pass(millis(500), &answers));
+        }
+        assert_eq!(woken, [id]);
+        let lease = world.resumed(id);
+        world.finish(lease);
+        world.client.close(world.now);
+        world.answer_as(&answers);
+        assert!(world.client.is_over());
+    }
+}
+
+#[test]
+fn addresses_of_waits_are_those_of_the_set() {
+    // SDAM-17: what is dialled is what the set names, whatever a member calls itself.
+    let mut world = World::silent("mongodb://A/?replicaSet=rs");
+    let mut reply = primary();
+    reply.append(
+        bson::cstr!("passives"),
+        bson::RawArrayBuf::from_iter(["C:1"]),
+    );
+    world.answer_as(&|_| Some(reply.clone()));
+    let mut dialled: Vec<&Address> = world.dialled.iter().map(|(_, address)| address).collect();
+    dialled.dedup();
+    assert_eq!(dialled, [&Address::tcp("a", 27017), &Address::tcp("c", 1)]);
+}

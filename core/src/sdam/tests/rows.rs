@@ -1,0 +1,357 @@
+//! Rows whose traps no official file looks at.
+
+use super::{
+    Bench, PING, Phase, addresses, command, member, polled, reset, standalone, streamed, versioned,
+};
+use crate::{
+    description::{ServerDescription, ServerType, TopologyType},
+    sdam::CheckId,
+    time::WallTime,
+};
+use bson::{DateTime, RawDocumentBuf, oid::ObjectId, rawdoc};
+use std::{sync::Arc, time::Duration};
+
+fn server(bench: &Bench, address: &str) -> Arc<ServerDescription> {
+    let server = bench.sdam.server(bench.id(address));
+    server.expect("it is there").clone()
+}
+
+fn is_clear(order: &str) -> bool {
+    order.starts_with("clear pool")
+}
+
+/// Two members, monitored by polling; the first one's check is number 1, the other's 2.
+fn pair() -> Bench {
+    Bench::seeds(&["a:1", "b:1"], |options| {
+        options.streaming = false;
+        options.connect_timeout = None;
+        options.replica_set = Some("rs".to_owned());
+    })
+}
+
+fn elected(election: u8, version: i64) -> RawDocumentBuf {
+    let mut reply = member(true, "a:1");
+    let mut id = [0; 12];
+    id[11] = election;
+    reply.append(bson::cstr!("electionId"), ObjectId::from_bytes(id));
+    reply.append(bson::cstr!("setVersion"), version);
+    reply
+}
+
+#[test]
+fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
+    // SDAM-48, SDAM-49, MON-52, MON-72, SEL-52
+    let mut bench = pair();
+    let trip = |bench: &mut Bench, reply: &RawDocumentBuf, millis: u64| {
+        bench.pass(10_000);
+        let trip = Duration::from_millis(millis);
+        bench
+            .sdam
+            .handle_reply(bench.now, CheckId(1), reply, trip, false);
+        let server = server(bench, "a:1");
+        (server.round_trip_time, server.min_round_trip_time)
+    };
+    let millis = Duration::from_millis;
+    let first = millis(10);
+    bench
+        .sdam
+        .handle_connected(bench.now, CheckId(1), &member(false, "b:1"), first);
+    assert_eq!(server(&bench, "a:1").round_trip_time, Some(first));
+    assert_eq!(server(&bench, "a:1").min_round_trip_time, Duration::ZERO);
+    let average = trip(&mut bench, &member(true, "a:1"), 20);
+    assert_eq!(
+        average,
+        (Some(millis(12)), millis(10)),
+        "a primary now, and no new start"
+    );
+    let refused = trip(&mut bench, &rawdoc! { "ok": 0 }, 1);
+    assert_eq!(refused, (None, Duration::ZERO));
+    bench.orders();
+    bench.pass(10_000);
+    let orders = bench.orders();
+    let again = orders
+        .iter()
+        .find_map(|order| order.strip_prefix("open ")?.strip_suffix(" to a:1"));
+    let again = again
+        .and_then(|n| n.parse().ok())
+        .expect("a new connection");
+    let later = millis(50);
+    bench
+        .sdam
+        .handle_connected(bench.now, CheckId(again), &member(true, "a:1"), later);
+    assert_eq!(server(&bench, "a:1").round_trip_time, Some(later));
+}
+
+#[test]
+fn an_equal_answer_still_brings_its_dates() {
+    // SDAM-37, SDAM-38: staleness is computed from them.
+    let mut bench = polled();
+    let written = |at| {
+        let mut reply = standalone();
+        let last = rawdoc! { "lastWriteDate": DateTime::from_millis(at) };
+        reply.append(bson::cstr!("lastWrite"), last);
+        reply
+    };
+    bench.connected(1, &written(1000));
+    let version = bench.sdam.version();
+    bench.pass(10_000);
+    bench.reply(1, &written(2000), false);
+    let server = server(&bench, "a:1");
+    assert_eq!(server.last_update_time, Some(bench.now));
+    assert_eq!(
+        server.last_write_date,
+        Some(WallTime::from_unix_millis(2000))
+    );
+    assert!(bench.sdam.version() > version);
+}
+
+#[test]
+fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
+    // SDAM-46, SDAM-47, SDAM-74, SDAM-75, SDAM-76
+    let mut bench = pair();
+    bench.connected(1, &elected(1, 1));
+    bench.pass(1000);
+    bench.orders();
+    bench.connected(2, &elected(2, 1));
+    let orders = bench.orders();
+    assert!(!orders.iter().any(|order| is_clear(order)), "{orders:?}");
+    assert!(
+        orders.contains(&"hello on 1".to_owned()),
+        "the old one is asked at once: {orders:?}"
+    );
+    let error = server(&bench, "a:1")
+        .error
+        .clone()
+        .expect("why")
+        .to_string();
+    assert!(
+        error.contains("primary marked stale due to discovery of newer primary"),
+        "{error}"
+    );
+    // It still believes in itself.
+    bench.reply(1, &elected(1, 1), false);
+    let orders = bench.orders();
+    assert!(
+        !orders.iter().any(|o| is_clear(o) || o.starts_with("hello")),
+        "{orders:?}"
+    );
+    let error = server(&bench, "a:1")
+        .error
+        .clone()
+        .expect("why")
+        .to_string();
+    let expected = "primary marked stale due to electionId/setVersion mismatch, ";
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(bench.server_type("b:1"), ServerType::RsPrimary);
+    assert_eq!(bench.topology_type(), TopologyType::ReplicaSetWithPrimary);
+    bench.pass(9999);
+    assert!(!bench.orders().contains(&"hello on 1".to_owned()));
+    bench.pass(1);
+    assert!(bench.orders().contains(&"hello on 1".to_owned()));
+}
+
+#[test]
+fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
+    // SDAM-106, SDAM-108, SDAM-109, MON-60, MON-73
+    let mut bench = pair();
+    bench.connected(1, &member(true, "a:1"));
+    bench.connected(2, &member(false, "a:1"));
+    bench.pass(10_000);
+    bench.orders();
+    bench.pass(100);
+    bench.application_error("a:1", Phase::Operation, reset());
+    assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
+    let orders = bench.orders();
+    assert!(orders.contains(&"close 1".to_owned()), "{orders:?}");
+    assert!(orders.contains(&"failed 1".to_owned()), "{orders:?}");
+    assert!(
+        !orders.iter().any(|order| order.starts_with("open")),
+        "{orders:?}"
+    );
+    // The answer that was on its way is nobody's.
+    bench.reply(1, &member(true, "a:1"), false);
+    assert_eq!(bench.orders(), [""; 0]);
+    bench.sdam.request_check(bench.now);
+    bench.pass(499);
+    let asked = |bench: &mut Bench| {
+        let orders = bench.orders();
+        orders
+            .iter()
+            .any(|order| order.starts_with("open") && order.ends_with("to a:1"))
+    };
+    assert!(!asked(&mut bench));
+    bench.pass(1);
+    assert!(asked(&mut bench));
+}
+
+#[test]
+fn who_asks_for_no_streaming_gets_none() {
+    // MON-3, MON-41, MON-42, MON-46: whatever the server offers
+    let mut bench = polled();
+    bench.connected(1, &versioned(1));
+    let orders = bench.orders();
+    assert!(
+        !orders
+            .iter()
+            .any(|o| o.contains("after") || o.contains("measure")),
+        "{orders:?}"
+    );
+    assert_eq!(bench.sleeps(), Some(10_000));
+    bench.pass(10_000);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+}
+
+#[test]
+fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
+    // MON-21, MON-69
+    let mut bench = streamed();
+    bench.connected(1, &versioned(1));
+    for counter in 2..20 {
+        bench.reply(1, &versioned(counter), counter % 2 == 0);
+    }
+    let orders = bench.orders();
+    assert_eq!(
+        orders
+            .iter()
+            .filter(|order| order.starts_with("measure"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_new_connection_begins_with_the_old_name_again() {
+    // MON-8
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.pass(10_000);
+    bench.reply(1, &rawdoc! { "ok": 0 }, false);
+    bench.pass(10_000);
+    let quiet = rawdoc! { "ok": 1, "maxWireVersion": 21 };
+    bench.connected(2, &quiet);
+    for (reply, expected) in [
+        (standalone(), "legacy hello on 2"),
+        (quiet.clone(), "hello on 2"),
+    ] {
+        bench.pass(10_000);
+        assert_eq!(bench.orders().last().map(String::as_str), Some(expected));
+        // Each answer decides anew.
+        bench.reply(2, &reply, false);
+    }
+    bench.pass(10_000);
+    assert_eq!(
+        bench.orders().last().map(String::as_str),
+        Some("legacy hello on 2")
+    );
+}
+
+#[test]
+fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
+    // MON-12, MON-13, SDAM-79
+    let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
+    bench.orders();
+    let named = rawdoc! {
+        "ok": 1, "helloOk": true, "setName": "rs", "secondary": true, "maxWireVersion": 21,
+        "hosts": ["a:1", "b:1"], "passives": ["c:1"], "arbiters": ["d:1"],
+    };
+    bench.connected(1, &named);
+    let orders = bench.orders();
+    let opened = orders.iter().filter(|order| order.starts_with("open"));
+    assert_eq!(opened.count(), 3);
+    // b to d say nothing; a is asked again in time nevertheless.
+    bench.pass(9_999);
+    bench.orders();
+    bench.pass(1);
+    assert!(bench.orders().contains(&"hello on 1".to_owned()));
+}
+
+#[test]
+fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
+    // SDAM-60, SDAM-61, SDAM-83
+    let timed = |minutes: i64, wire: i32, kind: &str| {
+        let mut reply = rawdoc! {
+            "ok": 1, "setName": "rs", "maxWireVersion": wire, "hosts": ["a:1", "b:1"],
+            "logicalSessionTimeoutMinutes": minutes,
+        };
+        match kind {
+            "primary" => reply.append(bson::cstr!("isWritablePrimary"), true),
+            "secondary" => reply.append(bson::cstr!("secondary"), true),
+            _ => reply.append(bson::cstr!("arbiterOnly"), true),
+        }
+        reply
+    };
+    let mut bench = pair();
+    let known = |bench: &Bench| {
+        let all = bench.sdam.description();
+        (
+            all.logical_session_timeout_minutes,
+            all.compatibility_error.is_some(),
+        )
+    };
+    assert_eq!(known(&bench), (None, false));
+    bench.connected(1, &timed(30, 21, "primary"));
+    assert_eq!(known(&bench), (Some(30), false));
+    // An arbiter holds no data, but has to be of a known age.
+    bench.connected(2, &timed(10, 7, "arbiter"));
+    assert_eq!(known(&bench), (Some(30), true));
+    bench.pass(10_000);
+    bench.reply(2, &timed(10, 21, "secondary"), false);
+    assert_eq!(known(&bench), (Some(10), false));
+    // Without a value, none; and again one when that server is lost.
+    bench.pass(10_000);
+    bench.reply(2, &member(false, "a:1"), false);
+    assert_eq!(known(&bench), (None, false));
+    bench.application_error("b:1", Phase::Operation, command(10_107));
+    assert_eq!(known(&bench), (Some(30), false));
+    bench.application_error("a:1", Phase::Operation, command(10_107));
+    assert_eq!(known(&bench), (None, false));
+}
+
+#[test]
+fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
+    // SDAM-61, SDAM-80
+    let mut bench = pair();
+    let old = rawdoc! {
+        "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 7, "hosts": ["a:1", "b:1"],
+    };
+    bench.connected(2, &old);
+    assert!(bench.sdam.description().compatibility_error.is_some());
+    let alone = rawdoc! {
+        "ok": 1, "setName": "rs", "isWritablePrimary": true, "maxWireVersion": 21, "hosts": ["a:1"],
+        "logicalSessionTimeoutMinutes": 30,
+    };
+    bench.connected(1, &alone);
+    assert_eq!(addresses(&bench), ["a:1"]);
+    assert_eq!(bench.sdam.description().compatibility_error, None);
+    assert_eq!(
+        bench.sdam.description().logical_session_timeout_minutes,
+        Some(30)
+    );
+}
+
+#[test]
+fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
+    // SDAM-66, SDAM-78, C.5 trap 9
+    let mut bench = pair();
+    let names = |hosts: &[&str]| {
+        let hosts: bson::RawArrayBuf = hosts.iter().copied().collect();
+        rawdoc! {
+            "ok": 1, "setName": "rs", "isWritablePrimary": true, "maxWireVersion": 21,
+            "hosts": hosts,
+        }
+    };
+    bench.connected(1, &names(&["a:1"]));
+    let former = 2;
+    bench.pass(10_000);
+    bench.reply(1, &names(&["a:1", "b:1"]), false);
+    bench.orders();
+    bench.connected(former, &member(false, "a:1"));
+    bench.failed(former);
+    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
+    assert_eq!(server(&bench, "b:1").error, None);
+    bench
+        .sdam
+        .handle_connected(bench.now, CheckId(3), &member(false, "a:1"), PING);
+    assert_eq!(bench.server_type("b:1"), ServerType::RsSecondary);
+}

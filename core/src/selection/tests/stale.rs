@@ -1,0 +1,203 @@
+//! Estimates of staleness: traps that the official files leave out, and absurd values.
+
+use super::*;
+use crate::time::{Instant, WallTime};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A member of a replica set: its type, when it was checked and what it wrote last, in seconds.
+type Member = (ServerType, u64, Option<u64>);
+
+fn set(members: &[Member]) -> TopologyDescription {
+    let mut description = mongos(0);
+    description.topology_type = TopologyType::ReplicaSetNoPrimary;
+    for (number, &(server_type, checked, written)) in (0..).zip(members) {
+        let mut server = ServerDescription::unknown(address(number));
+        server.server_type = server_type;
+        server.round_trip_time = Some(Duration::from_millis(5));
+        server.last_update_time = Some(Instant::ZERO + Duration::from_secs(checked));
+        server.last_write_date = written.map(|s| WallTime::from_unix_millis(s * 1000));
+        if server_type == ServerType::RsPrimary {
+            description.topology_type = TopologyType::ReplicaSetWithPrimary;
+        }
+        description
+            .servers
+            .insert(address(number), Arc::new(server));
+    }
+    description
+}
+
+fn fresh(mode: ReadMode, limit: Duration) -> Criteria {
+    let preference = ReadPreference::new(mode)
+        .with_max_staleness(limit)
+        .expect("legal");
+    Criteria::Readable(Arc::new(preference))
+}
+
+fn found(description: &TopologyDescription, criteria: &Criteria) -> Vec<Address> {
+    let servers = suitable(description, criteria, HEARTBEAT, &[]).expect("legal");
+    servers.iter().map(|s| s.address.clone()).collect()
+}
+
+use ServerType::{RsOther as Other, RsPrimary as Primary, RsSecondary as Secondary};
+
+#[test]
+fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
+    // STALE-8, STALE-10: (checked - written) against the primary's, plus the heartbeat.
+    let day = 86_400;
+    for (checked, written, expected) in [
+        (100, 1000 * day, true),
+        // 80 s behind and checked at the same moment: 80 + 10.
+        (100, 1000 * day - 80, true),
+        (100, 1000 * day - 81, false),
+        // The same value, but checked 30 s earlier: the writes since then are not known of.
+        (70, 1000 * day - 110, true),
+        (70, 1000 * day - 111, false),
+        // Ahead of the primary: negative staleness.
+        (100, 2000 * day, true),
+    ] {
+        let set = set(&[
+            (Primary, 100, Some(1000 * day)),
+            (Secondary, checked, Some(written)),
+        ]);
+        let found = found(&set, &fresh(ReadMode::Secondary, LIMIT));
+        assert_eq!(!found.is_empty(), expected, "{checked} {written}");
+    }
+}
+
+#[test]
+fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
+    // STALE-9, trap 4: when each was checked plays no part, nor does what no secondary wrote.
+    let members = [
+        (Secondary, 1, Some(1000)),
+        (Secondary, 900, Some(920)),
+        (Secondary, 900, Some(919)),
+        (Other, 1, Some(9000)),
+    ];
+    let mut set = set(&members);
+    assert_eq!(
+        found(&set, &fresh(ReadMode::Nearest, LIMIT)),
+        [address(0), address(1)]
+    );
+    // The measure need not fit the tags itself (STALE-11).
+    for (number, rack) in [(0, "x"), (1, "y"), (2, "y")] {
+        let server = set.servers.get_mut(&address(number)).expect("it is there");
+        Arc::make_mut(server).tags = [("rack".to_owned(), rack.to_owned())].into();
+    }
+    let preference = ReadPreference::new(ReadMode::Secondary)
+        .with_max_staleness(LIMIT)
+        .and_then(|p| p.with_tag_sets(vec![[("rack".into(), "y".into())].into()]))
+        .expect("legal");
+    assert_eq!(
+        found(&set, &Criteria::Readable(Arc::new(preference))),
+        [address(1)]
+    );
+}
+
+#[test]
+fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() {
+    // STALE-6, traps 1 and 2
+    let none = set(&[(ServerType::Unknown, 0, None)]);
+    for (limit, heartbeat, legal) in [
+        (Duration::ZERO, HEARTBEAT, false),
+        (Duration::from_secs(89), HEARTBEAT, false),
+        (LIMIT, HEARTBEAT, true),
+        // Trap 8: nothing is lost in a division.
+        (LIMIT, Duration::from_millis(80_000), true),
+        (LIMIT, Duration::from_millis(80_001), false),
+        (Duration::MAX, Duration::MAX, true),
+        (LIMIT, Duration::MAX, false),
+    ] {
+        let criteria = fresh(ReadMode::Nearest, limit);
+        let result = suitable(&none, &criteria, heartbeat, &[]);
+        assert_eq!(result.is_ok(), legal, "{limit:?} {heartbeat:?}");
+        // STALE-7
+        let mut other = mongos(1);
+        for kind in [
+            TopologyType::Sharded,
+            TopologyType::Single,
+            TopologyType::Unknown,
+        ] {
+            other.topology_type = kind;
+            assert!(
+                suitable(&other, &criteria, heartbeat, &[]).is_ok(),
+                "{kind}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
+    // STALE-6: the answer of an earlier version is not kept.
+    let (mut description, mut changes) = (mongos(1), Changes::at(0));
+    let (mut selector, criteria) = (selector(), fresh(ReadMode::Nearest, Duration::from_secs(1)));
+    let first = selector.select(&changes, &description, id, &criteria, &[]);
+    assert_eq!(first.expect("legal"), Some(ServerId(0)));
+    description.topology_type = TopologyType::ReplicaSetNoPrimary;
+    changes.start_over();
+    for _ in 0..2 {
+        let next = selector.select(&changes, &description, id, &criteria, &[]);
+        assert!(next.is_err(), "{next:?}");
+    }
+    description.topology_type = TopologyType::Sharded;
+    changes.start_over();
+    let last = selector.select(&changes, &description, id, &criteria, &[]);
+    assert_eq!(last.expect("legal"), Some(ServerId(0)));
+}
+
+#[test]
+fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
+    // Of the far past, of the far future, and none at all.
+    let dates = [None, Some(0), Some(1), Some(u64::MAX / 1000)];
+    let limits = [LIMIT, Duration::from_secs(u64::MAX), Duration::MAX];
+    for (primary, secondary) in dates.into_iter().flat_map(|a| dates.map(|b| (a, b))) {
+        for checked in [0, u64::MAX / 1_000_000_000] {
+            for limit in limits {
+                let first = [(Primary, checked, primary), (Secondary, 0, secondary)];
+                let second = [(Secondary, checked, primary), (Secondary, 0, secondary)];
+                for members in [first, second] {
+                    let set = set(&members);
+                    let found = found(&set, &fresh(ReadMode::Nearest, limit));
+                    // A primary is never stale (STALE-10), and neither is the measure itself.
+                    assert!(!found.is_empty(), "{members:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_window_is_not_computed_beyond_the_longest_time() {
+    // SEL-57
+    let mut description = mongos(3);
+    for (number, trip) in [
+        (0, Some(Duration::MAX)),
+        (1, None),
+        (2, Some(Duration::ZERO)),
+    ] {
+        let server = description
+            .servers
+            .get_mut(&address(number))
+            .expect("it is there");
+        Arc::make_mut(server).round_trip_time = trip;
+    }
+    for (threshold, expected) in [(Duration::ZERO, 1), (Duration::MAX, 3)] {
+        let mut servers =
+            suitable(&description, &Criteria::Writable, Duration::MAX, &[]).expect("legal");
+        in_window(&mut servers, threshold);
+        assert_eq!(servers.len(), expected);
+        let random = Seed::new([8; 32]).split("selection").random();
+        let mut selector = Selector::new(threshold, Duration::MAX, random);
+        let mut chosen: Vec<_> = (0..100)
+            .filter_map(|_| {
+                let changes = Changes::at(0);
+                let found = selector.select(&changes, &description, id, &Criteria::Writable, &[]);
+                found.expect("legal")
+            })
+            .collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        assert_eq!(chosen.len(), expected);
+    }
+}

@@ -1,0 +1,173 @@
+//! Ends and leaks: whatever is going on, a client closes at once and leaves nothing behind, and
+//! nothing grows or spins while it lives.
+
+use crate::{
+    diary::{heartbeat_failed, heartbeat_started, heartbeats_of},
+    scene::{play, replica_set, sharded, standalone},
+};
+use bson::doc;
+use onionskin_core::{
+    error::ErrorKind,
+    event::{Event, EventKind, SdamEvent},
+};
+use onionskin_simulations::world::plan::Disaster;
+use std::time::Duration;
+
+/// Moments after a client's start at which its connections are in every state: dialled, asked for
+/// a hello, streaming, measured.
+const MOMENTS: [Duration; 9] = [
+    Duration::ZERO,
+    Duration::from_micros(30),
+    Duration::from_micros(100),
+    Duration::from_micros(250),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(20),
+    Duration::from_millis(10_000),
+    Duration::from_millis(10_001),
+];
+
+/// Scenarios 1, 8, 26 and 45: whatever its monitors do, a client closes at once, and leaves no
+/// connection of a monitor or of a measurement behind.
+#[test]
+fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
+    play(
+        [standalone(), replica_set(), sharded()],
+        |scene| async move {
+            for mode in ["stream", "poll"] {
+                for moment in MOMENTS {
+                    let options = format!("serverMonitoringMode={mode}&minPoolSize=1");
+                    let watched = scene.client(&options);
+                    scene.pause_for(moment).await;
+                    let begun = scene.now();
+                    let client = watched.client.clone();
+                    client.shutdown().await;
+                    assert_eq!(scene.now(), begun, "{mode}, {moment:?}");
+                    watched.end().await;
+                }
+            }
+        },
+    );
+}
+
+/// The same with operations that wait for a server that is not there: they are told, and nobody
+/// waits for anybody.
+#[test]
+fn a_client_closes_at_once_while_operations_wait_for_a_server() {
+    play([standalone()], |scene| async move {
+        scene.strike(Disaster::Kill(0));
+        let watched = scene.client("");
+        let things = watched.things();
+        let insert = scene.spawn(async move { things.insert_one(doc! { "_id": 1 }).await });
+        scene.pause(700).await;
+        let begun = scene.now();
+        watched.client.clone().shutdown().await;
+        assert_eq!(scene.now(), begun);
+        let error = insert.join().await.expect_err("the client is closed");
+        assert!(matches!(error.kind(), ErrorKind::ClientClosed), "{error:?}");
+        watched.end().await;
+    });
+}
+
+/// Scenario 27: measuring connections that break are replaced, not added.
+#[test]
+fn measurements_that_fail_leave_no_connections() {
+    play([standalone(), sharded()], |scene| async move {
+        let watched = scene.client("heartbeatFrequencyMS=500&appname=measured");
+        scene.pause(1_000).await;
+        let links = scene.operator.open_links();
+        for _ in 0..20 {
+            // One of the two that say hello is broken: the stream's or the measurement's.
+            let broken = doc! {
+                "failCommands": ["hello", "isMaster"], "appName": "measured",
+                "closeConnection": true,
+            };
+            scene.fail(0, doc! { "times": 1 }, broken).await;
+            scene.pause(700).await;
+        }
+        scene.pause(2_000).await;
+        assert_eq!(scene.operator.open_links(), links);
+        watched.end().await;
+    });
+}
+
+/// Scenario 38: checks that are polled come at their pace, also where they fail.
+#[test]
+fn polling_is_no_tight_loop() {
+    play(
+        [standalone(), replica_set(), sharded()],
+        |scene| async move {
+            let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=1000");
+            scene.pause(20_500).await;
+            assert_pace(
+                &watched.diary.times(heartbeats_of(0, heartbeat_started)),
+                20..=22,
+            );
+            scene.strike(Disaster::Kill(0));
+            let mark = watched.diary.mark();
+            let before = scene.operator.steps();
+            scene.pause(20_000).await;
+            let failed = watched.diary.notes_since(mark, |event| {
+                heartbeats_of(0, heartbeat_failed)(event).then_some(event.at)
+            });
+            assert_pace(&failed, 19..=22);
+            let steps = scene.operator.steps() - before;
+            assert!(steps < 10_000, "{steps} steps");
+            watched.end().await;
+        },
+    );
+}
+
+fn assert_pace(times: &[onionskin_core::time::Instant], count: std::ops::RangeInclusive<usize>) {
+    assert!(count.contains(&times.len()), "{} checks", times.len());
+}
+
+/// Scenario 39: a server that turns out not to belong to the deployment is left, with all
+/// connections to it. `10.0.0.0` is the first member by another name than its own.
+#[test]
+fn connections_to_a_server_that_is_removed_are_closed() {
+    play([replica_set()], |scene| async move {
+        let options = "replicaSet=rs&minPoolSize=2";
+        let seeds = "10.0.0.0,member0,member1,member2";
+        let watched = scene.client_of(seeds, options);
+        scene.pause(5_000).await;
+        let topology = watched.client.topology();
+        let addresses: Vec<String> = topology.servers.keys().map(ToString::to_string).collect();
+        assert_eq!(
+            addresses,
+            ["member0:27017", "member1:27017", "member2:27017"]
+        );
+        // Of each member: a monitor's, a measurement's, and two of the pool.
+        assert_eq!(scene.operator.open_links(), 3 * 4);
+        assert_eq!(watched.client.counts().sockets, 3 * 4);
+        let closed = watched
+            .diary
+            .count(|event| matches!(&event.kind, EventKind::Sdam(SdamEvent::ServerClosed { .. })));
+        assert_eq!(closed, 1);
+        watched.end().await;
+    });
+}
+
+/// Scenario 45, over a long life: clients that come and go leave nothing on the servers.
+#[test]
+fn clients_that_come_and_go_leave_nothing() {
+    play([replica_set(), sharded()], |scene| async move {
+        for _ in 0..10 {
+            let watched = scene.client("");
+            watched.insert(1).await.ok();
+            drop(watched);
+        }
+        scene.pause(2_000).await;
+        assert_eq!(scene.operator.open_links(), 0, "clients that were dropped");
+        let is_closed = |event: &Event| {
+            matches!(
+                &event.kind,
+                EventKind::Sdam(SdamEvent::TopologyClosed { .. })
+            )
+        };
+        let watched = scene.client("");
+        let diary = watched.diary.clone();
+        watched.end().await;
+        assert_eq!(diary.count(is_closed), 1);
+    });
+}
