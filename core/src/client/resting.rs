@@ -5,7 +5,8 @@
 //! be retried would raise it. Looking costs one system call, and is left out where the connection
 //! has just been used. What comes between the look and the write is met as before.
 //!
-//! A client that scans sends a ping instead ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
+//! A client that scans sends a ping instead
+//! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
 
 use super::{Client, Start};
 use crate::{

@@ -226,12 +226,7 @@ impl Play {
                     self.client.handle_received(self.now, socket, &[]);
                 }
             }
-            Input::Late { which, what } if !self.draining.is_empty() => {
-                let place = which % self.draining.len();
-                if let Some((&socket, &id)) = self.draining.iter().nth(place) {
-                    self.late(socket, id, what);
-                }
-            }
+            Input::Late { which, what } => self.late(which, what),
             Input::Wait(ms) => {
                 self.now = self.now + Duration::from_millis(ms.into());
                 self.client.handle_timeout(self.now);
@@ -243,7 +238,11 @@ impl Play {
     }
 
     /// Something comes on a connection that drains.
-    fn late(&mut self, socket: SocketId, id: i32, what: u8) {
+    fn late(&mut self, which: usize, what: u8) {
+        let place = which % self.draining.len().max(1);
+        let Some((&socket, &id)) = self.draining.iter().nth(place) else {
+            return;
+        };
         let mut bytes = Vec::new();
         let answered = if what == 1 { id + 1 } else { id };
         MessageWriter::begin(&mut bytes, 1, answered)
