@@ -59,17 +59,27 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         self.client.runtime()
     }
 
-    fn on_begun(&mut self, begun: Begun<R::Stream>) -> Option<Error> {
-        match begun {
-            Begun::Waiting(id) => {
-                self.state = State::Waiting(id);
-                None
+    fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Error> {
+        loop {
+            match begun {
+                Begun::Waiting(id) => {
+                    self.state = State::Waiting(id);
+                    return None;
+                }
+                Begun::Failed(error) => return Some(error),
+                Begun::Held(held) => self.state = State::Exchanging(held),
             }
-            Begun::Failed(error) => Some(error),
-            Begun::Held(held) => {
-                self.state = State::Exchanging(held);
-                None
-            }
+            // In its place already, so that a stream that panics loses no lease.
+            let State::Exchanging(held) = &mut self.state else {
+                return None;
+            };
+            let Err(error) = held.probe() else {
+                return None;
+            };
+            let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
+                return None;
+            };
+            begun = self.client.shared().refuse(held, error);
         }
     }
 

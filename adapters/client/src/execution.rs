@@ -10,10 +10,29 @@ use onionskin_core::{
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
+/// Room for what comes unasked on a connection that rests: any of it is too much.
+const PROBE_BYTES: usize = 64;
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
+    /// Looks, without waiting, whether a connection that rested still stands.
+    pub(crate) fn probe(&mut self) -> Result<(), Error> {
+        let Self { lease, stream, .. } = self;
+        if !lease.wants_probe() {
+            return Ok(());
+        }
+        let mut buffer = [0; PROBE_BYTES];
+        // The exchange that follows asks to be woken; nobody waits now.
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(stream).poll_read(&mut context, &mut buffer) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(count)) => lease.probed(&buffer[..count]),
+            Poll::Ready(Err(error)) => Err(broken(&error)),
+        }
+    }
+
     /// Writes the request and reads the reply, in the caller's own task.
     pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         match self.poll_bytes(context) {

@@ -49,6 +49,7 @@ struct Socket<S> {
 /// What is left to be done once the lock is released.
 struct After<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
+    drains: Vec<(SocketId, S, Arc<Signal>)>,
     signals: Vec<Arc<Signal>>,
     wakers: Vec<Waker>,
     streams: Vec<S>,
@@ -59,6 +60,7 @@ impl<S> Default for After<S> {
     fn default() -> Self {
         Self {
             dials: Vec::new(),
+            drains: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -142,6 +144,10 @@ impl<R: Runtime> Shared<R> {
             let task = socket::run(self.clone(), socket, address, signal);
             self.spawn(task);
         }
+        for (socket, stream, signal) in after.drains {
+            let task = socket::pump(self.clone(), socket, stream, signal);
+            self.spawn(task);
+        }
         for signal in after.signals {
             signal.wake();
         }
@@ -195,6 +201,24 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
+    /// Gives a lease back whose connection turned out to be unusable before anything was sent.
+    pub(crate) fn refuse(
+        self: &Arc<Self>,
+        held: Held<R::Stream>,
+        error: Error,
+    ) -> Begun<R::Stream> {
+        let Held {
+            lease,
+            stream,
+            signal,
+        } = held;
+        self.with(|inner, now| {
+            inner.take_back(stream, &signal, &lease);
+            let start = inner.core.refuse(now, lease, error);
+            inner.take_socket(now, start)
+        })
+    }
+
     /// Gives a lease and its socket back. `Ok(Some(..))`: the operation is tried again.
     pub(crate) fn give_back(
         self: &Arc<Self>,
@@ -207,10 +231,7 @@ impl<R: Runtime> Shared<R> {
             signal,
         } = held;
         self.with(|inner, now| {
-            // An interruption that was meant for this exchange must not hit the next one; those
-            // that follow are orders of their own.
-            drop(signal.take());
-            inner.park(lease.socket(), stream);
+            inner.take_back(stream, &signal, &lease);
             match inner.core.check_in(now, lease, outcome) {
                 Verdict::Done(result) => result.map(|()| None),
                 Verdict::Again(start) => Ok(Some(inner.take_socket(now, start))),
@@ -220,6 +241,14 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
+    /// Takes a lease and its socket back from whoever ends with them.
+    fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
+        // An interruption that was meant for this exchange must not hit the next one; those that
+        // follow are orders of their own.
+        drop(signal.take());
+        self.park(lease.socket(), stream);
+    }
+
     /// Puts a stream where leases find it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         if let Some(socket) = self.sockets.get_mut(&id) {
@@ -276,6 +305,13 @@ impl<S> Inner<S> {
                             signal,
                         },
                     );
+                }
+                Action::Drain { socket: id } => {
+                    if let Some(socket) = self.sockets.get_mut(&id)
+                        && let Some(stream) = socket.stream.take()
+                    {
+                        after.drains.push((id, stream, socket.signal.clone()));
+                    }
                 }
                 Action::Transmit { socket, bytes } => {
                     if let Some(socket) = self.sockets.get(&socket) {

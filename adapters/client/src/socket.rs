@@ -1,5 +1,5 @@
 //! The task of a socket that the control plane uses: a monitor's for its whole life, a pool's until
-//! it is established.
+//! it is established, and again where an operation left before its reply.
 
 use crate::{
     Runtime,
@@ -28,7 +28,7 @@ const READ_BYTES: usize = 4096;
 /// Reads of one turn; then other tasks have theirs, however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
-/// Connects, then moves bytes between the socket and the core until one of them has had enough.
+/// Connects, then moves bytes.
 pub(crate) async fn run<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
@@ -65,6 +65,16 @@ pub(crate) async fn run<R: Runtime>(
         shared.with(|inner, _| inner.forget(id));
         return;
     }
+    pump(shared, id, stream, signal).await;
+}
+
+/// Moves bytes between a socket and the core until one of them has had enough.
+pub(crate) async fn pump<R: Runtime>(
+    shared: Arc<Shared<R>>,
+    id: SocketId,
+    stream: R::Stream,
+    signal: Arc<Signal>,
+) {
     let mut pump = Pump {
         shared: &shared,
         id,

@@ -21,6 +21,12 @@ pub enum Action {
         /// Where to.
         address: Address,
     },
+    /// Take a parked socket out of its place and read from it, as after
+    /// [`Dial`](Self::Dial): report everything it receives, until its [`Fate`] is not open.
+    Drain {
+        /// Which.
+        socket: SocketId,
+    },
     /// Write these bytes to a socket that was dialled and is not parked.
     Transmit {
         /// Which.

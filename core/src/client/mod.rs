@@ -6,8 +6,10 @@
 
 mod action;
 mod config;
+mod draining;
 mod operations;
 mod pools;
+mod resting;
 mod routing;
 mod scanning;
 mod sockets;
@@ -18,6 +20,8 @@ mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
+pub use draining::DRAIN_LIMIT;
+pub use resting::PROBE_AFTER;
 pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{
@@ -35,6 +39,7 @@ use crate::{
 };
 use bson::oid::ObjectId;
 use config::Limits;
+use draining::Drains;
 use pools::PoolSlot;
 use sockets::Socket;
 use std::{
@@ -88,6 +93,8 @@ pub struct Client {
     sockets: BTreeMap<SocketId, Socket>,
     /// Connections of pools that are established: parked, leased, or granted.
     established: BTreeSet<SocketId>,
+    /// Those of `established` that were given back before their reply was there.
+    drains: Drains,
     checks: BTreeMap<CheckId, SocketId>,
     waiting: BTreeMap<OperationId, Waiting>,
     /// Those of `waiting` that wait for a server, oldest first.
@@ -154,6 +161,7 @@ impl Client {
             cluster_time: None,
             sockets: BTreeMap::new(),
             established: BTreeSet::new(),
+            drains: Drains::default(),
             checks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
@@ -226,6 +234,7 @@ impl Client {
             let error = self.limits.exchange_timeout();
             self.actions.push_back(Action::Interrupt { socket, error });
         }
+        self.expire_drains(now);
         self.settle(now);
     }
 
@@ -351,6 +360,7 @@ impl Client {
             self.wait_limits.first().map(|&(at, _)| at),
             self.exchange_limits.first().map(|&(at, _)| at),
             self.socket_limits.first().map(|&(at, _)| at),
+            self.drains.deadline(),
         ] {
             deadline = earliest(deadline, first);
         }

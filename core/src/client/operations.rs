@@ -73,7 +73,7 @@ impl Client {
         if lease.is_preliminary() {
             return self.check_in_ping(now, lease, outcome);
         }
-        let is_clean = !lease.in_exchange && lease.output().is_empty();
+        let condition = self.condition_after(now, &mut lease, &outcome);
         let assessment = lease.assessment.take();
         lease.finish();
         let Lease {
@@ -82,6 +82,7 @@ impl Client {
             context,
             ..
         } = lease;
+        let is_clean = condition == Condition::Healthy;
         if let (false, Some(session)) = (is_clean, &mut operation.session) {
             // The server may still work on the request: a retry uses the session once more, nobody
             // else does.
@@ -110,20 +111,21 @@ impl Client {
             // (CMAP-150).
             self.tell_topology(now, facts, error.clone());
         }
-        let condition = if is_clean && !connection.transport.has_input() {
-            Condition::Healthy
-        } else {
-            Condition::Broken(result.as_ref().err().cloned())
+        let condition = match condition {
+            Condition::Healthy if !connection.transport.has_input() => Condition::Healthy,
+            Condition::ReplyDue => Condition::ReplyDue,
+            _ => Condition::Broken(result.as_ref().err().cloned()),
         };
+        let request_id = context.request_id;
         let verdict = match result {
             Ok(()) => {
-                self.park_connection(now, connection, condition);
+                self.take_back(now, connection, condition, request_id);
                 self.finish_operation(now, operation);
                 Verdict::Done(Ok(()))
             }
             Err(error) => {
                 let facts = facts.clone();
-                self.park_connection(now, connection, condition);
+                self.take_back(now, connection, condition, request_id);
                 match self.on_attempt_failed(now, operation, error, Some(&facts)) {
                     Ok(operation) => Verdict::Again(self.proceed(now, operation)),
                     Err(error) => Verdict::Done(Err(error)),
@@ -132,6 +134,19 @@ impl Client {
         };
         self.settle(now);
         verdict
+    }
+
+    fn take_back(
+        &mut self,
+        now: Instant,
+        connection: Box<Established>,
+        condition: Condition,
+        request_id: i32,
+    ) {
+        match condition {
+            Condition::ReplyDue => self.park_draining(now, connection, request_id),
+            other => self.park_connection(now, connection, other),
+        }
     }
 
     /// Goes for a connection, and leases it at once where there is one.
@@ -179,13 +194,16 @@ impl Client {
         if self.wants_ping(now, &connection) {
             return Ok(self.ping_first(now, operation, connection));
         }
+        let is_rested = self.is_rested(now, &connection);
         self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
             (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
-        Ok(self.lease_out(connection, operation, deadline))
+        let mut lease = self.lease_out(connection, operation, deadline);
+        lease.is_rested = is_rested;
+        Ok(lease)
     }
 
     pub(super) fn lease_out(

@@ -123,6 +123,7 @@ impl Client {
         slot.parked.remove(&pooled);
         if let Some(socket) = slot.sockets.remove(&pooled) {
             self.established.remove(&socket);
+            self.drains.remove(socket);
             self.forget_socket(socket);
             self.actions.push_back(Action::Close { socket });
         }

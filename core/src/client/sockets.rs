@@ -64,6 +64,8 @@ impl Client {
                 socket.connection.handle_received(now, bytes, nonces, keys);
             }
             self.after_socket_input(now, id);
+        } else {
+            self.on_late_bytes(now, id, bytes);
         }
         self.fate(id)
     }
@@ -73,16 +75,20 @@ impl Client {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.connection.handle_failed(error);
             self.after_socket_input(now, id);
+        } else {
+            self.on_not_drained(now, id, error);
         }
         self.fate(id)
     }
 
-    /// The address that a socket is dialled to; `None` once nobody wants it any more.
+    /// The address that a socket which is not parked leads to; `None` once nobody wants it any
+    /// more.
     #[must_use]
     pub fn address_of(&self, id: SocketId) -> Option<&Address> {
-        self.sockets
-            .get(&id)
-            .map(|socket| socket.connection.address())
+        match self.sockets.get(&id) {
+            Some(socket) => Some(socket.connection.address()),
+            None => self.drains.address_of(id),
+        }
     }
 
     pub(super) fn dial(&mut self, connection: Connection, owner: Owner) -> SocketId {
@@ -136,7 +142,7 @@ impl Client {
     }
 
     fn fate(&self, id: SocketId) -> Fate {
-        if self.sockets.contains_key(&id) {
+        if self.sockets.contains_key(&id) || self.drains.contains(id) {
             Fate::Open
         } else if self.established.contains(&id) {
             Fate::Parked

@@ -2,6 +2,7 @@
 
 mod facts;
 mod handshake;
+mod late;
 mod transport;
 mod types;
 
@@ -10,6 +11,7 @@ mod tests;
 
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
+pub(crate) use late::LateReply;
 pub use transport::Transport;
 pub use types::{HandshakeOptions, Output, Purpose, closed_by_peer};
 

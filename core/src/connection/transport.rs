@@ -160,7 +160,23 @@ impl Transport {
     /// True if the peer sent bytes that no message asked for, or part of a message.
     #[must_use]
     pub fn has_input(&self) -> bool {
-        !self.decoder.is_empty()
+        !self.decoder.is_empty() || self.decoder.is_skipping()
+    }
+
+    /// The decoder, to throw away a message as it arrives.
+    pub(super) fn decoder(&mut self) -> &mut FrameDecoder {
+        &mut self.decoder
+    }
+
+    /// Takes back what was queued and of which nothing was written; false if that cannot be. What
+    /// TLS has encrypted has to be sent: the peer counts its records.
+    pub fn unsend(&mut self) -> bool {
+        if self.tls.is_some() || self.sent > 0 || self.output.is_empty() {
+            return false;
+        }
+        self.output.clear();
+        self.output.shrink_to(MAX_IDLE_OUTPUT_BYTES);
+        true
     }
 
     /// Frees what an idle connection does not need.

@@ -55,6 +55,8 @@ pub struct Lease {
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
     pub(crate) in_exchange: bool,
+    /// The connection was idle for long enough to be looked at first.
+    pub(crate) is_rested: bool,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
     /// Events must not show documents.
@@ -116,6 +118,7 @@ impl Lease {
             context,
             assessment: None,
             in_exchange: false,
+            is_rested: false,
             reply: None,
             facts: None,
             is_sensitive: false,
@@ -194,6 +197,13 @@ impl Lease {
     pub fn sent(&mut self, count: usize) {
         self.connection.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
+            self.in_exchange = false;
+        }
+    }
+
+    /// Takes the request back if nothing of it was sent.
+    pub(crate) fn unsend(&mut self) {
+        if self.in_exchange && self.connection.transport.unsend() {
             self.in_exchange = false;
         }
     }

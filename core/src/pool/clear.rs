@@ -31,8 +31,9 @@ impl Pool {
         }
         let error = self.cleared_error();
         self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
-        // The available ones are stale now; the next background run closes them (CMAP-108).
-        self.background = (!self.available.is_empty()).then_some(now);
+        // Those that nobody uses are stale now; the next background run closes them (CMAP-108).
+        let is_due = !self.available.is_empty() || self.is_draining();
+        self.background = is_due.then_some(now);
         self.settle(now);
     }
 
@@ -46,6 +47,11 @@ impl Pool {
         self.background = None;
         while let Some(slot) = self.available.first() {
             self.close(slot, CloseReason::PoolClosed, None);
+        }
+        for connection in self.numbers(|place| *place == Place::Draining) {
+            if let Some(slot) = self.connections.find(connection.0) {
+                self.close(slot, CloseReason::PoolClosed, None);
+            }
         }
         let error = self.closed_error();
         let mut orphans = Vec::new();
@@ -94,7 +100,7 @@ impl Pool {
     }
 
     /// The connections in such a place, oldest first.
-    fn numbers(&self, wanted: impl Fn(&Place) -> bool) -> Vec<PooledId> {
+    pub(super) fn numbers(&self, wanted: impl Fn(&Place) -> bool) -> Vec<PooledId> {
         let all = self.connections.iter();
         let mut found: Vec<PooledId> = all
             .filter(|(_, _, connection)| wanted(&connection.place))

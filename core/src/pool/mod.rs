@@ -7,6 +7,7 @@
 mod arena;
 mod background;
 mod clear;
+mod draining;
 mod establish;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,7 @@ pub struct Pool {
     /// Oldest first; the newest is handed out first, so that surplus connections grow idle.
     available: List,
     pending: u32,
+    draining: u32,
     requests: Arena<Request>,
     /// Requests that wait for something to become possible, first come first served (CMAP-30).
     queue: List,
@@ -102,6 +104,8 @@ enum Place {
     },
     /// In the list of available connections.
     Available { since: Instant },
+    /// Checked in with a reply outstanding: it counts, and nobody gets it.
+    Draining,
     /// Checked out.
     InUse {
         /// The operation was told to stop already.
@@ -137,6 +141,7 @@ impl Pool {
             connections: Arena::new(),
             available: List::new(),
             pending: 0,
+            draining: 0,
             requests: Arena::new(),
             queue: List::new(),
             deadlines: BTreeSet::new(),
@@ -239,20 +244,22 @@ impl Pool {
                 self.close(slot, CloseReason::PoolClosed, None);
             }
             Condition::Broken(error) => self.close(slot, CloseReason::Error, error),
-            Condition::Healthy if stale => self.close(slot, CloseReason::Stale, None),
+            _ if stale => self.close(slot, CloseReason::Stale, None),
             Condition::Healthy => self.make_available(now, slot),
+            Condition::ReplyDue => self.begin_draining(slot),
         }
         self.settle(now);
         Ok(())
     }
 
-    /// The peer closed an available connection, or sent something that nobody asked for.
+    /// The peer closed a connection that nobody uses, sent something that nobody asked for on it,
+    /// or did not send in time what was still due.
     pub fn handle_idle_closed(&mut self, now: Instant, connection: PooledId, error: Option<Error>) {
         let Some(slot) = self.connections.find(connection.0) else {
             return;
         };
         // Handed out in the meantime: its operation will notice.
-        if !matches!(self.connections.get(slot).place, Place::Available { .. }) {
+        if let Place::Pending { .. } | Place::InUse { .. } = self.connections.get(slot).place {
             return;
         }
         self.close(slot, CloseReason::Error, error);
@@ -306,7 +313,8 @@ impl Pool {
             total,
             available,
             pending: self.pending,
-            in_use: total - available - self.pending,
+            in_use: total - available - self.pending - self.draining,
+            draining: self.draining,
             waiting: self.queue.len(),
         }
     }
@@ -366,6 +374,7 @@ impl Pool {
         match self.connections.get(slot).place {
             Place::Pending { .. } => self.leave_pending(slot),
             Place::Available { .. } => self.connections.unlink(&mut self.available, slot),
+            Place::Draining => self.draining -= 1,
             Place::InUse { .. } => {}
         }
         let connection = self.connections.id(slot);
@@ -392,7 +401,7 @@ impl Pool {
     /// Invariants that hold between any two inputs.
     fn check(&self) {
         let total = self.connections.len();
-        debug_assert!(total >= self.available.len() + self.pending);
+        debug_assert!(total >= self.available.len() + self.pending + self.draining);
         debug_assert!(self.options.max_size == 0 || total <= self.options.max_size);
         debug_assert!(self.pending <= self.max_connecting());
         debug_assert!(self.queue.is_empty() || self.state == PoolState::Ready);

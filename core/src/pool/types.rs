@@ -86,7 +86,10 @@ pub enum CheckOut {
 pub enum Condition {
     /// The next operation can use it.
     Healthy,
-    /// It cannot be used again: it broke, timed out or has a reply outstanding (CMAP-27).
+    /// A reply is outstanding that nobody waits for. The connection is nobody's until it is
+    /// [drained](super::Pool::handle_drained).
+    ReplyDue,
+    /// It cannot be used again: it broke, timed out or is out of step with its peer (CMAP-27).
     Broken(Option<Error>),
 }
 
@@ -139,7 +142,7 @@ pub enum Action {
 /// How many of what a pool has at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections of all kinds: pending, available and in use.
+    /// Connections of all kinds: pending, available, in use and draining.
     pub total: u32,
     /// Ready for the next request.
     pub available: u32,
@@ -147,6 +150,8 @@ pub struct Counts {
     pub pending: u32,
     /// Checked out.
     pub in_use: u32,
+    /// Checked in while a reply was outstanding.
+    pub draining: u32,
     /// Requests in the queue; those whose connection is being established have left it (CMAP-82).
     pub waiting: u32,
 }

@@ -36,6 +36,8 @@ pub struct FrameDecoder {
     start: usize,
     end: usize,
     max_bytes: usize,
+    /// Bytes yet to come that are thrown away as they arrive.
+    skip: usize,
 }
 
 impl Default for FrameDecoder {
@@ -53,6 +55,7 @@ impl FrameDecoder {
             start: 0,
             end: 0,
             max_bytes: MAX_MESSAGE_BYTES,
+            skip: 0,
         }
     }
 
@@ -103,6 +106,7 @@ impl FrameDecoder {
             self.end <= self.buffer.len(),
             "more bytes were filled than there was room"
         );
+        self.drop_skipped();
     }
 
     /// Copies received bytes in, for those who read into a buffer of their own.
@@ -110,6 +114,26 @@ impl FrameDecoder {
         self.make_room(bytes.len());
         self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
         self.end += bytes.len();
+        self.drop_skipped();
+    }
+
+    /// The first bytes that were received and not consumed, as many as there are.
+    #[must_use]
+    pub fn buffered(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Throws the next `length` bytes away: those that are there now, the others as they arrive. So
+    /// a message that nobody wants is never held as a whole.
+    pub fn skip(&mut self, length: usize) {
+        self.skip += length;
+        self.drop_skipped();
+    }
+
+    /// True until all that is to be thrown away has arrived.
+    #[must_use]
+    pub const fn is_skipping(&self) -> bool {
+        self.skip > 0
     }
 
     /// The next whole message, header included, or `None` until it is there. The same message is
@@ -161,12 +185,21 @@ impl FrameDecoder {
         (copy, 0..length)
     }
 
-    fn header(&self) -> Result<Option<Header>, WireError> {
+    /// The header of the next message, or `None` until it is there.
+    pub fn header(&self) -> Result<Option<Header>, WireError> {
         let bytes = &self.buffer[self.start..self.end];
         if bytes.len() < HEADER_BYTES {
             return Ok(None);
         }
         Header::decode(bytes, self.max_bytes).map(Some)
+    }
+
+    fn drop_skipped(&mut self) {
+        if self.skip > 0 {
+            let count = self.skip.min(self.end - self.start);
+            self.skip -= count;
+            self.consume(count);
+        }
     }
 
     fn make_room(&mut self, wanted: usize) {
@@ -256,6 +289,33 @@ mod tests {
         let (header, _) = decoder.frame().expect("valid").expect("whole");
         decoder.consume(header.length);
         assert_eq!(decoder.buffer.capacity(), 0);
+    }
+
+    #[test]
+    fn what_is_skipped_is_not_kept_and_what_follows_is_whole() {
+        let mut bytes = Vec::new();
+        let big = rawdoc! { "x": "x".repeat(100_000) };
+        MessageWriter::begin(&mut bytes, 1, 0).body(&big).end();
+        let length = bytes.len();
+        bytes.extend(message(2));
+        for step in [1, 7, 1000, 65_536] {
+            let mut decoder = FrameDecoder::new();
+            decoder.extend(&bytes[..20]);
+            let header = decoder.header().expect("valid").expect("there");
+            decoder.skip(header.length);
+            for chunk in bytes[20..].chunks(step) {
+                assert!(decoder.buffered().len() < 100, "bytes are kept");
+                decoder.extend(chunk);
+            }
+            assert!(!decoder.is_skipping());
+            let (header, _) = decoder.frame().expect("valid").expect("whole");
+            assert_eq!(header.request_id, 2);
+        }
+        let mut decoder = FrameDecoder::new();
+        decoder.extend(&bytes[..length - 1]);
+        decoder.skip(length);
+        assert!(decoder.is_skipping() && decoder.is_empty());
+        assert!(!decoder.spare().expect("valid").is_empty());
     }
 
     #[test]

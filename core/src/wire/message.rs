@@ -19,6 +19,12 @@ impl Flags {
     /// On a request: several replies are welcome (MSG-23).
     pub const EXHAUST_ALLOWED: Self = Self(1 << 16);
 
+    /// From the wire.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// The union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// A TLS server with a certificate for this name, and the file of the authority that signed it.
-fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
+pub(crate) fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
     let authority_key = KeyPair::generate().expect("a key");
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -15,6 +15,7 @@ pub mod dialing;
 pub mod endings;
 pub mod hostile;
 pub mod identity;
+pub mod leaving;
 pub mod monitoring;
 pub mod scanning;
 pub mod server;

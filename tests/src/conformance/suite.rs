@@ -59,6 +59,7 @@ macro_rules! conformance_suite {
             cancellation::a_cursor_may_be_dropped_at_any_point,
             cancellation::a_request_may_be_dropped_half_written,
             cancellation::waiters_may_leave_the_queue,
+            leaving::a_connection_that_rested_is_used_again,
             endings::shutdown_closes_an_idle_pool,
             endings::shutdown_ends_those_who_wait_for_a_server,
             endings::shutdown_ends_those_who_wait_for_a_connection,
@@ -85,6 +86,14 @@ macro_rules! conformance_suite {
                 "it waits for checks that no operation asks for; scans have a check of their own",
             hostile::a_flood_of_streamed_hellos_leaves_time_for_others:
                 "clients that scan never ask a server to push its changes",
+            leaving::timeouts_against_a_slow_server_churn_no_connections:
+                "clients that scan do nothing between operations, and drain no replies",
+            leaving::callers_that_leave_churn_no_connections:
+                "clients that scan do nothing between operations, and drain no replies",
+            leaving::a_reply_that_never_comes_costs_its_connection_alone:
+                "clients that scan close its connection at once",
+            leaving::what_happens_to_a_connection_at_rest_costs_no_operation:
+                "clients that scan ask by ping, after a longer rest",
             endings::shutdown_does_not_wait_for_a_lost_server:
                 "the loss shows in a check that no operation asks for",
         }
@@ -119,6 +128,8 @@ macro_rules! conformance_suite {
             identity::a_wrong_certificate_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
+                "the TLS server is a thread that blocks on a socket of the system",
+            leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",
             endings::any_thread_may_use_and_drop_a_client:
                 "a world has one thread; a second one would make it depend on the system's order",

@@ -20,6 +20,7 @@ enum Input {
     Connect(usize),
     Answer { which: usize, hello: u8 },
     Break(usize),
+    Late { which: usize, what: u8 },
     Wait(u16),
     Close,
 }
@@ -31,7 +32,8 @@ fn input() -> impl Strategy<Value = Input> {
             .prop_map(|(kind, timeout)| Input::Start { kind, timeout }),
         6 => which.prop_map(Input::Resume),
         2 => which.prop_map(Input::Cancel),
-        5 => (which, 0..6_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
+        2 => (which, 0..6_u8).prop_map(|(which, what)| Input::Late { which, what }),
+        5 => (which, 0..8_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
         6 => which.prop_map(Input::Connect),
         10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which.prop_map(Input::Break),
@@ -48,6 +50,10 @@ struct Play {
     dialling: Vec<SocketId>,
     unanswered: Vec<(SocketId, i32)>,
     open: BTreeSet<SocketId>,
+    /// The latest request on each socket.
+    left: BTreeMap<SocketId, i32>,
+    /// Sockets that drain, with the number of the request.
+    draining: BTreeMap<SocketId, i32>,
     waiting: Vec<OperationId>,
     leases: Vec<Lease>,
 }
@@ -69,6 +75,12 @@ impl Play {
                     assert!(self.open.remove(&socket), "it is closed twice");
                     self.dialling.retain(|&s| s != socket);
                     self.unanswered.retain(|&(s, _)| s != socket);
+                    self.draining.remove(&socket);
+                }
+                Action::Drain { socket } => {
+                    assert!(self.open.contains(&socket));
+                    let id = self.left.remove(&socket).expect("it was left in its midst");
+                    self.draining.insert(socket, id);
                 }
                 Action::Interrupt { .. } | Action::Wake { .. } => {}
             }
@@ -82,6 +94,11 @@ impl Play {
         assert_eq!(
             self.client.counts().leased.saturating_sub(self.granted()),
             self.leases.len()
+        );
+        assert!(
+            self.draining
+                .keys()
+                .all(|&s| self.client.drains.contains(s))
         );
         assert_eq!(self.client.waiting.len(), self.waiting.len());
         assert_eq!(self.client.counts().sockets, self.open.len());
@@ -185,6 +202,7 @@ impl Play {
             }
             Input::CheckIn { which, outcome } if !self.leases.is_empty() => {
                 let mut lease = self.leases.remove(which % self.leases.len());
+                self.left.insert(lease.socket(), lease.context.request_id);
                 let outcome = finish(&mut lease, outcome);
                 if let Verdict::Again(start) = self.client.check_in(self.now, lease, outcome) {
                     self.started(start);
@@ -208,6 +226,7 @@ impl Play {
                     self.client.handle_received(self.now, socket, &[]);
                 }
             }
+            Input::Late { which, what } => self.late(which, what),
             Input::Wait(ms) => {
                 self.now = self.now + Duration::from_millis(ms.into());
                 self.client.handle_timeout(self.now);
@@ -216,6 +235,34 @@ impl Play {
             _ => {}
         }
         self.drain();
+    }
+
+    /// Something comes on a connection that drains.
+    fn late(&mut self, which: usize, what: u8) {
+        let place = which % self.draining.len().max(1);
+        let Some((&socket, &id)) = self.draining.iter().nth(place) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        let answered = if what == 1 { id + 1 } else { id };
+        MessageWriter::begin(&mut bytes, 1, answered)
+            .body(&primary())
+            .end();
+        let fate = match what {
+            0 => self.client.handle_received(self.now, socket, &[]),
+            1 => self.client.handle_received(self.now, socket, &bytes),
+            _ => {
+                let (head, tail) = bytes.split_at(30);
+                let fate = self.client.handle_received(self.now, socket, head);
+                assert_eq!(fate, Fate::Open);
+                self.client.handle_received(self.now, socket, tail)
+            }
+        };
+        let is_closed = !self.client.established.contains(&socket);
+        assert_eq!(fate == Fate::Closed, is_closed);
+        // A whole reply closes what a clear has made stale.
+        assert!(is_closed || (what >= 2 && fate == Fate::Parked), "{fate:?}");
+        self.draining.remove(&socket);
     }
 
     fn end(&mut self) {
@@ -236,7 +283,7 @@ impl Play {
         assert!(self.client.pools.is_empty() && self.client.checks.is_empty());
         assert!(self.client.without_server.is_empty() && self.client.wait_limits.is_empty());
         assert!(self.client.exchange_limits.is_empty() && self.client.socket_limits.is_empty());
-        assert!(self.client.again.is_empty());
+        assert!(self.client.again.is_empty() && self.client.drains.is_empty());
         for server in 0..8 {
             assert_eq!(self.client.selector.operation_count(ServerId(server)), 0);
         }
@@ -247,6 +294,12 @@ impl Play {
 fn finish(lease: &mut Lease, outcome: u8) -> Outcome {
     let reply = match outcome {
         0 => return Outcome::Abandoned,
+        6 | 7 => {
+            // The whole request goes out, or a part of it.
+            let whole = lease.output().len();
+            lease.sent(if outcome == 6 { whole } else { 1 });
+            return Outcome::Abandoned;
+        }
         1 => return reset(),
         2 => rawdoc! { "ok": 0, "code": 10107, "errmsg": "x" },
         3 => rawdoc! { "ok": 0, "code": 91, "errorLabels": ["RetryableWriteError"] },
@@ -287,6 +340,8 @@ fn play(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
         dialling: Vec::new(),
         unanswered: Vec::new(),
         open: BTreeSet::new(),
+        left: BTreeMap::new(),
+        draining: BTreeMap::new(),
         waiting: Vec::new(),
         leases: Vec::new(),
     };

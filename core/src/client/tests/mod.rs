@@ -1,7 +1,9 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
 mod chance;
+mod draining;
 mod operations;
+mod resting;
 mod scanning;
 mod selection;
 mod sessions;
@@ -26,6 +28,8 @@ pub(super) struct World {
     pub(super) dialled: Vec<(SocketId, Address)>,
     pub(super) closed: BTreeSet<SocketId>,
     pub(super) interrupted: Vec<(SocketId, Error)>,
+    /// Sockets that were taken out of their places again.
+    pub(super) draining: Vec<SocketId>,
     hello: RawDocumentBuf,
     /// Sockets to which something was sent, one entry for each message.
     pub(super) sent: Vec<SocketId>,
@@ -78,6 +82,7 @@ impl World {
             dialled: Vec::new(),
             closed: BTreeSet::new(),
             interrupted: Vec::new(),
+            draining: Vec::new(),
             hello,
             sent: Vec::new(),
             is_dead: false,
@@ -116,6 +121,7 @@ impl World {
                     assert!(self.closed.insert(socket), "{socket:?} is closed twice");
                 }
                 Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
+                Action::Drain { socket } => self.draining.push(socket),
                 Action::Wake { .. } => {}
             }
         }

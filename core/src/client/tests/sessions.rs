@@ -95,7 +95,8 @@ fn a_session_whose_exchange_was_left_or_interrupted_is_not_used_again() {
     });
     for outcome in [Outcome::Abandoned, Outcome::Failed(interrupted)] {
         let mut world = World::new(URI, primary());
-        let lease = world.lease(ping());
+        let mut lease = world.lease(ping());
+        lease.sent(3);
         let (session, socket) = (id_of(&lease), lease.socket());
         world.check_in(lease, outcome);
         assert!(world.closed.contains(&socket));

@@ -73,7 +73,7 @@ impl World {
                     self.client.handle_received(self.now, socket, &reply);
                 }
                 Action::Wake { operation } => woken.push(operation),
-                Action::Close { .. } | Action::Interrupt { .. } => {}
+                Action::Close { .. } | Action::Drain { .. } | Action::Interrupt { .. } => {}
             }
         }
         woken

@@ -1,5 +1,6 @@
 //! Scripts: inputs, and the events and actions that have to follow.
 
+mod draining;
 mod life;
 mod official;
 mod program;

@@ -17,8 +17,9 @@ enum Step {
     Cancel(prop::sample::Index),
     CheckIn {
         which: prop::sample::Index,
-        broken: bool,
+        condition: u8,
     },
+    Drained(prop::sample::Index),
     Established(prop::sample::Index),
     EstablishFailed(prop::sample::Index),
     IdleClosed(prop::sample::Index),
@@ -33,8 +34,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
         9 => any::<Option<u8>>().prop_map(|patience| Step::CheckOut { patience }),
         2 => any::<Index>().prop_map(Step::Cancel),
-        6 => (any::<Index>(), prop::bool::weighted(0.2))
-            .prop_map(|(which, broken)| Step::CheckIn { which, broken }),
+        6 => (any::<Index>(), 0..8_u8)
+            .prop_map(|(which, condition)| Step::CheckIn { which, condition }),
+        3 => any::<Index>().prop_map(Step::Drained),
         6 => any::<Index>().prop_map(Step::Established),
         2 => any::<Index>().prop_map(Step::EstablishFailed),
         1 => any::<Index>().prop_map(Step::IdleClosed),
@@ -54,6 +56,7 @@ struct Books {
     pending: BTreeMap<u64, Option<u64>>,
     available: BTreeSet<u64>,
     used: BTreeSet<u64>,
+    draining: BTreeSet<u64>,
     /// Closed in the events, not yet torn down.
     closing: BTreeSet<u64>,
     /// First come first; requests that a connection is opened for have left.
@@ -145,6 +148,7 @@ impl Books {
                 self.orphans.extend(pending.flatten());
                 let known = pending.is_some()
                     | self.available.remove(&connection)
+                    | self.draining.remove(&connection)
                     | self.used.remove(&connection);
                 assert!(known, "only what exists is closed");
                 self.closing.insert(connection);
@@ -160,9 +164,10 @@ impl Books {
         assert_eq!(counts.pending, size(self.pending.len()));
         assert_eq!(counts.available, size(self.available.len()));
         assert_eq!(counts.in_use, size(self.used.len()));
+        assert_eq!(counts.draining, size(self.draining.len()));
         assert_eq!(
             counts.total,
-            counts.pending + counts.available + counts.in_use
+            counts.pending + counts.available + counts.in_use + counts.draining
         );
         assert_eq!(counts.waiting, size(self.queue.len()));
         let full = options.max_size != 0 && counts.total == options.max_size;
@@ -217,14 +222,22 @@ impl Books {
                     self.forget(request);
                 }
             }
-            Step::CheckIn { which, broken } => {
+            Step::CheckIn { which, condition } => {
                 if let Some(id) = pick(which, self.used.iter().copied().collect()) {
-                    let condition = match broken {
-                        true => Condition::Broken(None),
-                        false => Condition::Healthy,
+                    let (condition, place) = match condition {
+                        0 => (Condition::Broken(None), &mut self.available),
+                        1..3 => (Condition::ReplyDue, &mut self.draining),
+                        _ => (Condition::Healthy, &mut self.available),
                     };
                     assert_eq!(pool.check_in(now, PooledId(id), condition), Ok(()));
                     self.used.remove(&id);
+                    place.insert(id);
+                }
+            }
+            Step::Drained(which) => {
+                if let Some(id) = pick(which, self.draining.iter().copied().collect()) {
+                    pool.handle_drained(now, PooledId(id));
+                    self.draining.remove(&id);
                     self.available.insert(id);
                 }
             }
@@ -243,21 +256,27 @@ impl Books {
                 }
             }
             Step::IdleClosed(which) => {
-                if let Some(id) = pick(which, self.available.iter().copied().collect()) {
+                let unused = self.available.union(&self.draining);
+                if let Some(id) = pick(which, unused.copied().collect()) {
                     pool.handle_idle_closed(now, PooledId(id), None);
                 }
             }
             Step::Wait(millis) => self.wait(pool, u64::from(*millis)),
-            Step::Nonsense(id) => {
-                let id = self.last_created + 1 + id;
-                pool.handle_established(now, PooledId(id));
-                pool.handle_establish_failed(now, PooledId(id), &reset());
-                pool.handle_idle_closed(now, PooledId(id), None);
-                pool.cancel(now, RequestId(self.next_request + 1 + id));
-                let refused = pool.check_in(now, PooledId(id), Condition::Healthy);
-                assert_eq!(refused, Err(NotCheckedOut(PooledId(id))));
-            }
+            Step::Nonsense(id) => self.talk_nonsense(pool, *id),
         }
+    }
+
+    /// Inputs about what does not exist.
+    fn talk_nonsense(&self, pool: &mut Pool, id: u64) {
+        let now = at(self.now);
+        let id = self.last_created + 1 + id;
+        pool.handle_established(now, PooledId(id));
+        pool.handle_establish_failed(now, PooledId(id), &reset());
+        pool.handle_idle_closed(now, PooledId(id), None);
+        pool.handle_drained(now, PooledId(id));
+        pool.cancel(now, RequestId(self.next_request + 1 + id));
+        let refused = pool.check_in(now, PooledId(id), Condition::Healthy);
+        assert_eq!(refused, Err(NotCheckedOut(PooledId(id))));
     }
 
     /// Lets time pass, with each deadline kept.

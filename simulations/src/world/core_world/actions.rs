@@ -72,6 +72,7 @@ impl CoreWorld {
                     }
                 }
             }
+            Action::Drain { socket } => self.on_drain(client, socket),
             Action::Close { socket } => self.on_close(client, socket),
             Action::Interrupt { socket, error } => {
                 let holder = self.sides[client].sockets.get(&socket).map(|s| s.holder);
@@ -132,6 +133,27 @@ impl CoreWorld {
         if side.sockets.insert(socket, entry).is_some() {
             let message = format!("client {client} dials {socket:?} twice");
             self.fail(FailureKind::Crash, message);
+        }
+    }
+
+    /// A parked socket is the core's again, with what arrived meanwhile.
+    fn on_drain(&mut self, client: usize, id: SocketId) {
+        self.trace.note(
+            self.now,
+            format_args!("client {client} socket {} drain", id.0),
+        );
+        match self.sides[client].sockets.get_mut(&id) {
+            Some(socket) if socket.holder == Holder::Nobody => socket.holder = Holder::Core,
+            other => {
+                let message = format!("client {client} drains {id:?}, which is {other:?}");
+                return self.fail(FailureKind::Crash, message);
+            }
+        }
+        while let Some(socket) = self.sides[client].sockets.get_mut(&id)
+            && socket.holder == Holder::Core
+            && let Some(incoming) = socket.inbox.pop_front()
+        {
+            self.tell_core(client, id, incoming);
         }
     }
 

@@ -14,18 +14,34 @@ use onionskin_core::{
     event::{Event, EventKind},
     operation::{Lease, crud::first_document},
 };
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 impl CoreWorld {
     pub(super) fn begin_exchange(&mut self, client: usize, task: usize, mut lease: Lease) {
         let now = self.now;
         let id = lease.socket();
-        match self.sides[client].sockets.get_mut(&id) {
-            Some(socket) if socket.holder == Holder::Nobody => socket.holder = Holder::Task(task),
+        let probed = match self.sides[client].sockets.get_mut(&id) {
+            Some(socket) if socket.holder == Holder::Nobody => {
+                let probed = probe(&mut lease, &mut socket.inbox);
+                socket.holder = match probed {
+                    Ok(()) => Holder::Task(task),
+                    Err(_) => Holder::Nobody,
+                };
+                probed
+            }
             other => {
                 let message = format!("client {client} leases {id:?}, which is {other:?}");
                 return self.fail(FailureKind::Crash, message);
             }
+        };
+        if let Err(error) = probed {
+            self.trace.note(
+                now,
+                format_args!("client {client} socket {} refused: {error}", id.0),
+            );
+            let start = self.sides[client].core.refuse(now, lease, error);
+            self.drain(client);
+            return self.on_start(client, task, start);
         }
         let begun = lease.begin(now);
         self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(lease)));
@@ -147,6 +163,19 @@ impl CoreWorld {
             Verdict::Done(Err(error)) => self.end(client, task, Ending::Failed(error)),
             Verdict::Again(start) => self.on_start(client, task, start),
         }
+    }
+}
+
+/// Looks whether a connection that rested still stands.
+fn probe(lease: &mut Lease, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
+    if !lease.wants_probe() {
+        return Ok(());
+    }
+    match inbox.pop_front() {
+        None => Ok(()),
+        Some(Incoming::Bytes(bytes)) => lease.probed(&bytes),
+        Some(Incoming::Closed) => lease.probed(&[]),
+        Some(_) => Err(reset()),
     }
 }
 

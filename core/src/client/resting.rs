@@ -1,0 +1,86 @@
+//! Connections that rested: whether they still stand is looked at before an operation uses them.
+//!
+//! Servers close connections that are idle, and so do firewalls and load balancers. Nobody watches
+//! a socket that rests, so that the next operation on it would meet the error, and one that may not
+//! be retried would raise it. Looking costs one system call, and is left out where the connection
+//! has just been used. What comes between the look and the write is met as before.
+//!
+//! A client that scans sends a ping instead
+//! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
+
+use super::{Client, Start};
+use crate::{
+    connection::{Established, closed_by_peer},
+    error::{Error, ErrorKind},
+    operation::Lease,
+    pool::Condition,
+    time::Instant,
+};
+use std::time::Duration;
+
+/// A connection that rested for so long is looked at before it is used. A server that is asked all
+/// the time is never looked at so. Not an option.
+pub const PROBE_AFTER: Duration = Duration::from_secs(1);
+
+impl Lease {
+    /// True if the connection rested: before [`begin`](Self::begin), read from its socket once,
+    /// without waiting. If there is anything to read, say so by [`probed`](Self::probed).
+    #[must_use]
+    pub fn wants_probe(&self) -> bool {
+        self.is_rested
+    }
+
+    /// Something was read from a connection that rested; nothing means that the peer closed it. An
+    /// error, this one or one of reading, ends the lease: it goes back by
+    /// [`Client::refuse`].
+    pub fn probed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Err(closed_by_peer());
+        }
+        let transport = &mut self.connection.transport;
+        transport.receive(bytes)?;
+        if transport.has_input() {
+            let message = "the server sent something that nobody had asked for";
+            return Err(Error::protocol(message));
+        }
+        // TLS has messages of its own.
+        Ok(())
+    }
+}
+
+impl Client {
+    /// True for a connection that may have been closed without anybody noticing.
+    pub(super) fn is_rested(&self, now: Instant, connection: &Established) -> bool {
+        self.limits.scan.is_none() && connection.used + PROBE_AFTER <= now
+    }
+
+    /// Takes a lease back that was not begun, because its connection turned out to be unusable
+    /// ([`Lease::probed`]). The socket must be parked again before.
+    ///
+    /// The connection closes, and that is all: a server may close what is idle, and when it did so
+    /// nobody knows. The operation goes for another one, and this was no attempt of it.
+    pub fn refuse(&mut self, now: Instant, lease: Lease, error: Error) -> Start {
+        let Lease {
+            connection,
+            mut operation,
+            context,
+            ..
+        } = lease;
+        let facts = &connection.facts;
+        if let Some(deadline) = context.deadline {
+            self.exchange_limits.remove(&(deadline, facts.socket));
+        }
+        self.selector.finished(facts.server);
+        let error = error.with_server(&facts.address);
+        self.park_connection(now, connection, Condition::Broken(Some(error)));
+        operation.attempts = operation.attempts.saturating_sub(1);
+        let start = if self.closed {
+            self.finish_operation(now, operation);
+            Start::Failed(ErrorKind::ClientClosed.into())
+        } else {
+            self.proceed(now, operation)
+        };
+        self.settle(now);
+        start
+    }
+}

@@ -1,0 +1,280 @@
+//! Exchanges that are left before the reply is there.
+
+use super::*;
+use crate::{error::ErrorKind, event::PoolEvent, operation::OperationId, options::Monitoring};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1&maxIdleTimeMS=20000";
+
+fn world() -> World {
+    World::with_subscriptions(URI, primary(), Subscriptions::all())
+}
+
+/// The pool's events so far, in short.
+fn told(world: &mut World) -> Vec<String> {
+    let events = std::iter::from_fn(|| world.client.poll_event());
+    let kinds = events.filter_map(|event| match event.kind {
+        EventKind::Pool(PoolEvent::CheckedIn { connection, .. }) => {
+            Some(format!("in {connection}"))
+        }
+        EventKind::Pool(PoolEvent::CheckedOut { connection, .. }) => {
+            Some(format!("out {connection}"))
+        }
+        EventKind::Pool(PoolEvent::ConnectionClosed {
+            connection, reason, ..
+        }) => Some(format!("closed {connection}: {reason:?}")),
+        EventKind::Pool(PoolEvent::Cleared { .. }) => Some("cleared".to_owned()),
+        _ => None,
+    });
+    kinds.collect()
+}
+
+/// A request that went out whole, its socket and its number.
+fn sent(world: &mut World, command: Command) -> (Lease, SocketId, i32) {
+    let mut lease = world.lease(command);
+    lease.sent(lease.output().len());
+    let (socket, id) = (lease.socket(), lease.context.request_id);
+    (lease, socket, id)
+}
+
+fn reply_to(id: i32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 9, id)
+        .body(&rawdoc! { "ok": 1, "late": true })
+        .end();
+    bytes
+}
+
+/// Starts an operation that has to wait.
+fn waiter(world: &mut World) -> OperationId {
+    match world.client.start(world.now, ping()) {
+        Start::Waiting(id) => id,
+        other => panic!("there is no connection: {other:?}"),
+    }
+}
+
+fn receive(world: &mut World, socket: SocketId, bytes: &[u8]) -> Fate {
+    let fate = world.client.handle_received(world.now, socket, bytes);
+    world.run();
+    fate
+}
+
+fn timed_out() -> Outcome {
+    let message = "the reply did not come";
+    Outcome::Failed(Error::timeout(crate::error::Wait::Exchange, message))
+}
+
+#[test]
+fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_reply() {
+    for is_timeout in [false, true] {
+        let mut world = world();
+        let mut command = ping();
+        command.set_timeout(is_timeout.then(|| Duration::from_millis(100)));
+        let (lease, socket, id) = sent(&mut world, command);
+        told(&mut world);
+        let outcome = if is_timeout {
+            world.wait(Duration::from_millis(100));
+            assert_eq!(world.interrupted.len(), 1);
+            timed_out()
+        } else {
+            Outcome::Abandoned
+        };
+        let verdict = world.check_in(lease, outcome);
+        assert_eq!(matches!(verdict, Verdict::Done(Err(_))), is_timeout);
+        assert_eq!(world.draining, [socket]);
+        let next = waiter(&mut world);
+        world.run();
+        assert_eq!(world.dialled.len(), 2, "a monitor and one connection");
+        for piece in reply_to(id).chunks(10) {
+            let is_waiting = matches!(world.client.resume(world.now, next), Start::Waiting(_));
+            assert!(is_waiting, "the reply is not over");
+            receive(&mut world, socket, piece);
+        }
+        let mut lease = world.leased(Start::Waiting(next));
+        assert_eq!(lease.socket(), socket);
+        World::answer(&mut lease, &rawdoc! { "ok": 1, "mine": true });
+        assert!(
+            lease
+                .reply()
+                .expect("a reply")
+                .get("mine")
+                .is_ok_and(|m| m.is_some())
+        );
+        world.check_in(lease, Outcome::Completed);
+        assert_eq!(told(&mut world), ["in 1", "out 1", "in 1"]);
+        let topology = world.client.topology();
+        assert!(
+            topology
+                .servers
+                .values()
+                .all(|s| s.server_type.is_available())
+        );
+    }
+}
+
+#[test]
+fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
+    let mut world = world();
+    let length = reply_to(0).len();
+    for count in [1, 17, length - 1] {
+        let (mut lease, socket, id) = sent(&mut world, ping());
+        let (head, tail) = (&reply_to(id)[..count], &reply_to(id)[count..]);
+        lease.input().expect("room")[..count].copy_from_slice(head);
+        assert_eq!(lease.received(count), Ok(false));
+        world.check_in(lease, Outcome::Abandoned);
+        assert_eq!(receive(&mut world, socket, tail), Fate::Parked);
+    }
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert!(world.closed.is_empty());
+}
+
+#[test]
+fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_else() {
+    let mut world = world();
+    let (lease, socket, _) = sent(&mut world, ping());
+    told(&mut world);
+    world.check_in(lease, Outcome::Abandoned);
+    let next = waiter(&mut world);
+    world.wait(DRAIN_LIMIT - Duration::from_millis(1));
+    assert!(!world.closed.contains(&socket));
+    world.wait(Duration::from_millis(1));
+    assert!(world.closed.contains(&socket));
+    let lease = world.leased(Start::Waiting(next));
+    assert_ne!(lease.socket(), socket);
+    assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
+    assert!(world.client.drains.is_empty());
+}
+
+#[test]
+fn what_is_not_the_reply_closes_the_connection() {
+    let oversized = i32::MAX.to_le_bytes();
+    let cases: [&dyn Fn(i32) -> Vec<u8>; 5] = [
+        &|_| Vec::new(),
+        &|id| reply_to(id + 1),
+        &|id| [reply_to(id), vec![0]].concat(),
+        &|id| {
+            let mut more = Vec::new();
+            MessageWriter::begin(&mut more, 9, id)
+                .flags(crate::wire::Flags::MORE_TO_COME)
+                .body(&rawdoc! { "ok": 1 })
+                .end();
+            more
+        },
+        &|id| [&oversized, &reply_to(id)[4..]].concat(),
+    ];
+    for bytes in cases {
+        let mut world = world();
+        let (lease, socket, id) = sent(&mut world, ping());
+        world.check_in(lease, Outcome::Abandoned);
+        told(&mut world);
+        assert_eq!(receive(&mut world, socket, &bytes(id)), Fate::Closed);
+        assert!(world.closed.contains(&socket));
+        assert_eq!(told(&mut world), ["closed 1: Error"]);
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+    }
+}
+
+#[test]
+fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
+    let mut world = world();
+    let (lease, socket, _) = sent(&mut world, ping());
+    world.check_in(lease, Outcome::Abandoned);
+    told(&mut world);
+    assert!(world.client.address_of(socket).is_some());
+    let error = Error::network(NetworkFault::Reset, "reset");
+    assert_eq!(
+        world.client.handle_failed(world.now, socket, error),
+        Fate::Closed
+    );
+    assert_eq!(told(&mut world), ["closed 1: Error"]);
+    let topology = world.client.topology();
+    assert!(
+        topology
+            .servers
+            .values()
+            .all(|s| s.server_type.is_available())
+    );
+}
+
+#[test]
+fn a_request_that_was_partly_written_ends_its_connection_and_an_unsent_one_does_not() {
+    let mut world = world();
+    let mut lease = world.lease(ping());
+    let socket = lease.socket();
+    lease.sent(1);
+    world.check_in(lease, Outcome::Abandoned);
+    assert!(world.closed.contains(&socket) && world.draining.is_empty());
+
+    let lease = world.lease(ping());
+    let socket = lease.socket();
+    let session = lease.operation.session.as_ref().map(|s| s.id);
+    world.check_in(lease, Outcome::Abandoned);
+    let next = world.lease(ping());
+    assert_eq!(next.socket(), socket, "nothing was sent");
+    assert_eq!(next.operation.session.as_ref().map(|s| s.id), session);
+    assert_eq!(World::request(&next).get_i32("ping").ok(), Some(1));
+}
+
+#[test]
+fn the_socket_timeout_and_a_network_error_end_the_connection() {
+    let text = format!("{URI}&socketTimeoutMS=1000&retryReads=false");
+    for outcome in [timed_out(), reset()] {
+        let mut world = World::new(&text, primary());
+        let (lease, socket, _) = sent(&mut world, ping());
+        world.wait(Duration::from_secs(1));
+        world.check_in(lease, outcome);
+        assert!(world.closed.contains(&socket) && world.draining.is_empty());
+    }
+}
+
+#[test]
+fn a_client_that_scans_closes_what_is_left() {
+    let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, primary(), Subscriptions::all());
+    let (lease, socket, _) = sent(&mut world, ping());
+    world.check_in(lease, Outcome::Abandoned);
+    assert!(world.closed.contains(&socket) && world.draining.is_empty());
+}
+
+#[test]
+fn a_closed_client_drains_nothing() {
+    for is_closed_first in [false, true] {
+        let mut world = world();
+        let (lease, socket, id) = sent(&mut world, ping());
+        if is_closed_first {
+            world.client.close(world.now);
+        }
+        world.check_in(lease, Outcome::Abandoned);
+        world.client.close(world.now);
+        world.run();
+        assert!(world.closed.contains(&socket));
+        assert!(world.client.is_over() && world.client.drains.is_empty());
+        assert_eq!(world.client.deadline(), None);
+        assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Closed);
+    }
+}
+
+#[test]
+fn a_session_whose_exchange_was_left_stays_unused_although_its_connection_is_drained() {
+    let mut world = world();
+    let (lease, socket, id) = sent(&mut world, ping());
+    let session = lease.operation.session.as_ref().map(|s| s.id);
+    world.check_in(lease, Outcome::Abandoned);
+    receive(&mut world, socket, &reply_to(id));
+    let next = world.lease(ping());
+    assert_eq!(next.socket(), socket);
+    assert_ne!(next.operation.session.as_ref().map(|s| s.id), session);
+}
+
+#[test]
+fn a_deadline_that_passed_is_told_as_a_time_limit() {
+    let mut world = world();
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_millis(10)));
+    let (lease, _, _) = sent(&mut world, command);
+    world.wait(Duration::from_millis(10));
+    let Verdict::Done(Err(error)) = world.check_in(lease, timed_out()) else {
+        panic!("its time is over");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Timeout { .. }), "{error}");
+}

@@ -1,0 +1,146 @@
+//! Connections that were closed, or spoken on, while they rested.
+
+use super::*;
+use crate::{event::PoolEvent, operation::OperationId, options::Monitoring};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
+
+/// A world with one connection that rested for as long as this.
+fn rested(text: &str, pause: Duration) -> World {
+    let mut world = World::with_subscriptions(text, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(pause);
+    while world.client.poll_event().is_some() {}
+    world
+}
+
+/// A lease as it is given, not begun.
+fn given(start: Start) -> Lease {
+    match start {
+        Start::Leased(lease) => lease,
+        other => panic!("there is a connection: {other:?}"),
+    }
+}
+
+fn start(world: &mut World, command: Command) -> Lease {
+    given(world.client.start(world.now, command))
+}
+
+fn refuse(world: &mut World, mut lease: Lease, found: &[u8]) -> Start {
+    let error = lease.probed(found).expect_err("it cannot be used");
+    let start = world.client.refuse(world.now, lease, error);
+    world.run();
+    start
+}
+
+fn waits(start: &Start) -> OperationId {
+    match start {
+        Start::Waiting(id) => *id,
+        other => panic!("there is no other connection: {other:?}"),
+    }
+}
+
+#[test]
+fn only_a_connection_that_rested_is_looked_at() {
+    let mut world = rested(URI, PROBE_AFTER - Duration::from_nanos(1));
+    let lease = start(&mut world, ping());
+    assert!(!lease.wants_probe());
+    world.check_in(lease, Outcome::Abandoned);
+    world.wait(PROBE_AFTER);
+    let mut lease = start(&mut world, ping());
+    assert!(lease.wants_probe());
+    lease.begin(world.now).expect("it fits");
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert!(!start(&mut world, ping()).wants_probe(), "it was used");
+}
+
+#[test]
+fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool() {
+    for found in [&[][..], &[0; 20]] {
+        let mut world = rested(URI, PROBE_AFTER);
+        let lease = start(&mut world, insert());
+        let socket = lease.socket();
+        let session = lease.operation.session.as_ref().map(|s| s.id);
+        let id = waits(&refuse(&mut world, lease, found));
+        assert!(world.closed.contains(&socket));
+        let mut told = Vec::new();
+        while let Some(event) = world.client.poll_event() {
+            match event.kind {
+                EventKind::Pool(PoolEvent::ConnectionClosed { reason, error, .. }) => {
+                    assert!(error.is_some_and(|e| e.server().is_some()));
+                    told.push(format!("{reason:?}"));
+                }
+                EventKind::Pool(PoolEvent::Cleared { .. }) => told.push("cleared".into()),
+                EventKind::Sdam(event) => panic!("nothing is known: {event:?}"),
+                _ => {}
+            }
+        }
+        assert_eq!(told, ["Error"]);
+        let mut lease = world.leased(Start::Waiting(id));
+        assert_ne!(lease.socket(), socket);
+        assert!(!lease.wants_probe(), "it is new");
+        assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
+        assert_eq!(lease.operation.session.as_ref().map(|s| s.id), session);
+        World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = world.check_in(lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    }
+}
+
+#[test]
+fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() {
+    let mut world = World::new(URI, primary());
+    let leases: Vec<Lease> = (0..3).map(|_| world.lease(ping())).collect();
+    for mut lease in leases {
+        World::answer(&mut lease, &rawdoc! { "ok": 1 });
+        world.check_in(lease, Outcome::Completed);
+    }
+    world.wait(PROBE_AFTER);
+    let mut next = Start::Leased(start(&mut world, find()));
+    for left in (0..3).rev() {
+        next = refuse(&mut world, given(next), &[]);
+        assert_eq!(matches!(next, Start::Leased(_)), left > 0);
+    }
+    let id = waits(&next);
+    assert_eq!(world.closed.len(), 3);
+    world.leased(Start::Waiting(id));
+    assert_eq!(world.client.counts().leased, 1);
+}
+
+#[test]
+fn limits_go_with_the_lease_that_is_refused() {
+    let mut world = rested(URI, PROBE_AFTER);
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_secs(1)));
+    let lease = start(&mut world, command);
+    let id = waits(&refuse(&mut world, lease, &[]));
+    assert!(world.client.exchange_limits.is_empty());
+    let lease = world.leased(Start::Waiting(id));
+    assert_eq!(world.client.exchange_limits.len(), 1);
+    world.wait(Duration::from_secs(1));
+    let told: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
+    assert_eq!(told, [lease.socket()]);
+}
+
+#[test]
+fn a_closed_client_gives_no_other_connection() {
+    let mut world = rested(URI, PROBE_AFTER);
+    let lease = start(&mut world, ping());
+    world.client.close(world.now);
+    world.run();
+    let next = refuse(&mut world, lease, &[]);
+    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    assert!(world.client.is_over());
+}
+
+#[test]
+fn a_client_that_scans_asks_by_ping() {
+    let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(SOCKET_CHECK_INTERVAL);
+    let lease = start(&mut world, ping());
+    assert!(lease.is_preliminary() && !lease.wants_probe());
+}

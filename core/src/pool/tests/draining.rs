@@ -1,0 +1,138 @@
+//! Connections that come back before their reply.
+
+use super::*;
+
+/// A connection that is checked out, number 1 of the pool.
+fn in_use(pool: &mut Pool) -> PooledId {
+    let connection = fresh(pool, at(0), 1);
+    drain(pool);
+    connection
+}
+
+fn leave(pool: &mut Pool, connection: PooledId) {
+    let left = pool.check_in(at(1), connection, Condition::ReplyDue);
+    assert_eq!(left, Ok(()));
+}
+
+#[test]
+fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained() {
+    let mut pool = ready_pool(options(1, 0, 2));
+    let a = in_use(&mut pool);
+    leave(&mut pool, a);
+    assert_eq!(drain(&mut pool), ["CheckedIn 1"]);
+    let counts = pool.counts();
+    assert_eq!((counts.draining, counts.in_use, counts.total), (1, 0, 1));
+    assert_eq!(counts.available, 0);
+    // It counts as one of the most that there may be (CMAP-42).
+    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(drain(&mut pool), ["Started"]);
+    pool.handle_drained(at(9), a);
+    let expected = ["CheckedOut 1 after 7 ms", "grant 1 to 2"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!((pool.counts().draining, pool.counts().in_use), (0, 1));
+}
+
+#[test]
+fn a_connection_that_is_not_drained_in_time_makes_room() {
+    let mut pool = ready_pool(options(1, 0, 2));
+    let a = in_use(&mut pool);
+    leave(&mut pool, a);
+    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    drain(&mut pool);
+    pool.handle_idle_closed(at(9), a, None);
+    let expected = ["Closed 1: Error", "close 1", "Created 2", "open 2"];
+    assert_eq!(drain(&mut pool), expected);
+    // Too late, or twice.
+    pool.handle_drained(at(9), a);
+    pool.handle_idle_closed(at(9), a, None);
+    assert_eq!(drain(&mut pool), [""; 0]);
+}
+
+#[test]
+fn while_one_drains_there_is_room_for_others() {
+    let mut pool = ready_pool(options(2, 0, 2));
+    let a = in_use(&mut pool);
+    leave(&mut pool, a);
+    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    let expected = ["CheckedIn 1", "Started", "Created 2", "open 2"];
+    assert_eq!(drain(&mut pool), expected);
+    // Whoever waits is served by what is ready first.
+    assert_eq!(pool.check_out(at(3), RequestId(3), None), CheckOut::Waiting);
+    pool.handle_drained(at(4), a);
+    let expected = ["Started", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
+    assert_eq!(drain(&mut pool), expected);
+}
+
+#[test]
+fn a_clear_and_a_close_end_draining() {
+    let mut pool = ready_pool(options(0, 0, 2));
+    let a = in_use(&mut pool);
+    leave(&mut pool, a);
+    drain(&mut pool);
+    pool.handle_clear(at(2), &reset(), false);
+    assert_eq!(drain(&mut pool), ["PoolCleared(false)"]);
+    assert_eq!(pool.deadline(), Some(at(2)));
+    pool.handle_timeout(at(2));
+    assert_eq!(drain(&mut pool), ["Closed 1: Stale", "close 1"]);
+    assert_eq!(pool.deadline(), None);
+
+    for cleared in [false, true] {
+        let mut pool = ready_pool(options(0, 0, 2));
+        let a = in_use(&mut pool);
+        leave(&mut pool, a);
+        drain(&mut pool);
+        if cleared {
+            // Drained between the clear and the run that closes what is stale.
+            pool.handle_clear(at(2), &reset(), true);
+            pool.handle_drained(at(2), a);
+            let expected = ["PoolCleared(true)", "Closed 1: Stale", "close 1"];
+            assert_eq!(drain(&mut pool), expected);
+        } else {
+            pool.handle_close(at(2));
+            let expected = ["Closed 1: PoolClosed", "close 1", "PoolClosed"];
+            assert_eq!(drain(&mut pool), expected);
+        }
+        assert_eq!(pool.counts(), Counts::default());
+    }
+}
+
+#[test]
+fn a_stale_connection_is_closed_and_not_drained() {
+    let mut pool = ready_pool(options(0, 0, 2));
+    let a = in_use(&mut pool);
+    pool.handle_clear(at(1), &reset(), false);
+    drain(&mut pool);
+    leave(&mut pool, a);
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 1", "Closed 1: Stale", "close 1"]
+    );
+}
+
+#[test]
+fn only_what_drains_is_drained() {
+    let mut pool = ready_pool(options(0, 0, 2));
+    let a = in_use(&mut pool);
+    pool.handle_drained(at(1), a);
+    assert_eq!(pool.counts().in_use, 1);
+    give_back(&mut pool, at(1), a);
+    drain(&mut pool);
+    pool.handle_drained(at(2), a);
+    assert_eq!(pool.counts().available, 1);
+    assert_eq!(drain(&mut pool), [""; 0]);
+}
+
+#[test]
+fn the_room_of_a_stale_one_goes_to_who_waits_before_the_pool_is_filled_up() {
+    let mut pool = ready_pool(options(1, 1, 1));
+    let a = in_use(&mut pool);
+    leave(&mut pool, a);
+    pool.handle_clear(at(2), &reset(), false);
+    pool.handle_ready(at(2));
+    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    drain(&mut pool);
+    pool.handle_timeout(at(2));
+    let expected = ["Closed 1: Stale", "close 1", "Created 2", "open 2"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.counts().waiting, 0, "the new one is its own");
+}

@@ -1,0 +1,218 @@
+//! Operations that end before their reply, and connections that end while nobody looks: neither
+//! costs anybody else anything.
+
+use super::{
+    Host, SLACK, Stepper, at_rest, builder, client, end, find,
+    identity::secure_server,
+    pause,
+    server::{Gate, Request, Server, Step, answer},
+    things, until, within,
+};
+use crate::peers::Scratch;
+use bson::{Document, doc};
+use onionskin::{Client, Runtime};
+use onionskin_core::{
+    client::{DRAIN_LIMIT, PROBE_AFTER},
+    error::Error,
+    event::{Event, EventKind, PoolEvent},
+};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// The time limit of operations that are to miss it.
+const LIMIT: Duration = Duration::from_millis(120);
+
+/// A gate for each request that is to be answered late.
+#[derive(Clone, Default)]
+struct Gates(Arc<Mutex<Vec<Arc<Gate>>>>);
+
+impl Gates {
+    fn count(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+
+    fn open_all(&self) {
+        for gate in self.0.lock().expect("no panic").iter() {
+            gate.open();
+        }
+    }
+
+    /// Answers finds of negative `n` when their gate is opened, others at once.
+    fn script(&self) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
+        let gates = self.clone();
+        move |request| {
+            if request.n().is_none_or(|n| n >= 0) {
+                return answer(request);
+            }
+            let gate = Gate::new();
+            gates.0.lock().expect("no panic").push(gate.clone());
+            [vec![Step::Hold(gate)], answer(request)].concat()
+        }
+    }
+}
+
+/// The connections on which finds came.
+fn connections(server: &Server) -> BTreeSet<u64> {
+    let finds = server.seen("find").into_iter();
+    finds.map(|seen| seen.connection).collect()
+}
+
+/// Runs a find that misses its limit.
+async fn miss<H: Host>(client: &Client<H::R>) {
+    let things = things(client);
+    let call = things.find_one(doc! { "n": -1 }).timeout(LIMIT);
+    let result: Result<Option<Document>, Error> =
+        within::<H, _>(LIMIT + SLACK, "the time limit", call.into_future()).await;
+    assert!(result.expect_err("nobody answers").is_timeout());
+}
+
+/// Operations that turn away from a slow server one after the other share the connections that
+/// there are; each gets the reply to its own question.
+pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
+    let gates = Gates::default();
+    let server = Server::scripted::<H>(gates.script());
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    for n in 0..5 {
+        miss::<H>(&client).await;
+        assert_eq!(client.counts().leased, 0);
+        gates.open_all();
+        find(&client, n).await.expect("the reply to this question");
+    }
+    assert_eq!(gates.count(), 5);
+    assert_eq!(connections(&server).len(), 1, "one connection for all");
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// The same for callers that leave, also where the reply is long and comes in many pieces.
+pub async fn callers_that_leave_churn_no_connections<H: Host>() {
+    let gates = Gates::default();
+    let late = gates.script();
+    let server = Server::scripted::<H>(move |request| {
+        let mut steps = late(request);
+        if let (Some(-2), Some(reply)) = (request.n(), steps.last_mut()) {
+            let text = "x".repeat(1_000_000);
+            let cursor = doc! { "id": 0_i64, "ns": "app.things", "firstBatch": [{ "x": text }] };
+            *reply = Step::Trickle(request.frame(&doc! { "ok": 1, "cursor": cursor }), 10_000);
+        }
+        steps
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    for (round, n) in [-1, -2, -1, -2].into_iter().enumerate() {
+        let things = things(&client);
+        let mut left = Stepper::new(things.find_one(doc! { "n": n }));
+        while gates.count() == round {
+            assert!(left.step().await.is_none(), "nobody answers");
+            pause::<H>(Duration::from_millis(1)).await;
+        }
+        drop(left);
+        gates.open_all();
+        find(&client, 7).await.expect("the reply to this question");
+    }
+    assert_eq!(connections(&server).len(), 1, "one connection for all");
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// Where the reply does not come within the limit, whoever waits gets another connection, and
+/// nothing is said about the server.
+pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
+    let gates = Gates::default();
+    let server = Server::scripted::<H>(gates.script());
+    let clears = Arc::new(AtomicUsize::new(0));
+    let builder = builder::<H>(&server.uri("maxPoolSize=1")).event_listener(counter(&clears));
+    let client = builder.build().expect("a client");
+    miss::<H>(&client).await;
+    let runtime = H::runtime();
+    let began = runtime.now();
+    find(&client, 1).await.expect("another connection");
+    let took = runtime.now() - began;
+    assert!(took + SLACK > DRAIN_LIMIT, "not waited for: {took:?}");
+    assert_eq!(connections(&server).len(), 2);
+    assert_eq!(clears.load(Ordering::SeqCst), 0);
+    gates.open_all();
+    end::<H>(client, &server).await;
+}
+
+/// Counts pools that are cleared.
+fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
+    let clears = clears.clone();
+    Arc::new(move |event: &Event| {
+        if let EventKind::Pool(PoolEvent::Cleared { .. }) = &event.kind {
+            clears.fetch_add(1, Ordering::SeqCst);
+        }
+    })
+}
+
+/// A server that closes connections which rest, breaks them or speaks unasked on them, is found
+/// out before an operation is sent that could not be repeated.
+pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
+    let speak = Step::Send(vec![0; 40]);
+    for farewell in [Step::Close, Step::HalfClose, Step::Reset, speak] {
+        let gate = Gate::new();
+        let (held, last) = (gate.clone(), farewell.clone());
+        let server = Server::scripted::<H>(move |request| {
+            let mut steps = answer(request);
+            if request.n() == Some(1) {
+                steps.extend([Step::Hold(held.clone()), last.clone()]);
+            }
+            steps
+        });
+        let clears = Arc::new(AtomicUsize::new(0));
+        let uri = server.uri("retryReads=false&retryWrites=false");
+        let builder = builder::<H>(&uri).event_listener(counter(&clears));
+        let client = builder.build().expect("a client");
+        find(&client, 1).await.expect("a reply");
+        gate.open();
+        pause::<H>(PROBE_AFTER).await;
+        find(&client, 2)
+            .await
+            .unwrap_or_else(|error| panic!("after {farewell:?}: {error}"));
+        assert_eq!(connections(&server).len(), 2, "after {farewell:?}");
+        assert_eq!(clears.load(Ordering::SeqCst), 0);
+        end::<H>(client, &server).await;
+    }
+}
+
+/// A connection that rested and still stands is used again.
+pub async fn a_connection_that_rested_is_used_again<H: Host>() {
+    let server = Server::plain::<H>();
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    for n in 0..3 {
+        find(&client, n).await.expect("a reply");
+        pause::<H>(PROBE_AFTER).await;
+    }
+    assert_eq!(connections(&server).len(), 1);
+    until::<H>("rest", || client.counts().leased == 0).await;
+    end::<H>(client, &server).await;
+}
+
+/// Behind TLS, too, a reply that was left reaches nobody, and what the protocol says on its own
+/// account to a connection at rest does no harm.
+pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, ca) = secure_server("127.0.0.1", &scratch);
+    let options = format!("maxPoolSize=1&tls=true&tlsCAFile={}", ca.display());
+    let client = client::<H>(&server.uri(&options));
+    find(&client, 0).await.expect("a reply");
+    pause::<H>(PROBE_AFTER).await;
+    for n in 1..20 {
+        let things = things(&client);
+        let mut left = Stepper::new(things.find_one(doc! { "n": -n }));
+        // Mostly the request is out, and the reply is not there yet.
+        let _ = left.step().await;
+        drop(left);
+        find(&client, n).await.expect("the reply to this question");
+    }
+    if H::R::RUNS_IN_BACKGROUND {
+        assert_eq!(connections(&server).len(), 1, "one connection for all");
+    }
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
