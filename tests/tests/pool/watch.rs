@@ -340,6 +340,7 @@ impl Watcher {
             pending: size(self.pending()),
             in_use: size(self.in_use()),
             waiting: size(self.queue.clone()),
+            draining: 0,
         };
         let counts = pool.counts();
         want(counts == replayed, || {
