@@ -135,6 +135,15 @@ impl Bench {
                     return Ok(Answer::NotCheckedOut);
                 }
             }
+            Input::CheckInDue(id) => {
+                if pool
+                    .check_in(now, PooledId(id), Condition::ReplyDue)
+                    .is_err()
+                {
+                    return Ok(Answer::NotCheckedOut);
+                }
+            }
+            Input::Drained(id) => pool.handle_drained(now, PooledId(id)),
             Input::Established(id) => pool.handle_established(now, PooledId(id)),
             Input::EstablishFailed(id) => {
                 pool.handle_establish_failed(now, PooledId(id), &cause());
@@ -187,7 +196,9 @@ impl Bench {
             self.keep_deadlines()?;
             let pending = self.watch.pending();
             let used = self.watch.in_use();
-            if pending.is_empty() && used.is_empty() && self.watch.waiting().is_empty() {
+            let draining = self.watch.draining();
+            let nobody = self.watch.waiting().is_empty();
+            if pending.is_empty() && used.is_empty() && draining.is_empty() && nobody {
                 return Ok(());
             }
             if let Some(&id) = pending.first() {
@@ -197,6 +208,8 @@ impl Bench {
                     connection,
                     broken: false,
                 })?;
+            } else if let Some(&id) = draining.first() {
+                self.feed(&Input::Drained(id))?;
             } else {
                 break;
             }

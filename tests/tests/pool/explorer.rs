@@ -28,6 +28,8 @@ struct Bounds {
     failures: u8,
     /// Connections that come back broken.
     broken: u8,
+    /// Connections that come back with a reply outstanding.
+    due: u8,
     /// Requests whose caller gives up.
     cancels: u8,
     /// Requests have a deadline and connections an idle limit, and this many may be reached.
@@ -111,6 +113,12 @@ impl World {
                 moves.push(Input::CheckIn { connection, broken });
             }
         }
+        if left.due > 0 {
+            moves.extend(watch.in_use().into_iter().map(Input::CheckInDue));
+        }
+        for id in watch.draining() {
+            moves.extend([Input::Drained(id), Input::IdleClosed(id)]);
+        }
         if left.cancels > 0 {
             moves.extend(watch.waiting().into_iter().map(Input::Cancel));
         }
@@ -134,6 +142,7 @@ impl World {
             Input::Clear { interrupt: true } => left.interrupting_clears -= 1,
             Input::EstablishFailed(_) => left.failures -= 1,
             Input::CheckIn { broken: true, .. } => left.broken -= 1,
+            Input::CheckInDue(_) => left.due -= 1,
             Input::Cancel(_) => left.cancels -= 1,
             Input::Close => self.closed = true,
             Input::Timeout => {
@@ -245,6 +254,7 @@ const SMALL: Bounds = Bounds {
     interrupting_clears: 0,
     failures: 0,
     broken: 0,
+    due: 0,
     cancels: 0,
     deadlines: 0,
     close: false,
@@ -296,6 +306,14 @@ fn every_interleaving_of_population_with_one_establishment() {
     (bounds.interrupting_clears, bounds.failures, bounds.cancels) = (1, 1, 1);
     bounds.close = true;
     explore(bounds, 33_089, 16);
+}
+
+#[test]
+fn every_interleaving_of_replies_that_are_outstanding() {
+    let mut bounds = SMALL;
+    (bounds.max_connecting, bounds.min_size) = (2, 1);
+    (bounds.due, bounds.clears) = (2, 1);
+    explore(bounds, 49_144, 18);
 }
 
 #[test]

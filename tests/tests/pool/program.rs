@@ -24,6 +24,8 @@ pub(crate) enum Step {
         which: Index,
         broken: bool,
     },
+    CheckInDue(Index),
+    Drained(Index),
     Established(Index),
     EstablishFailed(Index),
     IdleClosed(Index),
@@ -54,12 +56,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<Index>().prop_map(Step::Cancel),
         7 => (any::<Index>(), prop::bool::weighted(0.2))
             .prop_map(|(which, broken)| Step::CheckIn { which, broken }),
+        2 => any::<Index>().prop_map(Step::CheckInDue),
+        3 => any::<Index>().prop_map(Step::Drained),
         8 => any::<Index>().prop_map(Step::Established),
         2 => any::<Index>().prop_map(Step::EstablishFailed),
         1 => any::<Index>().prop_map(Step::IdleClosed),
         5 => (0..80_u16).prop_map(Step::Wait),
         1 => (900..1100_u16).prop_map(Step::Wait),
         2 => (0..40_u8).prop_map(Step::Late),
+        2 => Just(Step::Late(10)),
         1 => any::<u8>().prop_map(Step::Nonsense),
     ]
 }
@@ -145,9 +150,14 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
                 broken: *broken,
             })
         }
+        Step::CheckInDue(which) => pick(which, &watch.in_use()).map(Input::CheckInDue),
+        Step::Drained(which) => pick(which, &watch.draining()).map(Input::Drained),
         Step::Established(which) => pick(which, &watch.pending()).map(Input::Established),
         Step::EstablishFailed(which) => pick(which, &watch.pending()).map(Input::EstablishFailed),
-        Step::IdleClosed(which) => pick(which, &watch.available()).map(Input::IdleClosed),
+        Step::IdleClosed(which) => {
+            let unused = [watch.available(), watch.draining()].concat();
+            pick(which, &unused).map(Input::IdleClosed)
+        }
         Step::Wait(millis) => {
             bench.now = bench.now + Duration::from_millis((*millis).into());
             return bench.keep_deadlines();
@@ -167,10 +177,14 @@ fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
         bench.feed(&Input::Established(id))?;
         bench.feed(&Input::EstablishFailed(id))?;
     }
-    if !bench.watch.available().contains(&id) {
-        bench.feed(&Input::IdleClosed(id))?;
+    if !bench.watch.draining().contains(&id) {
+        bench.feed(&Input::Drained(id))?;
+        if !bench.watch.available().contains(&id) {
+            bench.feed(&Input::IdleClosed(id))?;
+        }
     }
     if !bench.watch.in_use().contains(&id) {
+        bench.feed(&Input::CheckInDue(id))?;
         for broken in [false, true] {
             bench.feed(&Input::CheckIn {
                 connection: id,

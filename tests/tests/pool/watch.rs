@@ -19,6 +19,10 @@ enum Place {
     InUse,
     /// In use until a moment ago.
     Returned,
+    /// The same, with a reply outstanding.
+    Left,
+    /// With a reply outstanding that nobody waits for.
+    Draining,
     /// Its closed event was said; the order to close it has to follow.
     Closing,
 }
@@ -94,6 +98,10 @@ impl Watcher {
         self.placed(|place| place == Place::Available)
     }
 
+    pub(crate) fn draining(&self) -> Vec<u64> {
+        self.placed(|place| place == Place::Draining)
+    }
+
     pub(crate) fn in_use(&self) -> Vec<u64> {
         self.placed(|place| place == Place::InUse)
     }
@@ -140,6 +148,15 @@ impl Watcher {
             (Input::CheckIn { connection, .. }, Answer::Done) => {
                 self.connections.insert(*connection, Place::Returned);
                 self.interrupted.retain(|id| id != connection);
+            }
+            (Input::CheckInDue(connection), Answer::Done) => {
+                self.connections.insert(*connection, Place::Left);
+                self.interrupted.retain(|id| id != connection);
+            }
+            (Input::Drained(id), _) => {
+                if let Some(place @ Place::Draining) = self.connections.get_mut(id) {
+                    *place = Place::Available;
+                }
             }
             (Input::Established(id), _) => {
                 if let Some(place @ Place::Pending(None)) = self.connections.get_mut(id) {
@@ -220,7 +237,8 @@ impl Watcher {
                 Ok(())
             }
             Said::CheckedIn(id) => {
-                let returned = self.connections.get(id) == Some(&Place::Returned);
+                let place = self.connections.get(id);
+                let returned = matches!(place, Some(Place::Returned | Place::Left));
                 want(returned, || "it did not come back".into())
             }
             Said::Grant(request, id) => self.grant(*request, *id),
@@ -245,7 +263,9 @@ impl Watcher {
                 let interrupt = *interrupt;
                 *input == Input::Clear { interrupt }
             }
-            Said::PoolClosed => *input == Input::Close && self.available().is_empty(),
+            Said::PoolClosed => {
+                *input == Input::Close && self.available().is_empty() && self.draining().is_empty()
+            }
             _ => false,
         };
         want(meant, || "this was not to be said".into())
@@ -276,12 +296,12 @@ impl Watcher {
                 reason != CloseReason::Idle
             }
             Place::Available => true,
-            Place::Returned => reason != CloseReason::Idle,
+            Place::Returned | Place::Left | Place::Draining => reason != CloseReason::Idle,
             Place::InUse | Place::Closing => false,
         };
         let because = !self.subscribed
             || self.closed == (reason == CloseReason::PoolClosed)
-            || matches!(input, Input::CheckIn { .. }) && !self.closed;
+            || matches!(input, Input::CheckIn { .. } | Input::CheckInDue(_)) && !self.closed;
         want(allowed && because, || format!("not for {reason:?}"))
     }
 
@@ -321,8 +341,10 @@ impl Watcher {
     /// What has to hold between any two inputs.
     fn after(&mut self, pool: &Pool) -> Found {
         for place in self.connections.values_mut() {
-            if *place == Place::Returned {
-                *place = Place::Available;
+            match place {
+                Place::Returned => *place = Place::Available,
+                Place::Left => *place = Place::Draining,
+                _ => {}
             }
         }
         let closing = self.placed(|place| place == Place::Closing);
@@ -339,14 +361,14 @@ impl Watcher {
             available: size(self.available()),
             pending: size(self.pending()),
             in_use: size(self.in_use()),
+            draining: size(self.draining()),
             waiting: size(self.queue.clone()),
-            draining: 0,
         };
         let counts = pool.counts();
         want(counts == replayed, || {
             format!("{counts:?}, not {replayed:?}")
         })?;
-        let sum = counts.available + counts.pending + counts.in_use;
+        let sum = counts.available + counts.pending + counts.in_use + counts.draining;
         want(counts.total == sum, || {
             "the counts do not add up (CMAP-24)".into()
         })?;

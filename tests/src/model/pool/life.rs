@@ -67,7 +67,7 @@ impl Model {
                 continue;
             }
             match connection.place {
-                Place::Available => {}
+                Place::Available | Place::Draining => {}
                 Place::Pending if self.makes(Mistake::InterruptSparesPending) => {}
                 Place::Pending => {
                     let owner = self.take_owner(id);
@@ -159,6 +159,12 @@ impl Model {
         for id in self.shelf.clone() {
             if let Some(reason) = self.perished(now, id).filter(|_| self.prunes()) {
                 let words = self.discard(id, reason);
+                self.speech.also(words, None);
+            }
+        }
+        for id in self.draining().collect::<Vec<_>>() {
+            if self.is_stale(id) {
+                let words = self.discard(id, CloseReason::Stale);
                 self.speech.also(words, None);
             }
         }

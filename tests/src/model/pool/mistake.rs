@@ -78,6 +78,10 @@ pub enum Mistake {
     ClosedBeforeCheckedIn,
     /// Pending connections do not count in `maxPoolSize` (CMAP-8).
     PendingIsNotCounted,
+    /// Connections whose reply is outstanding do not count in `maxPoolSize` (CMAP-42).
+    DrainingIsNotCounted,
+    /// Connections whose reply is outstanding are handed out (CMAP-20).
+    DrainingIsHandedOut,
     /// `maxConnecting` does not bind requests (CMAP-43).
     NoRateLimit,
     /// `maxConnecting` does not bind population (CMAP-69).
@@ -138,7 +142,7 @@ impl Mistake {
     ];
 
     /// Other rows of section 1.1, read wrongly.
-    pub const OTHERS: [Self; 24] = [
+    pub const OTHERS: [Self; 26] = [
         Self::IdleSinceFirst,
         Self::ZeroIdleIsLimit,
         Self::ClearDoesNotPause,
@@ -150,6 +154,8 @@ impl Mistake {
         Self::CloseKeepsQueue,
         Self::ClosedBeforeCheckedIn,
         Self::PendingIsNotCounted,
+        Self::DrainingIsNotCounted,
+        Self::DrainingIsHandedOut,
         Self::NoRateLimit,
         Self::PopulationIgnoresRateLimit,
         Self::PopulationIgnoresMaxSize,

@@ -58,6 +58,10 @@ pub enum Input {
         /// It cannot be used any more.
         broken: bool,
     },
+    /// A connection comes back while a reply that nobody waits for is outstanding.
+    CheckInDue(u64),
+    /// That reply has come.
+    Drained(u64),
     /// A connection is established.
     Established(u64),
     /// A connection could not be established.
@@ -89,6 +93,8 @@ enum Place {
     Pending,
     Available,
     InUse,
+    /// Not a state of the specification: like in use, but by nobody.
+    Draining,
 }
 
 #[derive(Clone, Debug)]
@@ -184,10 +190,16 @@ impl Model {
             } => answer = self.check_out(now, request, deadline, timed),
             Input::Cancel(request) => self.cancel(now, request),
             Input::CheckIn { connection, broken } => {
-                if !self.check_in(now, connection, broken) {
+                if !self.check_in(now, connection, broken, false) {
                     answer = Answer::NotCheckedOut;
                 }
             }
+            Input::CheckInDue(connection) => {
+                if !self.check_in(now, connection, false, true) {
+                    answer = Answer::NotCheckedOut;
+                }
+            }
+            Input::Drained(connection) => self.drained(now, connection),
             Input::Established(connection) => self.established(now, connection),
             Input::EstablishFailed(connection) => self.establish_failed(now, connection),
             Input::IdleClosed(connection) => self.idle_closed(now, connection),
@@ -226,13 +238,14 @@ impl Model {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let waiting = self.waiters.iter().filter(|w| w.connection.is_none());
+        let draining = u32::try_from(self.draining().count()).unwrap_or(u32::MAX);
+        let idle = self.available + self.pending + draining;
         Counts {
             total: self.total,
             available: self.available,
             pending: self.pending,
-            in_use: self.total.wrapping_sub(self.available + self.pending),
-            // No program of this model leaves an exchange in its midst.
-            draining: 0,
+            in_use: self.total.wrapping_sub(idle),
+            draining,
             waiting: u32::try_from(waiting.count()).unwrap_or(u32::MAX),
         }
     }
@@ -251,10 +264,19 @@ impl Model {
                 due.push(last + Duration::from_nanos(1));
             }
         }
+        if self.draining().any(|id| self.is_stale(id)) {
+            due.push(Instant::ZERO);
+        }
         if self.may_populate() {
             due.push(self.rest);
         }
         due.into_iter().min().map(|due| due.max(now))
+    }
+
+    /// Those that wait for a reply.
+    fn draining(&self) -> impl Iterator<Item = u64> {
+        let drains = |(_, c): &(&u64, &Connection)| c.place == Place::Draining;
+        self.connections.iter().filter(drains).map(|(id, _)| *id)
     }
 
     fn makes(&self, mistake: Mistake) -> bool {
@@ -277,6 +299,9 @@ impl Model {
         let mut total = self.total;
         if self.makes(Mistake::PendingIsNotCounted) {
             total -= self.pending;
+        }
+        if self.makes(Mistake::DrainingIsNotCounted) {
+            total -= u32::try_from(self.draining().count()).unwrap_or(0);
         }
         let unlimited = self.options.max_size == 0 && !self.makes(Mistake::ZeroIsNoRoom);
         !unlimited && total >= self.options.max_size
@@ -368,7 +393,7 @@ impl Model {
         match connection.place {
             Place::Available => self.available -= 1,
             Place::Pending => self.pending -= 1,
-            Place::InUse => {}
+            Place::InUse | Place::Draining => {}
         }
         connection.place = Place::InUse;
         connection.interrupted = false;

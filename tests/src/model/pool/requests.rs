@@ -149,7 +149,7 @@ impl Model {
     }
 
     /// CMAP-88, CMAP-89; false if it was not checked out.
-    pub(super) fn check_in(&mut self, now: Instant, id: u64, broken: bool) -> bool {
+    pub(super) fn check_in(&mut self, now: Instant, id: u64, broken: bool, due: bool) -> bool {
         let Some(connection) = self.connections.get(&id) else {
             return false;
         };
@@ -192,6 +192,10 @@ impl Model {
                     words.rotate_left(1);
                 }
             }
+            None if due && !self.makes(Mistake::DrainingIsHandedOut) => {
+                let connection = self.connections.get_mut(&id).expect("it exists");
+                connection.place = Place::Draining;
+            }
             None => self.make_available(now, id),
         }
         if interrupted && self.makes(Mistake::InterruptCloses) {
@@ -202,6 +206,20 @@ impl Model {
             self.pump(now);
         }
         true
+    }
+
+    /// The reply that was outstanding has come: the connection is like one that comes back.
+    pub(super) fn drained(&mut self, now: Instant, id: u64) {
+        if !self.draining().any(|draining| draining == id) {
+            return;
+        }
+        if self.is_stale(id) {
+            let words = self.discard(id, CloseReason::Stale);
+            self.speech.then(words);
+        } else {
+            self.make_available(now, id);
+        }
+        self.pump(now);
     }
 
     /// CMAP-61, CMAP-84.
@@ -270,10 +288,11 @@ impl Model {
 
     /// An available connection turned out to be closed by the peer (CMAP-27).
     pub(super) fn idle_closed(&mut self, now: Instant, id: u64) {
-        if self.shelf.contains(&id) {
+        if self.shelf.contains(&id) || self.draining().any(|draining| draining == id) {
             let words = self.discard(id, CloseReason::Error);
             self.speech.then(words);
             self.rest_from(now);
+            self.pump(now);
         }
     }
 
