@@ -161,15 +161,19 @@ impl Client {
     fn check_out(&mut self, now: Instant, operation: &Operation, server: ServerId) -> CheckOut {
         // CMAP-153: with a time limit for the operation, what selection left over counts; the pool
         // knows its own limit.
-        let limit = match operation.command.timeout {
-            Some(_) => self.selection_limit(operation),
-            None => None,
-        };
+        let timed = operation
+            .command
+            .timeout
+            .map(|_| self.selection_limit(operation));
         let Some(slot) = self.pools.get_mut(&server) else {
             let message = "the server has no connections yet".to_owned();
             return CheckOut::Failed(Error::new(ErrorKind::PoolCleared { message }));
         };
-        let result = slot.pool.check_out(now, RequestId(operation.id.0), limit);
+        let request = RequestId(operation.id.0);
+        let result = match timed {
+            Some(limit) => slot.pool.check_out_timed(now, request, limit),
+            None => slot.pool.check_out(now, request, None),
+        };
         self.drain_pool(now, server);
         result
     }

@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Slot(u32);
 
 /// A doubly linked list through some of the values of one arena.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct List {
     first: u32,
     last: u32,
@@ -44,7 +44,7 @@ impl List {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node<T> {
     id: u64,
     /// Towards the first; in a free node, the next free one.
@@ -55,7 +55,7 @@ struct Node<T> {
 }
 
 /// Values by number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Arena<T> {
     nodes: Vec<Node<T>>,
     free: u32,
@@ -175,7 +175,7 @@ impl<T> Arena<T> {
 
 /// From numbers to slots: open addressing with linear probing. Numbers come from the core itself,
 /// so that nobody can choose them to collide.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Index {
     cells: Vec<(u64, u32)>,
     used: usize,

@@ -55,7 +55,7 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 /// assert_eq!(pool.check_out(now, RequestId(2), None), CheckOut::Granted(connection));
 /// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pool {
     address: Address,
     options: PoolOptions,
@@ -87,7 +87,7 @@ pub struct Pool {
 }
 
 /// One connection (CMAP-17 to CMAP-24).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Connection {
     /// The pool's generation when it was made.
     generation: u64,
@@ -114,7 +114,7 @@ enum Place {
 }
 
 /// One request that could not be served at once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Request {
     started: Instant,
     /// Bounds the whole check out.
@@ -178,6 +178,27 @@ impl Pool {
         request: RequestId,
         deadline: Option<Instant>,
     ) -> CheckOut {
+        self.ask(now, request, deadline, self.options.wait_queue_timeout)
+    }
+
+    /// As `check_out`, for an operation with a time limit of its own, even one without end: that
+    /// switches off `waitQueueTimeoutMS` (CMAP-153).
+    pub fn check_out_timed(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        deadline: Option<Instant>,
+    ) -> CheckOut {
+        self.ask(now, request, deadline, None)
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        deadline: Option<Instant>,
+        queue_limit: Option<Duration>,
+    ) -> CheckOut {
         if self.requests.find(request.0).is_some() {
             return CheckOut::Failed(Error::argument("this request waits already"));
         }
@@ -192,7 +213,7 @@ impl Pool {
         {
             return CheckOut::Granted(self.hand_over(slot, Duration::ZERO));
         }
-        self.enqueue(now, request, deadline);
+        self.enqueue(now, request, deadline, queue_limit);
         self.settle(now);
         CheckOut::Waiting
     }

@@ -6,6 +6,7 @@ use crate::{
     event::CheckOutFailure,
     time::{Instant, earliest},
 };
+use std::time::Duration;
 
 impl Pool {
     /// The request is no longer wanted. If a connection is being established for it, that goes on
@@ -24,8 +25,13 @@ impl Pool {
         self.settle(now);
     }
 
-    pub(super) fn enqueue(&mut self, now: Instant, id: RequestId, deadline: Option<Instant>) {
-        let queue_limit = self.options.wait_queue_timeout;
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        deadline: Option<Instant>,
+        queue_limit: Option<Duration>,
+    ) {
         let queue_limit = queue_limit.filter(|limit| !limit.is_zero());
         let armed = earliest(deadline, queue_limit.map(|limit| now + limit));
         let slot = self.requests.insert(

@@ -1,4 +1,6 @@
 //! Work to be measured: the same for wall times (`benches/`) and for counted instructions and
 //! allocations (`examples/`).
 
+pub mod pool;
+
 pub mod topology;

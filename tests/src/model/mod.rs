@@ -13,6 +13,7 @@ mod compare;
 mod hello;
 mod mistake;
 mod monitor;
+pub mod pool;
 mod primary;
 mod topology;
 

@@ -225,3 +225,36 @@ fn operations_that_wait_for_a_server_are_bounded_in_number() {
     let third = world.client.start(world.now, ping());
     assert!(waits(&third), "there is room again");
 }
+
+/// Starts an operation with this time limit that has to wait for a connection.
+fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
+    let mut command = ping();
+    command.set_timeout(limit);
+    match world.client.start(world.now, command) {
+        Start::Waiting(id) => id,
+        other => panic!("it does not wait: {other:?}"),
+    }
+}
+
+#[test]
+fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
+    // CMAP-153
+    let text = "mongodb://a/?replicaSet=rs&maxPoolSize=1&waitQueueTimeoutMS=10";
+    let mut world = World::new(text, primary());
+    let lease = world.lease(ping());
+    let bounded = waits(&mut world, Some(Duration::from_millis(500)));
+    let endless = waits(&mut world, Some(Duration::ZERO));
+    let old = waits(&mut world, None);
+    let mut fails_after = |millis, id| {
+        world.wait(Duration::from_millis(millis));
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            return false;
+        };
+        matches!(error.kind(), ErrorKind::WaitQueueTimeout { .. })
+    };
+    assert!(fails_after(10, old));
+    assert!(!fails_after(480, bounded));
+    assert!(fails_after(10, bounded));
+    world.check_in(lease, Outcome::Completed);
+    world.leased(Start::Waiting(endless));
+}

@@ -4,6 +4,7 @@ mod draining;
 mod life;
 mod program;
 mod requests;
+mod rows;
 
 use super::*;
 use crate::{error::NetworkFault, event::ReportedPoolOptions};

@@ -257,3 +257,21 @@ fn the_texts_are_those_of_the_specification() {
     ];
     assert_eq!(texts, expected);
 }
+
+#[test]
+fn the_queue_limit_does_not_count_for_a_request_with_a_time_limit_of_its_own() {
+    // CMAP-153
+    let mut pool = ready_pool(PoolOptions {
+        wait_queue_timeout: Some(Duration::from_millis(50)),
+        ..options(1, 0, 1)
+    });
+    let only = fresh(&mut pool, at(0), 1);
+    let _ = pool.check_out_timed(at(0), RequestId(2), Some(at(70)));
+    let _ = pool.check_out_timed(at(0), RequestId(3), None);
+    assert_eq!(pool.deadline(), Some(at(70)));
+    pool.handle_timeout(at(70));
+    assert_eq!(pool.deadline(), None);
+    drain(&mut pool);
+    give_back(&mut pool, at(1000), only);
+    assert!(drain(&mut pool).contains(&"grant 1 to 3".to_owned()));
+}

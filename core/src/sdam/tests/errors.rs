@@ -257,3 +257,25 @@ fn a_server_that_was_lost_is_measured_anew() {
         .handle_reply(bench.now, CheckId(1), &standalone(), slow, false);
     assert_eq!(average(&bench), Some(slow));
 }
+
+#[test]
+fn whatever_is_learned_is_dated() {
+    // A.2.1, lastUpdateTime
+    let dated = |bench: &Bench, address: &str| {
+        let server = bench.sdam.server(bench.id(address)).expect("it is there");
+        assert_eq!(server.last_update_time, Some(bench.now), "{server}");
+    };
+    let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
+    dated(&bench, "a:1");
+    bench = Bench::new(options(&["a:1", "b:1"]));
+    bench.pass(5);
+    bench.connected(1, &member(true, "a:1"));
+    dated(&bench, "a:1");
+    bench.pass(5);
+    bench.connected(2, &member(true, "b:1"));
+    dated(&bench, "a:1");
+    dated(&bench, "b:1");
+    bench.pass(5);
+    bench.application_error("b:1", Phase::Operation, reset());
+    dated(&bench, "b:1");
+}

@@ -1,0 +1,119 @@
+//! Rows of the requirements that no official file looks at.
+
+use super::*;
+
+#[test]
+fn a_maximum_of_zero_is_no_limit() {
+    // CMAP-8, trap 5
+    let mut pool = ready_pool(options(0, 0, 200));
+    for request in 0..150 {
+        let _ = pool.check_out(at(0), RequestId(request), None);
+    }
+    assert_eq!((pool.counts().pending, pool.counts().waiting), (150, 0));
+}
+
+#[test]
+fn the_maximum_bounds_population_too() {
+    // CMAP-9, CMAP-42
+    let mut pool = ready_pool(options(2, 5, 5));
+    for id in 1..=2 {
+        pool.handle_timeout(at(0));
+        pool.handle_established(at(0), PooledId(id));
+    }
+    assert_eq!(pool.deadline(), None);
+    pool.handle_timeout(at(0));
+    assert_eq!(pool.counts().total, 2);
+}
+
+#[test]
+fn what_population_made_serves_who_waits_for_a_slot() {
+    // CMAP-72, trap 7: nothing is opened for the waiter.
+    let mut pool = ready_pool(options(10, 1, 1));
+    pool.handle_timeout(at(0));
+    let _ = pool.check_out(at(1), RequestId(1), None);
+    drain(&mut pool);
+    pool.handle_established(at(2), PooledId(1));
+    let expected = [
+        "Ready 1 after 2 ms",
+        "CheckedOut 1 after 1 ms",
+        "grant 1 to 1",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.counts().total, 1);
+}
+
+#[test]
+fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
+    // CMAP-10, trap 12
+    for limit in [0, 10] {
+        let mut pool = ready_pool(PoolOptions {
+            max_idle: Some(Duration::from_millis(limit)),
+            ..options(2, 0, 2)
+        });
+        let connection = fresh(&mut pool, at(0), 1);
+        assert_eq!(pool.deadline(), None, "in use");
+        give_back(&mut pool, at(500), connection);
+        assert_eq!(pool.deadline().is_none(), limit == 0);
+        let answer = pool.check_out(at(510), RequestId(2), None);
+        assert_eq!(answer, CheckOut::Granted(connection));
+    }
+}
+
+#[test]
+fn a_request_that_waits_already_is_refused_without_an_event() {
+    let mut pool = ready_pool(options(1, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    for request in [1, 2] {
+        let answer = pool.check_out(at(1), RequestId(request), None);
+        assert!(matches!(answer, CheckOut::Failed(_)), "{answer:?}");
+    }
+    assert_eq!(drain(&mut pool), [""; 0]);
+    assert_eq!((pool.counts().pending, pool.counts().waiting), (1, 1));
+}
+
+#[test]
+fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
+    // Section 1.5.1: a failure event; each start has its end (trap 11).
+    let mut pool = ready_pool(options(1, 0, 1));
+    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), RequestId(2), None);
+    drain(&mut pool);
+    pool.cancel(at(3), RequestId(2));
+    pool.cancel(at(4), RequestId(1));
+    let expected = ["Failed: Timeout after 3 ms", "Failed: Timeout after 4 ms"];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!(pool.deadline(), None);
+}
+
+#[test]
+fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
+    // CMAP-92, CMAP-94, trap 4
+    let mut pool = ready_pool(options(2, 0, 2));
+    let _ = fresh(&mut pool, at(0), 1);
+    pool.handle_clear(at(1), &reset(), false);
+    drain(&mut pool);
+    pool.handle_clear(at(2), &reset(), true);
+    assert_eq!(drain(&mut pool), ["interrupt 1"]);
+    assert_eq!((pool.generation(), pool.state()), (2, PoolState::Paused));
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    // SEL-37
+    let mut pool = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
+    pool.handle_ready(at(0));
+    for request in 0..=u64::from(MAX_WAITERS) {
+        let answer = pool.check_out(at(0), RequestId(request), None);
+        assert_eq!(answer, CheckOut::Waiting);
+    }
+    assert_eq!(pool.counts().waiting, MAX_WAITERS);
+    let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(u64::MAX), None) else {
+        panic!("there is no room");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    pool.cancel(at(0), RequestId(7));
+    let answer = pool.check_out(at(0), RequestId(u64::MAX), None);
+    assert_eq!(answer, CheckOut::Waiting);
+}

@@ -1,0 +1,206 @@
+//! What happens to the pool as a whole: ready, clear, close, and time.
+
+use super::{Mistake, Model, Place, SERVER, Said, Waiter, Why};
+use onionskin_core::{
+    event::{CheckOutFailure, CloseReason},
+    pool::{POPULATION_PAUSE, PoolState},
+    time::Instant,
+};
+
+impl Model {
+    /// CMAP-58, CMAP-59.
+    pub(super) fn ready(&mut self, now: Instant) {
+        match self.state {
+            PoolState::Ready if !self.makes(Mistake::ReadyIsToldAgain) => return,
+            PoolState::Closed if !self.makes(Mistake::ReadyReopens) => return,
+            _ => self.state = PoolState::Ready,
+        }
+        self.rest = Instant::ZERO;
+        if self.makes(Mistake::PopulatesBeforeReady) {
+            self.populate(now);
+        }
+        self.speech.then([Said::PoolReady]);
+        self.pump(now);
+    }
+
+    /// CMAP-90 to CMAP-98.
+    pub(super) fn clear(&mut self, now: Instant, interrupt: bool) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        let (before, was) = (self.generation, self.state);
+        if was == PoolState::Ready || !self.makes(Mistake::PausedClearDoesNotCount) {
+            self.generation += 1;
+        }
+        self.was_cleared = true;
+        if !self.makes(Mistake::ClearDoesNotPause) {
+            self.state = PoolState::Paused;
+        }
+        let told = was == PoolState::Ready || self.makes(Mistake::PausedClearIsTold);
+        let late = self.makes(Mistake::ClearedAfterFailures);
+        let word = told.then_some(Said::PoolCleared { interrupt });
+        if !late {
+            self.speech
+                .then(word.clone().into_iter().collect::<Vec<_>>());
+        }
+        self.speech.stage();
+        let why = self.cleared();
+        if !self.makes(Mistake::ClearKeepsQueue) {
+            for waiter in self.take_queue() {
+                let words = self.refuse(now, &waiter, CheckOutFailure::ConnectionError, &why);
+                self.speech.also(words, None);
+            }
+        }
+        let interrupts = interrupt && !self.makes(Mistake::NeverInterrupts);
+        if interrupts || self.makes(Mistake::AlwaysInterrupts) {
+            self.interrupt(now, before, &why);
+        }
+        if late {
+            self.speech.then(word.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    /// CMAP-96: those that the pool had before, pending ones included (CMAP-98).
+    fn interrupt(&mut self, now: Instant, up_to: u64, why: &Why) {
+        for (id, connection) in self.connections.clone() {
+            if connection.generation > up_to {
+                continue;
+            }
+            match connection.place {
+                Place::Available => {}
+                Place::Pending if self.makes(Mistake::InterruptSparesPending) => {}
+                Place::Pending => {
+                    let owner = self.take_owner(id);
+                    let words = self.discard(id, CloseReason::Stale);
+                    let end = self.speech.also(words, None);
+                    if let Some(owner) = owner {
+                        let reason = CheckOutFailure::ConnectionError;
+                        let words = self.refuse(now, &owner, reason, why);
+                        self.speech.also(words, Some(end));
+                    }
+                }
+                Place::InUse if connection.interrupted => {
+                    if self.makes(Mistake::InterruptsAgain) {
+                        self.speech.also([interruption(id)], None);
+                    }
+                }
+                Place::InUse => {
+                    self.speech.also([interruption(id)], None);
+                    let connection = self.connections.get_mut(&id).expect("it exists");
+                    connection.interrupted = true;
+                }
+            }
+        }
+    }
+
+    /// CMAP-39, CMAP-55.
+    pub(super) fn close(&mut self, now: Instant) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        self.state = PoolState::Closed;
+        let early = self.makes(Mistake::PoolClosedFirst);
+        if early {
+            self.speech.then([Said::PoolClosed]);
+        }
+        self.speech.stage();
+        for (id, connection) in self.connections.clone() {
+            if connection.place != Place::InUse {
+                let words = self.discard(id, CloseReason::PoolClosed);
+                self.speech.also(words, None);
+            }
+        }
+        if !early {
+            self.speech.then([Said::PoolClosed]);
+        }
+        self.speech.stage();
+        if self.makes(Mistake::CloseKeepsQueue) {
+            return;
+        }
+        let why = self.closed();
+        for waiter in std::mem::take(&mut self.waiters) {
+            let words = self.refuse(now, &waiter, CheckOutFailure::PoolClosed, &why);
+            self.speech.also(words, None);
+        }
+    }
+
+    /// Those who wait for something to become possible; they do so no longer.
+    fn take_queue(&mut self) -> Vec<Waiter> {
+        let waits = |w: &Waiter| w.connection.is_none();
+        let (queue, others) = self.waiters.drain(..).partition(waits);
+        self.waiters = others;
+        queue
+    }
+
+    /// When a waiter has to be sent away (CMAP-32).
+    pub(super) fn end(&self, waiter: &Waiter) -> Option<Instant> {
+        let in_queue =
+            waiter.connection.is_none() || self.makes(Mistake::QueueLimitBoundsEstablishment);
+        let patience = waiter.patience.filter(|_| in_queue);
+        [waiter.deadline, patience].into_iter().flatten().min()
+    }
+
+    /// CMAP-81, CMAP-107, CMAP-109.
+    pub(super) fn timeout(&mut self, now: Instant) {
+        self.speech.stage();
+        let why = self.timed_out();
+        let is_over = |w: &Waiter| self.end(w).is_some_and(|end| end <= now);
+        let over: Vec<Waiter> = self
+            .waiters
+            .iter()
+            .filter(|w| !self.makes(Mistake::TimeoutsWait) && is_over(w))
+            .cloned()
+            .collect();
+        for waiter in over {
+            self.waiters.retain(|w| w.request != waiter.request);
+            let words = self.refuse(now, &waiter, CheckOutFailure::Timeout, &why);
+            self.speech.also(words, None);
+        }
+        for id in self.shelf.clone() {
+            if let Some(reason) = self.perished(now, id).filter(|_| self.prunes()) {
+                let words = self.discard(id, reason);
+                self.speech.also(words, None);
+            }
+        }
+        self.pump(now);
+        if self.may_populate() && self.rest <= now {
+            self.populate(now);
+        }
+    }
+
+    /// CMAP-111.
+    pub(super) fn prunes(&self) -> bool {
+        self.state == PoolState::Ready || !self.makes(Mistake::NoPruningWhilePaused)
+    }
+
+    /// CMAP-67 to CMAP-69.
+    pub(super) fn may_populate(&self) -> bool {
+        let state = self.state == PoolState::Ready
+            || self.state == PoolState::Paused && self.makes(Mistake::PopulatesWhilePaused);
+        let busy = self.pending >= self.max_connecting()
+            && !self.makes(Mistake::PopulationIgnoresRateLimit);
+        let full = self.is_full() && !self.makes(Mistake::PopulationIgnoresMaxSize);
+        let running = self.connections.values().any(|c| {
+            let ignored = self.makes(Mistake::PopulationIgnoresRateLimit);
+            c.place == Place::Pending && c.populates && !ignored
+        });
+        state && self.total < self.options.min_size && !busy && !full && !running
+    }
+
+    fn populate(&mut self, now: Instant) {
+        if self.may_populate() {
+            self.create(now, true);
+        }
+    }
+
+    /// A server that is not in doubt, yet cannot be reached, is not asked without pause.
+    pub(super) fn rest_from(&mut self, now: Instant) {
+        self.rest = now + POPULATION_PAUSE;
+    }
+}
+
+/// CMAP-97.
+fn interruption(id: u64) -> Said {
+    let text = format!("Connection to {SERVER} interrupted due to server monitor timeout");
+    Said::Interrupt(id, Why::Text(text))
+}

@@ -1,0 +1,313 @@
+//! Who gets a connection: sections "check out" and "check in" of the requirements, and the wait
+//! queue.
+
+use super::{Answer, CAUSE, Mistake, Model, Place, SERVER, Said, Waiter, Why};
+use onionskin_core::{
+    event::{CheckOutFailure, CloseReason},
+    pool::PoolState,
+    time::Instant,
+};
+use std::time::Duration;
+
+impl Model {
+    pub(super) fn check_out(
+        &mut self,
+        now: Instant,
+        request: u64,
+        deadline: Option<Instant>,
+        timed: bool,
+    ) -> Answer {
+        if self.waiters.iter().any(|w| w.request == request) {
+            return Answer::Failed(Why::Misuse);
+        }
+        let refusal = self.refusal();
+        if refusal.is_none() || !self.makes(Mistake::RefusedIsNotStarted) {
+            self.speech.then([Said::Started]);
+        }
+        if let Some((reason, why)) = refusal {
+            let failed = Said::Failed(reason, why.clone(), Duration::ZERO);
+            self.speech.then([failed]);
+            return Answer::Failed(why);
+        }
+        let first = self.waiters.iter().all(|w| w.connection.is_some())
+            || self.makes(Mistake::NewcomersOvertake);
+        if first && let Some(id) = self.find_available(now) {
+            self.lend(now, id);
+            self.speech.then([Said::CheckedOut(id, Duration::ZERO)]);
+            return Answer::Granted(id);
+        }
+        // CMAP-153
+        let counts = !timed || self.makes(Mistake::QueueLimitAlwaysCounts);
+        let limit = self.options.wait_queue_timeout.filter(|_| counts);
+        let waiter = Waiter {
+            request,
+            started: now,
+            deadline,
+            patience: limit.filter(|l| !l.is_zero()).map(|limit| now + limit),
+            connection: None,
+            establishing: now,
+        };
+        self.waiters.push(waiter);
+        self.pump(now);
+        Answer::Waiting
+    }
+
+    /// CMAP-79, CMAP-80.
+    fn refusal(&self) -> Option<(CheckOutFailure, Why)> {
+        match self.state {
+            PoolState::Ready => None,
+            PoolState::Paused if self.makes(Mistake::PausedWaits) => None,
+            PoolState::Paused => Some((CheckOutFailure::ConnectionError, self.cleared())),
+            PoolState::Closed if self.makes(Mistake::ClosedIsConnectionError) => {
+                Some((CheckOutFailure::ConnectionError, self.closed()))
+            }
+            PoolState::Closed => Some((CheckOutFailure::PoolClosed, self.closed())),
+        }
+    }
+
+    /// Serves the queue, first come first served, until its head has to wait (CMAP-77, CMAP-33).
+    pub(super) fn pump(&mut self, now: Instant) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        while let Some(at) = self.head() {
+            if let Some(id) = self.find_available(now) {
+                let waiter = self.waiters.remove(at);
+                self.grant(now, &waiter, id);
+                continue;
+            }
+            let busy = self.pending >= self.max_connecting() && !self.makes(Mistake::NoRateLimit);
+            let unneeded = self.waiters[at].connection.is_some();
+            if self.is_full() || busy || unneeded || self.state == PoolState::Paused {
+                return;
+            }
+            let id = self.create(now, false);
+            self.waiters[at].connection = Some(id);
+            self.waiters[at].establishing = now;
+        }
+    }
+
+    /// Who is next.
+    fn head(&self) -> Option<usize> {
+        let takes_returned = self.makes(Mistake::EstablishingTakesReturned) && self.available > 0;
+        if takes_returned || self.makes(Mistake::EstablishingHoldsQueue) {
+            return (!self.waiters.is_empty()).then_some(0);
+        }
+        let waits = |w: &Waiter| w.connection.is_none();
+        if self.makes(Mistake::LastFirst) {
+            return self.waiters.iter().rposition(waits);
+        }
+        self.waiters.iter().position(waits)
+    }
+
+    fn duration(&self, now: Instant, waiter: &Waiter) -> Duration {
+        if self.makes(Mistake::DurationOfEstablishment) {
+            return now.saturating_since(waiter.establishing);
+        }
+        now.saturating_since(waiter.started)
+    }
+
+    /// CMAP-84, CMAP-86.
+    fn grant(&mut self, now: Instant, waiter: &Waiter, id: u64) {
+        self.lend(now, id);
+        let duration = self.duration(now, waiter);
+        self.speech.then([
+            Said::CheckedOut(id, duration),
+            Said::Grant(waiter.request, id),
+        ]);
+    }
+
+    /// What is said to a waiter that gets nothing.
+    pub(super) fn refuse(
+        &self,
+        now: Instant,
+        waiter: &Waiter,
+        reason: CheckOutFailure,
+        why: &Why,
+    ) -> Vec<Said> {
+        let failed = Said::Failed(reason, why.clone(), self.duration(now, waiter));
+        vec![failed, Said::Fail(waiter.request, why.clone())]
+    }
+
+    /// The request for which this connection is being established.
+    pub(super) fn take_owner(&mut self, id: u64) -> Option<Waiter> {
+        let at = self.waiters.iter().position(|w| w.connection == Some(id))?;
+        Some(self.waiters.remove(at))
+    }
+
+    /// The caller gave up. What is being established goes on; whose it is shows in the end.
+    pub(super) fn cancel(&mut self, now: Instant, request: u64) {
+        let Some(at) = self.waiters.iter().position(|w| w.request == request) else {
+            return;
+        };
+        let waiter = self.waiters.remove(at);
+        // The specification has no reason for this; the wait was too long for somebody.
+        let duration = self.duration(now, &waiter);
+        let failed = Said::Failed(CheckOutFailure::Timeout, self.timed_out(), duration);
+        self.speech.then([failed]);
+        self.pump(now);
+    }
+
+    /// CMAP-88, CMAP-89; false if it was not checked out.
+    pub(super) fn check_in(&mut self, now: Instant, id: u64, broken: bool) -> bool {
+        let Some(connection) = self.connections.get(&id) else {
+            return false;
+        };
+        if connection.place != Place::InUse {
+            return false;
+        }
+        let (taken, interrupted) = (connection.taken, connection.interrupted);
+        let closed = self.state == PoolState::Closed;
+        let stale = self.is_stale(id) && !self.makes(Mistake::StaleStays);
+        let long = self
+            .idle_limit()
+            .is_some_and(|limit| now.saturating_since(taken) > limit);
+        let by_precedence = [
+            (
+                self.makes(Mistake::StaleBeforePoolClosed) && closed && stale,
+                CloseReason::Stale,
+            ),
+            (
+                self.makes(Mistake::ErrorBeforePoolClosed) && closed && broken,
+                CloseReason::Error,
+            ),
+            (closed, CloseReason::PoolClosed),
+            (
+                self.makes(Mistake::StaleBeforeError) && stale,
+                CloseReason::Stale,
+            ),
+            (broken, CloseReason::Error),
+            (stale, CloseReason::Stale),
+            (
+                self.makes(Mistake::IdleWhileInUse) && long,
+                CloseReason::Idle,
+            ),
+        ];
+        let reason = by_precedence.into_iter().find(|(holds, _)| *holds);
+        let mut words = vec![Said::CheckedIn(id)];
+        match reason {
+            Some((_, reason)) => {
+                words.extend(self.discard(id, reason));
+                if self.makes(Mistake::ClosedBeforeCheckedIn) {
+                    words.rotate_left(1);
+                }
+            }
+            None => self.make_available(now, id),
+        }
+        if interrupted && self.makes(Mistake::InterruptCloses) {
+            words.insert(1, Said::Closed(id, CloseReason::Error));
+        }
+        self.speech.then(words);
+        if !self.makes(Mistake::NewcomersOvertake) {
+            self.pump(now);
+        }
+        true
+    }
+
+    /// CMAP-61, CMAP-84.
+    pub(super) fn established(&mut self, now: Instant, id: u64) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        if connection.place != Place::Pending {
+            return;
+        }
+        let ready = Said::Ready(id, now.saturating_since(connection.created));
+        let mut words = vec![ready];
+        if self.makes(Mistake::CreatedWhenReady) {
+            words.insert(0, Said::Created(id));
+        }
+        self.speech.then(words);
+        let owner = self.take_owner(id);
+        if self.is_stale(id) && !self.makes(Mistake::StaleAfterEstablishment) {
+            let words = self.discard(id, CloseReason::Stale);
+            self.speech.then(words);
+            if let Some(owner) = owner {
+                let why = self.cleared();
+                let reason = CheckOutFailure::ConnectionError;
+                let words = self.refuse(now, &owner, reason, &why);
+                self.speech.then(words);
+            }
+        } else if let Some(owner) = owner {
+            self.grant(now, &owner, id);
+        } else {
+            // CMAP-72: both in one step, or the head would open a connection without need.
+            self.pending -= 1;
+            if self.makes(Mistake::SlotFirst) {
+                self.pump(now);
+            }
+            self.make_available(now, id);
+        }
+        self.pump(now);
+    }
+
+    /// CMAP-83, CMAP-151.
+    pub(super) fn establish_failed(&mut self, now: Instant, id: u64) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        if connection.place != Place::Pending {
+            return;
+        }
+        let owner = self.take_owner(id);
+        let closed = self.discard(id, CloseReason::Error);
+        if self.makes(Mistake::DoubleDecrement) {
+            self.total = self.total.saturating_sub(1);
+            self.pending = self.pending.saturating_sub(1);
+        }
+        let failed = owner.map_or_else(Vec::new, |owner| {
+            let why = Why::Text(format!("network error: {CAUSE}"));
+            self.refuse(now, &owner, CheckOutFailure::ConnectionError, &why)
+        });
+        let mut words = [closed, failed];
+        if self.makes(Mistake::FailureBeforeClosed) {
+            words.reverse();
+        }
+        self.speech.then(words.concat());
+        self.rest_from(now);
+        self.pump(now);
+    }
+
+    /// An available connection turned out to be closed by the peer (CMAP-27).
+    pub(super) fn idle_closed(&mut self, now: Instant, id: u64) {
+        if self.shelf.contains(&id) {
+            let words = self.discard(id, CloseReason::Error);
+            self.speech.then(words);
+            self.rest_from(now);
+        }
+    }
+
+    /// CMAP-141, in lower case.
+    pub(super) fn closed(&self) -> Why {
+        let connection = self.connection();
+        Why::Text(format!(
+            "Attempted to check out a {connection} from closed connection pool"
+        ))
+    }
+
+    /// CMAP-142.
+    pub(super) fn cleared(&self) -> Why {
+        if !self.was_cleared {
+            return Why::NeverReady;
+        }
+        Why::Text(format!(
+            "Connection pool for {SERVER} was cleared because another operation failed with: \
+             network error: {CAUSE}"
+        ))
+    }
+
+    /// CMAP-143, in lower case.
+    pub(super) fn timed_out(&self) -> Why {
+        let connection = self.connection();
+        Why::Text(format!(
+            "Timed out while checking out a {connection} from connection pool"
+        ))
+    }
+
+    const fn connection(&self) -> &'static str {
+        match self.mistake {
+            Some(Mistake::CapitalConnection) => "Connection",
+            _ => "connection",
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The machine on the bench: fed with inputs, its words watched, and, where wanted, the model
+//! beside it.
+
+use crate::watch::Watcher;
+use onionskin_core::{
+    address::Address,
+    error::{Error, NetworkFault},
+    pool::{CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
+    time::Instant,
+};
+use onionskin_tests::model::pool::{Answer, CAUSE, Input, Mistake, Model, SERVER, Said, Why};
+
+pub(crate) type Found = Result<(), String>;
+
+/// How many deadlines may pass at one moment.
+const MOST_DEADLINES: usize = 100;
+
+/// Machine, watcher and model.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    pub(crate) pool: Pool,
+    pub(crate) watch: Watcher,
+    pub(crate) model: Option<Model>,
+    pub(crate) now: Instant,
+    /// What was said, where it is wanted.
+    pub(crate) log: Option<Vec<Said>>,
+}
+
+pub(crate) fn address() -> Address {
+    SERVER.parse().expect("an address")
+}
+
+fn cause() -> Error {
+    Error::network(NetworkFault::Reset, CAUSE)
+}
+
+impl Bench {
+    /// The machine alone.
+    pub(crate) fn alone(options: &PoolOptions, subscribed: bool) -> Result<Self, String> {
+        let mut bench = Self {
+            pool: Pool::new(address(), options.clone(), subscribed),
+            watch: Watcher::new(options.clone(), subscribed),
+            model: None,
+            now: Instant::ZERO,
+            log: None,
+        };
+        let said = bench.drain()?;
+        bench.watch.first(&said)?;
+        Ok(bench)
+    }
+
+    /// The machine and the model, which makes that mistake, if any.
+    pub(crate) fn paired(
+        options: &PoolOptions,
+        subscribed: bool,
+        mistake: Option<Mistake>,
+    ) -> Result<Self, String> {
+        let mut bench = Self::alone(options, subscribed)?;
+        let (model, speech) = Model::new(options.clone(), subscribed, mistake);
+        speech.agrees(&[Said::PoolCreated][..usize::from(subscribed)])?;
+        bench.model = Some(model);
+        Ok(bench)
+    }
+
+    fn drain(&mut self) -> Result<Vec<Said>, String> {
+        let mut said = Vec::new();
+        while let Some(action) = self.pool.poll_action() {
+            said.push(Said::of(&action, self.pool.address())?);
+        }
+        if let Some(log) = &mut self.log {
+            log.extend(said.iter().cloned());
+        }
+        Ok(said)
+    }
+
+    /// One input; what it leads to is watched and compared.
+    pub(crate) fn feed(&mut self, input: &Input) -> Found {
+        self.feed_inner(input)
+            .map_err(|what| format!("{input:?} at {:?}: {what}", self.now))
+    }
+
+    fn feed_inner(&mut self, input: &Input) -> Found {
+        let answer = self.tell(input)?;
+        let said = self.drain()?;
+        if let Some(again) = self.pool.poll_action() {
+            return Err(format!("asked twice, it says {again:?}"));
+        }
+        self.watch.hear(input, &answer, &said, &self.pool)?;
+        if *input == Input::Timeout {
+            let due = self.pool.deadline().filter(|due| *due <= self.now);
+            if let Some(due) = due {
+                return Err(format!("{due:?} is still due"));
+            }
+        }
+        let Some(model) = &mut self.model else {
+            return Ok(());
+        };
+        let (expected, speech) = model.hear(self.now, input);
+        if answer != expected {
+            return Err(format!("answered {answer:?}, not {expected:?}"));
+        }
+        speech.agrees(&said)?;
+        self.compare()
+    }
+
+    fn tell(&mut self, input: &Input) -> Result<Answer, String> {
+        let (pool, now) = (&mut self.pool, self.now);
+        match *input {
+            Input::Ready => pool.handle_ready(now),
+            Input::Clear { interrupt } => pool.handle_clear(now, &cause(), interrupt),
+            Input::Close => pool.handle_close(now),
+            Input::CheckOut {
+                request,
+                deadline,
+                timed,
+            } => {
+                let request = RequestId(request);
+                let answer = match timed {
+                    true => pool.check_out_timed(now, request, deadline),
+                    false => pool.check_out(now, request, deadline),
+                };
+                return Ok(match answer {
+                    CheckOut::Granted(connection) => Answer::Granted(connection.0),
+                    CheckOut::Waiting => Answer::Waiting,
+                    CheckOut::Failed(error) => Answer::Failed(Why::of(&error, &address())?),
+                });
+            }
+            Input::Cancel(request) => pool.cancel(now, RequestId(request)),
+            Input::CheckIn { connection, broken } => {
+                let condition = match broken {
+                    true => Condition::Broken(Some(cause())),
+                    false => Condition::Healthy,
+                };
+                if pool.check_in(now, PooledId(connection), condition).is_err() {
+                    return Ok(Answer::NotCheckedOut);
+                }
+            }
+            Input::Established(id) => pool.handle_established(now, PooledId(id)),
+            Input::EstablishFailed(id) => {
+                pool.handle_establish_failed(now, PooledId(id), &cause());
+            }
+            Input::IdleClosed(id) => pool.handle_idle_closed(now, PooledId(id), Some(cause())),
+            Input::Timeout => pool.handle_timeout(now),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// What can be asked must be answered alike.
+    fn compare(&self) -> Found {
+        let Some(model) = &self.model else {
+            return Ok(());
+        };
+        let pool = &self.pool;
+        same("state", &pool.state(), &model.state())?;
+        same("generation", &pool.generation(), &model.generation())?;
+        same("counts", &pool.counts(), &model.counts())?;
+        for id in self.watch.connections() {
+            let theirs = pool.generation_of(PooledId(id));
+            same("generation of it", &theirs, &model.generation_of(id))?;
+        }
+        // What a background run was scheduled for may have gone without it; the run then does
+        // nothing. But nothing is late.
+        let theirs = pool.deadline().map(|due| due.max(self.now));
+        let ours = model.deadline(self.now);
+        match (theirs, ours) {
+            (Some(theirs), Some(ours)) if theirs <= ours => Ok(()),
+            (_, None) => Ok(()),
+            _ => same("deadline", &theirs, &ours),
+        }
+    }
+
+    /// Keeps every deadline that has come.
+    pub(crate) fn keep_deadlines(&mut self) -> Found {
+        for _ in 0..MOST_DEADLINES {
+            match self.pool.deadline() {
+                Some(due) if due <= self.now => self.feed(&Input::Timeout)?,
+                _ => return Ok(()),
+            }
+        }
+        Err("the deadlines of one moment do not end".into())
+    }
+
+    /// Everybody does what they promised, and time passes: nobody may be left waiting.
+    pub(crate) fn settle(&mut self) -> Found {
+        self.feed(&Input::Ready)?;
+        for _ in 0..MOST_DEADLINES {
+            self.keep_deadlines()?;
+            let pending = self.watch.pending();
+            let used = self.watch.in_use();
+            if pending.is_empty() && used.is_empty() && self.watch.waiting().is_empty() {
+                return Ok(());
+            }
+            if let Some(&id) = pending.first() {
+                self.feed(&Input::Established(id))?;
+            } else if let Some(&connection) = used.first() {
+                self.feed(&Input::CheckIn {
+                    connection,
+                    broken: false,
+                })?;
+            } else {
+                break;
+            }
+        }
+        Err(format!("{:?} are stranded", self.watch.waiting()))
+    }
+
+    /// The pool is closed and all comes back: nothing is left.
+    pub(crate) fn close(&mut self) -> Found {
+        self.feed(&Input::Close)?;
+        for connection in self.watch.in_use() {
+            self.feed(&Input::CheckIn {
+                connection,
+                broken: false,
+            })?;
+        }
+        self.watch.is_over(&self.pool)
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Found {
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(format!(
+        "{what}: the machine says {theirs:?}, the model {ours:?}"
+    ))
+}

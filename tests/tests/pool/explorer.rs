@@ -1,0 +1,365 @@
+//! Small pools, exhaustively: a few requests, connections that are established or not, clears, and
+//! all of it in every order. Breadth first; in each state machine and model must agree, everybody
+//! must be served if all do what they promised, and after a close nothing may be left.
+//!
+//! Two states are the same if machine and model are, down to the last field.
+
+use crate::bench::{Bench, Found};
+use onionskin_core::pool::PoolOptions;
+use onionskin_tests::model::pool::{Input, Mistake};
+use std::{
+    collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
+    fmt::Write,
+    hash::Hasher,
+    time::{Duration, Instant},
+};
+
+/// How much may happen. Callers that got a connection always can give it back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    max_size: u32,
+    min_size: u32,
+    max_connecting: u32,
+    /// Check outs.
+    requests: u64,
+    clears: u8,
+    interrupting_clears: u8,
+    /// Establishments that fail.
+    failures: u8,
+    /// Connections that come back broken.
+    broken: u8,
+    /// Requests whose caller gives up.
+    cancels: u8,
+    /// Requests have a deadline and connections an idle limit, and this many may be reached.
+    deadlines: u8,
+    /// Whether the pool may be closed.
+    close: bool,
+}
+
+/// What a walk has found.
+#[derive(Debug, Default)]
+struct Walk {
+    states: usize,
+    moves: usize,
+    depth: usize,
+    disagreement: Option<String>,
+}
+
+/// How long requests wait, and how long connections may be unused.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+#[derive(Clone, Debug)]
+struct World {
+    bench: Bench,
+    /// What may still happen.
+    left: Bounds,
+    closed: bool,
+    /// Nothing happens before the pool is ready for the first time.
+    ready: bool,
+}
+
+impl World {
+    fn new(bounds: Bounds, mistake: Option<Mistake>) -> Result<Self, String> {
+        let timed = bounds.deadlines > 0;
+        let options = PoolOptions {
+            max_size: bounds.max_size,
+            min_size: bounds.min_size,
+            max_connecting: bounds.max_connecting,
+            max_idle: timed.then_some(PATIENCE),
+            ..PoolOptions::default()
+        };
+        Ok(Self {
+            bench: Bench::paired(&options, true, mistake)?,
+            left: bounds,
+            closed: false,
+            ready: false,
+        })
+    }
+
+    /// Everything that can happen now.
+    fn moves(&self, bounds: Bounds) -> Vec<Input> {
+        if !self.ready {
+            return vec![Input::Ready];
+        }
+        let (watch, left) = (&self.bench.watch, self.left);
+        let mut moves = vec![Input::Ready];
+        if left.requests > 0 {
+            // Requests have the numbers in which they come; the first has no deadline.
+            let request = bounds.requests - left.requests + 1;
+            let timed = bounds.deadlines > 0 && request > 1;
+            let deadline = timed.then(|| self.bench.now + PATIENCE);
+            moves.push(Input::CheckOut {
+                request,
+                deadline,
+                timed,
+            });
+        }
+        let clears = [(left.clears, false), (left.interrupting_clears, true)];
+        let clears = clears.into_iter().filter(|(left, _)| *left > 0);
+        moves.extend(clears.map(|(_, interrupt)| Input::Clear { interrupt }));
+        for id in watch.pending() {
+            moves.push(Input::Established(id));
+            if left.failures > 0 {
+                moves.push(Input::EstablishFailed(id));
+            }
+        }
+        for connection in watch.in_use() {
+            for broken in [false, true]
+                .into_iter()
+                .take(1 + usize::from(left.broken > 0))
+            {
+                moves.push(Input::CheckIn { connection, broken });
+            }
+        }
+        if left.cancels > 0 {
+            moves.extend(watch.waiting().into_iter().map(Input::Cancel));
+        }
+        if let Some(due) = self.bench.pool.deadline()
+            && (due <= self.bench.now || left.deadlines > 0)
+        {
+            moves.push(Input::Timeout);
+        }
+        if left.close && !self.closed {
+            moves.push(Input::Close);
+        }
+        moves
+    }
+
+    fn apply(&mut self, input: &Input) -> Found {
+        let left = &mut self.left;
+        match input {
+            Input::Ready => self.ready = true,
+            Input::CheckOut { .. } => left.requests -= 1,
+            Input::Clear { interrupt: false } => left.clears -= 1,
+            Input::Clear { interrupt: true } => left.interrupting_clears -= 1,
+            Input::EstablishFailed(_) => left.failures -= 1,
+            Input::CheckIn { broken: true, .. } => left.broken -= 1,
+            Input::Cancel(_) => left.cancels -= 1,
+            Input::Close => self.closed = true,
+            Input::Timeout => {
+                let due = self.bench.pool.deadline();
+                if let Some(due) = due.filter(|due| *due > self.bench.now) {
+                    left.deadlines -= 1;
+                    self.bench.now = due;
+                }
+            }
+            _ => {}
+        }
+        self.bench.feed(input)
+    }
+
+    /// From here everybody can be served, and everything can come back.
+    fn ends_well(&self) -> Found {
+        if !self.closed {
+            self.bench.clone().settle()?;
+            self.bench.clone().close()?;
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> (u64, u64) {
+        struct Both(DefaultHasher, DefaultHasher);
+        impl Write for Both {
+            fn write_str(&mut self, text: &str) -> std::fmt::Result {
+                self.0.write(text.as_bytes());
+                self.1.write(text.as_bytes());
+                Ok(())
+            }
+        }
+        let mut both = Both(DefaultHasher::new(), DefaultHasher::new());
+        both.1.write_u8(1);
+        write!(both, "{self:?}").expect("it can be hashed");
+        (both.0.finish(), both.1.finish())
+    }
+}
+
+/// Walks through every state that can be reached, or until something is wrong.
+fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
+    let mut walk = Walk::default();
+    walk.disagreement = wander(bounds, mistake, &mut walk).err();
+    walk
+}
+
+fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
+    let first = World::new(bounds, mistake)?;
+    let mut seen = BTreeSet::from([first.key()]);
+    // Each state's predecessor and the move from it, for the way to a disagreement.
+    let mut origins: Vec<(usize, Option<Input>, usize)> = vec![(0, None, 0)];
+    let mut next = VecDeque::from([(0, first)]);
+    while let Some((number, world)) = next.pop_front() {
+        walk.states += 1;
+        let depth = origins[number].2;
+        walk.depth = walk.depth.max(depth);
+        world
+            .ends_well()
+            .map_err(|what| format!("{:?}, at the end: {what}", way(&origins, number)))?;
+        for input in world.moves(bounds) {
+            let mut world = world.clone();
+            walk.moves += 1;
+            world
+                .apply(&input)
+                .map_err(|what| format!("{:?}, {what}", way(&origins, number)))?;
+            if seen.insert(world.key()) {
+                next.push_back((origins.len(), world));
+                origins.push((number, Some(input), depth + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The moves that led to a state.
+fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Input> {
+    let mut moves = Vec::new();
+    while let (origin, Some(input), _) = &origins[number] {
+        moves.push(input.clone());
+        number = *origin;
+    }
+    moves.reverse();
+    moves
+}
+
+/// Walks, tells how far, and insists on at least that many states and that depth.
+fn explore(bounds: Bounds, states: usize, depth: usize) {
+    let began = Instant::now();
+    let walk = walk(bounds, None);
+    println!(
+        "{bounds:?}: {} states, {} moves, depth {}; {:?}",
+        walk.states,
+        walk.moves,
+        walk.depth,
+        began.elapsed()
+    );
+    assert_eq!(walk.disagreement, None);
+    assert!(walk.states >= states, "only {} states", walk.states);
+    assert!(walk.depth >= depth, "only {} deep", walk.depth);
+}
+
+/// Three requests for two connections; each test adds what it is about.
+const SMALL: Bounds = Bounds {
+    max_size: 2,
+    min_size: 0,
+    max_connecting: 1,
+    requests: 3,
+    clears: 0,
+    interrupting_clears: 0,
+    failures: 0,
+    broken: 0,
+    cancels: 0,
+    deadlines: 0,
+    close: false,
+};
+
+/// Clears, failures and callers who give up.
+const ROUGH: Bounds = Bounds {
+    clears: 1,
+    interrupting_clears: 1,
+    failures: 1,
+    broken: 1,
+    cancels: 1,
+    ..SMALL
+};
+
+#[test]
+fn every_interleaving_of_clears_and_failures() {
+    explore(ROUGH, 35_508, 15);
+}
+
+#[test]
+fn every_interleaving_of_clears_and_failures_with_two_establishments() {
+    let mut bounds = ROUGH;
+    bounds.max_connecting = 2;
+    explore(bounds, 62_111, 15);
+}
+
+#[test]
+fn every_interleaving_of_a_close_and_callers_who_give_up() {
+    let mut bounds = SMALL;
+    bounds.max_connecting = 2;
+    (bounds.cancels, bounds.interrupting_clears) = (2, 1);
+    bounds.close = true;
+    explore(bounds, 10_346, 14);
+}
+
+#[test]
+fn every_interleaving_of_population_and_requests() {
+    let mut bounds = SMALL;
+    (bounds.min_size, bounds.max_connecting) = (2, 2);
+    (bounds.clears, bounds.failures) = (1, 1);
+    explore(bounds, 45_147, 18);
+}
+
+#[test]
+fn every_interleaving_of_population_with_one_establishment() {
+    let mut bounds = SMALL;
+    bounds.min_size = 1;
+    (bounds.interrupting_clears, bounds.failures, bounds.cancels) = (1, 1, 1);
+    bounds.close = true;
+    explore(bounds, 33_089, 16);
+}
+
+#[test]
+fn every_interleaving_of_deadlines() {
+    let mut bounds = SMALL;
+    bounds.deadlines = 3;
+    (bounds.clears, bounds.cancels) = (1, 1);
+    explore(bounds, 14_642, 15);
+}
+
+#[test]
+fn every_interleaving_of_more_requests_without_a_limit() {
+    let mut bounds = SMALL;
+    (bounds.max_size, bounds.requests) = (0, 4);
+    (bounds.failures, bounds.cancels) = (1, 1);
+    explore(bounds, 11_535, 13);
+}
+
+#[test]
+fn mistakes_that_a_small_pool_can_show_are_found_there() {
+    use Mistake as M;
+    let mut populated = SMALL;
+    (populated.min_size, populated.clears) = (1, 1);
+    let mut timed = SMALL;
+    timed.deadlines = 2;
+    let mut closed = SMALL;
+    (closed.close, closed.broken) = (true, 1);
+    let mut unlimited = SMALL;
+    unlimited.max_size = 0;
+    let rough = [
+        M::FailureBeforeClosed,
+        M::DoubleDecrement,
+        M::PausedClearDoesNotCount,
+        M::EstablishingTakesReturned,
+        M::EstablishingHoldsQueue,
+        M::NewcomersOvertake,
+        M::LastFirst,
+        M::SlotFirst,
+        M::StaleBeforeError,
+        M::StaleBeforePoolClosed,
+        M::InterruptSparesPending,
+        M::InterruptCloses,
+        M::NeverInterrupts,
+        M::AlwaysInterrupts,
+        M::NoPruningWhilePaused,
+        M::RefusedIsNotStarted,
+        M::StaleIsHandedOut,
+        M::StaleAfterEstablishment,
+    ];
+    let rough = rough.map(|mistake| (ROUGH, mistake));
+    let others = [
+        (populated, M::PopulatesWhilePaused),
+        (populated, M::PopulatesBeforeReady),
+        (timed, M::IdleWhileInUse),
+        (timed, M::IdleAtLimit),
+        (timed, M::TimeoutsWait),
+        (closed, M::ErrorBeforePoolClosed),
+        (closed, M::ReadyReopens),
+        (unlimited, M::ZeroIsNoRoom),
+    ];
+    for (bounds, mistake) in rough.into_iter().chain(others) {
+        let Some(way) = walk(bounds, Some(mistake)).disagreement else {
+            panic!("{mistake:?} is not found in {bounds:?}");
+        };
+        println!("{mistake:?}: {way}");
+    }
+}

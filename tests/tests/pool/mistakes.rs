@@ -1,0 +1,57 @@
+//! The net is proven: for each mistake that a pool could make, the drawn programs find it.
+
+use crate::{
+    bench::Bench,
+    program::{Program, programs},
+};
+use onionskin_tests::model::pool::Mistake;
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::TestRunner,
+};
+
+/// How many programs are drawn.
+const PROGRAMS: usize = 1000;
+
+/// The same programs in every run.
+fn drawn() -> Vec<Program> {
+    let mut runner = TestRunner::deterministic();
+    let strategy = programs(60);
+    let mut draw = || strategy.new_tree(&mut runner).expect("it can be drawn");
+    (0..PROGRAMS).map(|_| draw().current()).collect()
+}
+
+fn disagreement(program: &Program, mistake: Mistake) -> Option<String> {
+    let bench = Bench::paired(&program.options, program.subscribed, Some(mistake));
+    match bench {
+        Ok(mut bench) => program.play(&mut bench).err(),
+        Err(what) => Some(what),
+    }
+}
+
+/// Every mistake is found by one of the programs.
+fn are_all_found(mistakes: &[Mistake]) {
+    let programs = drawn();
+    let mut missed = Vec::new();
+    for &mistake in mistakes {
+        let found = programs
+            .iter()
+            .enumerate()
+            .find_map(|(i, program)| Some((i, disagreement(program, mistake)?)));
+        match found {
+            Some((i, what)) => println!("{mistake:?}: program {i}, {what}"),
+            None => missed.push(mistake),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn the_traps_are_found() {
+    are_all_found(&Mistake::TRAPS);
+}
+
+#[test]
+fn other_wrong_readings_are_found() {
+    are_all_found(&Mistake::OTHERS);
+}

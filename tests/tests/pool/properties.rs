@@ -1,0 +1,56 @@
+//! Machine and model say the same after each input, and the books hold, whatever happens.
+
+use crate::{
+    bench::Bench,
+    cases,
+    program::{Program, programs},
+};
+use proptest::{prelude::*, test_runner::TestCaseError};
+
+fn failed(what: String) -> TestCaseError {
+    TestCaseError::fail(what)
+}
+
+fn paired(program: &Program) -> Result<Bench, TestCaseError> {
+    Bench::paired(&program.options, program.subscribed, None).map_err(failed)
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn the_model_agrees_after_each_input(program in programs(120)) {
+        let mut bench = paired(&program)?;
+        program.play(&mut bench).map_err(failed)?;
+    }
+
+    // The watcher looks at: counts that add up and replay from the events, limits, the order of
+    // the queue, generations, one end of each start, one end of each connection.
+    #[test]
+    fn everybody_is_served_and_everything_comes_back(program in programs(60)) {
+        let mut bench = paired(&program)?;
+        program.play(&mut bench).map_err(failed)?;
+        bench.settle().map_err(failed)?;
+        bench.close().map_err(failed)?;
+    }
+
+    #[test]
+    fn a_close_at_any_time_leaves_nothing(program in programs(40)) {
+        let mut bench = paired(&program)?;
+        program.play(&mut bench).map_err(failed)?;
+        bench.close().map_err(failed)?;
+    }
+
+    #[test]
+    fn subscribers_change_nothing(program in programs(60)) {
+        let orders = |subscribed| -> Result<_, TestCaseError> {
+            let mut bench = Bench::alone(&program.options, subscribed).map_err(failed)?;
+            bench.log = Some(Vec::new());
+            program.play(&mut bench).map_err(failed)?;
+            let mut said = bench.log.unwrap_or_default();
+            said.retain(|word| !word.is_event());
+            Ok((said, bench.pool.counts(), bench.pool.deadline()))
+        };
+        prop_assert_eq!(orders(true)?, orders(false)?);
+    }
+}

@@ -1,0 +1,397 @@
+//! Books of what a pool says: they only read, know no rule of who gets what, and replay to the
+//! pool's counts.
+
+use crate::bench::Found;
+use onionskin_core::{
+    event::{CheckOutFailure, CloseReason},
+    pool::{Counts, Pool, PoolOptions, PoolState, PooledId},
+    time::Instant,
+};
+use onionskin_tests::model::pool::{Answer, Input, Said};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Where a connection is, by the orders and by what was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// To be established; for a request, if it was opened for one that still wants it.
+    Pending(Option<u64>),
+    Available,
+    InUse,
+    /// In use until a moment ago.
+    Returned,
+    /// Its closed event was said; the order to close it has to follow.
+    Closing,
+}
+
+/// The books.
+#[derive(Clone, Debug)]
+pub(crate) struct Watcher {
+    options: PoolOptions,
+    subscribed: bool,
+    connections: BTreeMap<u64, Place>,
+    last_id: u64,
+    /// Who waits for something to become possible, first come first.
+    queue: Vec<u64>,
+    /// Who waited for a connection that is no more; the failure has to follow.
+    orphans: Vec<u64>,
+    generation: u64,
+    paused: bool,
+    closed: bool,
+    /// Check outs that were started and have not ended, by the events.
+    open: usize,
+    /// Said just before, and what has to follow: the grant or the failure of a request.
+    lent: Option<(u64, Duration)>,
+    failed: Option<(CheckOutFailure, Duration)>,
+    /// How long the latest connection took to be ready (CMAP-125).
+    ready: Option<(u64, Duration)>,
+    interrupted: Vec<u64>,
+}
+
+impl Watcher {
+    pub(crate) const fn new(options: PoolOptions, subscribed: bool) -> Self {
+        Self {
+            options,
+            subscribed,
+            connections: BTreeMap::new(),
+            last_id: 0,
+            queue: Vec::new(),
+            orphans: Vec::new(),
+            generation: 0,
+            paused: true,
+            closed: false,
+            open: 0,
+            lent: None,
+            failed: None,
+            ready: None,
+            interrupted: Vec::new(),
+        }
+    }
+
+    /// CMAP-52.
+    pub(crate) fn first(&self, said: &[Said]) -> Found {
+        let expected: &[Said] = if self.subscribed {
+            &[Said::PoolCreated]
+        } else {
+            &[]
+        };
+        want(said == expected, || format!("begins with {said:?}"))
+    }
+
+    pub(crate) fn connections(&self) -> Vec<u64> {
+        self.connections.keys().copied().collect()
+    }
+
+    fn placed(&self, wanted: impl Fn(Place) -> bool) -> Vec<u64> {
+        let there = self.connections.iter().filter(|(_, place)| wanted(**place));
+        there.map(|(id, _)| *id).collect()
+    }
+
+    pub(crate) fn pending(&self) -> Vec<u64> {
+        self.placed(|place| matches!(place, Place::Pending(_)))
+    }
+
+    pub(crate) fn available(&self) -> Vec<u64> {
+        self.placed(|place| place == Place::Available)
+    }
+
+    pub(crate) fn in_use(&self) -> Vec<u64> {
+        self.placed(|place| place == Place::InUse)
+    }
+
+    /// Everybody who has no answer yet.
+    pub(crate) fn waiting(&self) -> Vec<u64> {
+        let bound = self.connections.values().filter_map(|place| match place {
+            Place::Pending(request) => *request,
+            _ => None,
+        });
+        self.queue.iter().copied().chain(bound).collect()
+    }
+
+    /// One input with all that followed it.
+    pub(crate) fn hear(
+        &mut self,
+        input: &Input,
+        answer: &Answer,
+        said: &[Said],
+        pool: &Pool,
+    ) -> Found {
+        let waited = !self.queue.is_empty();
+        self.before(input, answer);
+        for word in said {
+            self.note(input, word)
+                .map_err(|what| format!("{word:?} of {said:?}: {what}"))?;
+        }
+        if let Answer::Granted(id) = answer {
+            want(!waited, || "a newcomer overtakes (CMAP-33)".into())?;
+            self.lend(*id)?;
+            self.lent = None;
+        }
+        if matches!(answer, Answer::Failed(_)) {
+            self.failed = None;
+        }
+        self.after(pool)
+    }
+
+    /// What the input itself changes.
+    fn before(&mut self, input: &Input, answer: &Answer) {
+        match (input, answer) {
+            (Input::CheckOut { request, .. }, Answer::Waiting) => self.queue.push(*request),
+            (Input::Cancel(request), _) => self.forget(*request),
+            (Input::CheckIn { connection, .. }, Answer::Done) => {
+                self.connections.insert(*connection, Place::Returned);
+                self.interrupted.retain(|id| id != connection);
+            }
+            (Input::Established(id), _) => {
+                if let Some(place @ Place::Pending(None)) = self.connections.get_mut(id) {
+                    *place = Place::Available;
+                }
+            }
+            (Input::Clear { .. }, _) => self.paused = true,
+            (Input::Ready, _) => self.paused = false,
+            (Input::Close, _) => self.closed = true,
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, request: u64) {
+        self.queue.retain(|r| *r != request);
+        for place in self.connections.values_mut() {
+            if *place == Place::Pending(Some(request)) {
+                *place = Place::Pending(None);
+            }
+        }
+    }
+
+    fn note(&mut self, input: &Input, word: &Said) -> Found {
+        if self.lent.is_some() && self.subscribed {
+            let follows = matches!(word, Said::Grant(..));
+            want(follows, || {
+                "nothing comes between event and grant (CMAP-86)".into()
+            })?;
+        }
+        if word.is_event() && !self.subscribed {
+            return Err("nobody listens".into());
+        }
+        match word {
+            Said::PoolCreated | Said::PoolReady | Said::PoolCleared { .. } | Said::PoolClosed => {
+                self.note_pool(input, word)
+            }
+            Said::Created(id) => {
+                want(*id == self.last_id + 1, || {
+                    "numbers go up by one (CMAP-21)".into()
+                })?;
+                want(!self.paused && !self.closed, || {
+                    "not while paused (CMAP-67)".into()
+                })
+            }
+            Said::Open(id) => self.open(*id),
+            Said::Ready(id, duration) => {
+                self.ready = Some((*id, *duration));
+                want(*input == Input::Established(*id), || "it is not".into())
+            }
+            Said::Closed(id, reason) => self.close(input, *id, *reason),
+            Said::Close(id) => {
+                if !self.subscribed {
+                    self.close(input, *id, CloseReason::Error)?;
+                }
+                let gone = self.connections.remove(id);
+                want(gone == Some(Place::Closing), || format!("it was {gone:?}"))
+            }
+            Said::Started => {
+                self.open += 1;
+                want(matches!(input, Input::CheckOut { .. }), || {
+                    "nobody asked".into()
+                })
+            }
+            Said::CheckedOut(id, duration) => {
+                self.end()?;
+                self.lent = Some((*id, *duration));
+                let slow = self.ready.take().filter(|(ready, _)| ready == id);
+                let longer = slow.is_some_and(|(_, ready)| ready > *duration);
+                let owned = self.connections.get(id) != Some(&Place::Available);
+                want(!(longer && owned), || "ready took longer (CMAP-125)".into())
+            }
+            Said::Failed(reason, _, duration) => {
+                self.end()?;
+                self.failed = Some((*reason, *duration));
+                if matches!(input, Input::Cancel(_)) {
+                    self.failed = None;
+                }
+                Ok(())
+            }
+            Said::CheckedIn(id) => {
+                let returned = self.connections.get(id) == Some(&Place::Returned);
+                want(returned, || "it did not come back".into())
+            }
+            Said::Grant(request, id) => self.grant(*request, *id),
+            Said::Fail(request, _) => self.fail(*request),
+            Said::Interrupt(id, _) => self.interrupt(input, *id),
+        }
+    }
+
+    /// CMAP-94: once, and only by a clear that says so.
+    fn interrupt(&mut self, input: &Input, id: u64) -> Found {
+        let twice = self.interrupted.contains(&id);
+        self.interrupted.push(id);
+        let used = self.connections.get(&id) == Some(&Place::InUse);
+        let meant = matches!(input, Input::Clear { interrupt: true });
+        want(used && meant && !twice, || "not interrupted so".into())
+    }
+
+    fn note_pool(&self, input: &Input, word: &Said) -> Found {
+        let meant = match word {
+            Said::PoolReady => *input == Input::Ready,
+            Said::PoolCleared { interrupt } => {
+                let interrupt = *interrupt;
+                *input == Input::Clear { interrupt }
+            }
+            Said::PoolClosed => *input == Input::Close && self.available().is_empty(),
+            _ => false,
+        };
+        want(meant, || "this was not to be said".into())
+    }
+
+    fn end(&mut self) -> Found {
+        let open = self.open.checked_sub(1);
+        self.open = open.ok_or("a check out ends that never began (trap 11)")?;
+        Ok(())
+    }
+
+    fn open(&mut self, id: u64) -> Found {
+        self.last_id += 1;
+        want(id == self.last_id, || "another was created".into())?;
+        // The head of the queue gets it; nobody if nobody waits.
+        let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
+        let old = self.connections.insert(id, Place::Pending(owner));
+        want(old.is_none(), || "it exists".into())
+    }
+
+    fn close(&mut self, input: &Input, id: u64, reason: CloseReason) -> Found {
+        let Some(place) = self.connections.get_mut(&id) else {
+            return Err("it is gone".into());
+        };
+        let allowed = match std::mem::replace(place, Place::Closing) {
+            Place::Pending(owner) => {
+                self.orphans.extend(owner);
+                reason != CloseReason::Idle
+            }
+            Place::Available => true,
+            Place::Returned => reason != CloseReason::Idle,
+            Place::InUse | Place::Closing => false,
+        };
+        let because = !self.subscribed
+            || self.closed == (reason == CloseReason::PoolClosed)
+            || matches!(input, Input::CheckIn { .. }) && !self.closed;
+        want(allowed && because, || format!("not for {reason:?}"))
+    }
+
+    fn grant(&mut self, request: u64, id: u64) -> Found {
+        let told = self.lent.take().is_some_and(|(lent, _)| lent == id);
+        want(told || !self.subscribed, || "nothing was told".into())?;
+        if self.connections.get(&id) != Some(&Place::Pending(Some(request))) {
+            let next = self.queue.first() == Some(&request);
+            want(next, || "an earlier one waits (CMAP-30)".into())?;
+        }
+        self.forget(request);
+        self.lend(id)
+    }
+
+    fn lend(&mut self, id: u64) -> Found {
+        let old = self.connections.insert(id, Place::InUse);
+        let free = matches!(
+            old,
+            Some(Place::Available | Place::Returned | Place::Pending(None))
+        );
+        want(free, || format!("lends {id}, which was {old:?}"))
+    }
+
+    fn fail(&mut self, request: u64) -> Found {
+        let told = self.failed.take().is_some();
+        want(told || !self.subscribed, || "nothing was told".into())?;
+        let orphan = self.orphans.iter().position(|r| *r == request);
+        if let Some(at) = orphan {
+            self.orphans.remove(at);
+            return Ok(());
+        }
+        let waits = self.waiting().contains(&request);
+        self.forget(request);
+        want(waits, || "it did not wait".into())
+    }
+
+    /// What has to hold between any two inputs.
+    fn after(&mut self, pool: &Pool) -> Found {
+        for place in self.connections.values_mut() {
+            if *place == Place::Returned {
+                *place = Place::Available;
+            }
+        }
+        let closing = self.placed(|place| place == Place::Closing);
+        want(closing.is_empty(), || format!("{closing:?} are not closed"))?;
+        want(self.orphans.is_empty(), || {
+            format!("{:?} got no answer", self.orphans)
+        })?;
+        want(self.failed.is_none() && self.lent.is_none(), || {
+            "told, not done".into()
+        })?;
+        let size = |ids: Vec<u64>| u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let replayed = Counts {
+            total: size(self.connections()),
+            available: size(self.available()),
+            pending: size(self.pending()),
+            in_use: size(self.in_use()),
+            waiting: size(self.queue.clone()),
+        };
+        let counts = pool.counts();
+        want(counts == replayed, || {
+            format!("{counts:?}, not {replayed:?}")
+        })?;
+        let sum = counts.available + counts.pending + counts.in_use;
+        want(counts.total == sum, || {
+            "the counts do not add up (CMAP-24)".into()
+        })?;
+        let limit = self.options.max_size;
+        let full = limit != 0 && counts.total == limit;
+        want(full || limit == 0 || counts.total < limit, || {
+            "too many (CMAP-42)".into()
+        })?;
+        let most = self.options.max_connecting.max(1);
+        want(counts.pending <= most, || {
+            "too many pending (CMAP-43)".into()
+        })?;
+        if counts.waiting > 0 {
+            let serves = pool.state() == PoolState::Ready;
+            let needs = counts.available == 0 && (full || counts.pending == most);
+            want(serves && needs, || "waits for what is there".into())?;
+        }
+        if self.subscribed {
+            let waiting = self.waiting().len();
+            want(self.open == waiting, || {
+                "one end for each start (trap 11)".into()
+            })?;
+        }
+        let generation = pool.generation();
+        want(generation >= self.generation, || {
+            "the generation falls".into()
+        })?;
+        self.generation = generation;
+        for id in self.connections() {
+            let of = pool.generation_of(PooledId(id));
+            want(of.is_some_and(|of| of <= generation), || {
+                format!("{id} is of {of:?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// After the end nothing is left and nothing is due.
+    pub(crate) fn is_over(&self, pool: &Pool) -> Found {
+        let due: Option<Instant> = pool.deadline();
+        let nothing = self.connections.is_empty() && self.waiting().is_empty() && self.open == 0;
+        let over = nothing && due.is_none() && pool.counts() == Counts::default();
+        want(over, || format!("left behind: {self:?}, due {due:?}"))
+    }
+}
+
+fn want(holds: bool, what: impl FnOnce() -> String) -> Found {
+    if holds { Ok(()) } else { Err(what()) }
+}
