@@ -231,6 +231,7 @@ impl Model {
             available: self.available,
             pending: self.pending,
             in_use: self.total.wrapping_sub(self.available + self.pending),
+            draining: 0,
             waiting: u32::try_from(waiting.count()).unwrap_or(u32::MAX),
         }
     }
