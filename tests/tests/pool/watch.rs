@@ -339,6 +339,7 @@ impl Watcher {
             available: size(self.available()),
             pending: size(self.pending()),
             in_use: size(self.in_use()),
+            draining: 0,
             waiting: size(self.queue.clone()),
             draining: 0,
         };
