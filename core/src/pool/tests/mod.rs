@@ -2,6 +2,7 @@
 
 mod draining;
 mod life;
+mod official;
 mod program;
 mod requests;
 mod rows;

@@ -1,0 +1,106 @@
+//! The courses of official files (cmap-format) in the pool's own words, each named in its test.
+
+use super::*;
+
+fn ask(pool: &mut Pool, now: Instant, request: u64) {
+    let answer = pool.check_out(now, RequestId(request), None);
+    assert_eq!(answer, CheckOut::Waiting);
+}
+
+/// Lets population make what is due, at once.
+fn populate(pool: &mut Pool, now: Instant) -> Vec<String> {
+    let mut said = drain(pool);
+    while pool.deadline().is_some_and(|due| due <= now) {
+        pool.handle_timeout(now);
+        while let Some(action) = pool.poll_action() {
+            if let Action::Open(connection) = action {
+                pool.handle_established(now, connection);
+            }
+            said.push(short(action));
+        }
+    }
+    said.retain(|word| !word.starts_with("open") && !word.starts_with("Ready"));
+    said
+}
+
+#[test]
+fn nothing_is_made_before_ready_and_then_the_minimum() {
+    // pool-create-min-size
+    let mut pool = new_pool(options(10, 3, 2));
+    assert_eq!(populate(&mut pool, at(200)), ["PoolCreated"]);
+    pool.handle_ready(at(200));
+    let expected = ["PoolReady", "Created 1", "Created 2", "Created 3"];
+    assert_eq!(populate(&mut pool, at(200)), expected);
+    assert_eq!(pool.counts().available, 3);
+}
+
+#[test]
+fn nothing_is_made_between_clear_and_ready() {
+    // pool-clear-min-size
+    let mut pool = new_pool(options(10, 1, 2));
+    pool.handle_ready(at(0));
+    let expected = ["PoolCreated", "PoolReady", "Created 1"];
+    assert_eq!(populate(&mut pool, at(0)), expected);
+    pool.handle_clear(at(10), &reset(), false);
+    let expected = ["PoolCleared(false)", "Closed 1: Stale", "close 1"];
+    assert_eq!(populate(&mut pool, at(10)), expected);
+    assert_eq!(populate(&mut pool, at(300)), [""; 0]);
+    pool.handle_ready(at(300));
+    assert_eq!(populate(&mut pool, at(300)), ["PoolReady", "Created 2"]);
+}
+
+#[test]
+fn a_pool_is_ready_and_cleared_once() {
+    // pool-ready-ready, pool-clear-paused
+    let mut pool = new_pool(options(1, 0, 1));
+    pool.handle_clear(at(0), &reset(), false);
+    pool.handle_ready(at(1));
+    pool.handle_ready(at(1));
+    pool.handle_clear(at(2), &reset(), false);
+    pool.handle_clear(at(2), &reset(), false);
+    let expected = ["PoolCreated", "PoolReady", "PoolCleared(false)"];
+    assert_eq!(drain(&mut pool), expected);
+}
+
+#[test]
+fn a_clear_sends_everybody_away_who_waits() {
+    // pool-clear-clears-waitqueue
+    let mut pool = ready_pool(options(1, 0, 2));
+    let _ = fresh(&mut pool, at(0), 1);
+    for request in 2..=4 {
+        ask(&mut pool, at(0), request);
+    }
+    drain(&mut pool);
+    pool.handle_clear(at(5), &reset(), false);
+    let expected = [
+        "PoolCleared(false)",
+        "Failed: ConnectionError after 5 ms",
+        "fail 2: cleared",
+        "Failed: ConnectionError after 5 ms",
+        "fail 3: cleared",
+        "Failed: ConnectionError after 5 ms",
+        "fail 4: cleared",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!((pool.counts().waiting, pool.deadline()), (0, None));
+}
+
+#[test]
+fn a_returned_connection_goes_to_who_waits_before_any_new_one_is_ready() {
+    // pool-checkout-returned-connection-maxConnecting
+    let mut pool = ready_pool(options(10, 0, 2));
+    let first = fresh(&mut pool, at(0), 1);
+    for request in 2..=4 {
+        ask(&mut pool, at(1), request);
+    }
+    drain(&mut pool);
+    give_back(&mut pool, at(400), first);
+    let expected = ["CheckedIn 1", "CheckedOut 1 after 399 ms", "grant 1 to 4"];
+    assert_eq!(drain(&mut pool), expected);
+    pool.handle_established(at(750), PooledId(2));
+    pool.handle_established(at(750), PooledId(3));
+    let said = drain(&mut pool);
+    assert!(said.contains(&"grant 2 to 2".to_owned()), "{said:?}");
+    assert!(said.contains(&"grant 3 to 3".to_owned()), "{said:?}");
+    assert_eq!(pool.counts().total, 3);
+}
