@@ -341,7 +341,6 @@ impl Watcher {
             in_use: size(self.in_use()),
             draining: 0,
             waiting: size(self.queue.clone()),
-            draining: 0,
         };
         let counts = pool.counts();
         want(counts == replayed, || {
