@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind, Wait},
     operation::Lease,
     pool::Condition,
-    time::Instant,
+    time::{AFTER_FREEZE, FREEZE, Instant},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,6 +73,18 @@ impl Drains {
             limit,
         };
         self.by_socket.insert(id, drain);
+    }
+
+    fn renew(&mut self, id: SocketId, limit: Option<Instant>) {
+        let Some(drain) = self.by_socket.get_mut(&id) else {
+            return;
+        };
+        if let Some(old) = std::mem::replace(&mut drain.limit, limit) {
+            self.limits.remove(&(old, id));
+        }
+        if let Some(new) = limit {
+            self.limits.insert((new, id));
+        }
     }
 
     #[cfg(test)]
@@ -195,6 +207,12 @@ impl Client {
         while let Some(&(at, id)) = self.drains.limits.first() {
             if at > now {
                 break;
+            }
+            if now - at >= FREEZE {
+                // As with connections that are being made: the reply is perhaps there.
+                self.drains.renew(id, now.checked_add(AFTER_FREEZE));
+                self.note_deadline(self.drains.deadline());
+                continue;
             }
             let message = "the reply to an operation that had ended did not come";
             self.on_not_drained(now, id, Error::timeout(Wait::Exchange, message));

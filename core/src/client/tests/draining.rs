@@ -1,7 +1,10 @@
 //! Exchanges that are left before the reply is there.
 
 use super::*;
-use crate::{error::ErrorKind, event::PoolEvent, operation::OperationId, options::Monitoring};
+use crate::{
+    error::ErrorKind, event::PoolEvent, operation::OperationId, options::Monitoring,
+    time::AFTER_FREEZE,
+};
 use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1&maxIdleTimeMS=20000";
@@ -143,6 +146,25 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
     assert_ne!(lease.socket(), socket);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
     assert!(world.client.drains.is_empty());
+}
+
+#[test]
+fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
+    // scenario 14
+    for comes in [true, false] {
+        let mut world = world();
+        let (lease, socket, id) = sent(&mut world, ping());
+        world.check_in(lease, Outcome::Abandoned);
+        world.wait(Duration::from_secs(600));
+        assert!(!world.closed.contains(&socket));
+        if comes {
+            assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Parked);
+            assert!(world.client.drains.is_empty());
+        } else {
+            world.wait(AFTER_FREEZE);
+            assert!(world.closed.contains(&socket), "only one more moment");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! a choice, the model takes the one that the machine documents: the newest available connection
 //! is used first, population makes one connection at a time and rests after a failure, an
 //! establishment goes on when its request gives up, a connection that a clear made stale before it
-//! was established is not handed out, and one whose reply is outstanding counts until that has come.
+//! was established is not handed out, and one whose reply is outstanding counts until that came.
 //! Where only an order is left open, any will do.
 
 mod life;
