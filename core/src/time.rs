@@ -8,11 +8,19 @@ use std::{
 
 /// A deadline that is noticed so much too late means that the process stood still: a suspended
 /// machine, a function that was frozen between two calls, a clock that jumped.
-pub(crate) const FREEZE: Duration = Duration::from_secs(1);
+const FREEZE: Duration = Duration::from_secs(1);
 
 /// How long an answer that was due meanwhile is waited for once the process runs again. It has long
 /// been received, or the connection is gone.
 pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
+
+/// The later deadline of an answer whose own was slept through; `None` where it was not.
+///
+/// Who stood still has not looked whether the answer is there. With one more moment, whoever drives
+/// the machine can hand it in.
+pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<Instant> {
+    (now - deadline >= FREEZE).then(|| now + AFTER_FREEZE)
+}
 
 /// A moment, as nanoseconds since the driver of the core began counting.
 ///

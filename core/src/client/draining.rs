@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind, Wait},
     operation::Lease,
     pool::Condition,
-    time::{AFTER_FREEZE, FREEZE, Instant},
+    time::{Instant, deadline_after_freeze},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -208,9 +208,8 @@ impl Client {
             if at > now {
                 break;
             }
-            if now - at >= FREEZE {
-                // As with connections that are being made: the reply is perhaps there.
-                self.drains.renew(id, now.checked_add(AFTER_FREEZE));
+            if let Some(later) = deadline_after_freeze(at, now) {
+                self.drains.renew(id, Some(later));
                 self.note_deadline(self.drains.deadline());
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::{
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
     sdam::Phase,
-    time::{AFTER_FREEZE, FREEZE, Instant},
+    time::{Instant, deadline_after_freeze},
     tls::TlsSession,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
@@ -152,9 +152,8 @@ impl Connection {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
         };
-        if now - deadline >= FREEZE {
-            // As with the checks of monitors: what came meanwhile is still to be handed in.
-            self.deadline = now.checked_add(AFTER_FREEZE);
+        if let Some(later) = deadline_after_freeze(deadline, now) {
+            self.deadline = Some(later);
             return;
         }
         let (wait, doing) = match self.state {

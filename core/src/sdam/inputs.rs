@@ -11,7 +11,7 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
     hello::HelloReply,
-    time::{AFTER_FREEZE, FREEZE, Instant},
+    time::{Instant, deadline_after_freeze},
 };
 use bson::RawDocument;
 use std::time::Duration;
@@ -20,17 +20,14 @@ impl Sdam {
     /// Time has passed: everything due by `now` happens. Harmless before the deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((deadline, timer)) = self.out.timers.pop_expired(now) {
-            let was_frozen = now - deadline >= FREEZE;
             match timer {
-                // Who slept through the deadline has not looked whether the answer is there. One
-                // more moment, and whoever drives the machine can hand it in.
-                Timer::CheckLimit(_) if was_frozen => {
-                    self.out.timers.set(timer, now + AFTER_FREEZE);
-                }
                 Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
                 Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
                 Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),
-                Timer::CheckLimit(id) => self.on_check_timeout(now, id),
+                Timer::CheckLimit(id) => match deadline_after_freeze(deadline, now) {
+                    Some(later) => self.out.timers.set(timer, later),
+                    None => self.on_check_timeout(now, id),
+                },
                 Timer::Scan => self.begin_scan(now),
                 Timer::Waiters => {
                     self.request_check(now);
