@@ -9,7 +9,7 @@ use crate::{
     connection::{ConnectionFacts, Established},
     description::ServerId,
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Lease, Operation, Selection, SessionUse, error_to_raise},
+    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_to_raise},
     options::{ClientOptions, Monitoring},
     pool::Condition,
     time::{Instant, earliest},
@@ -25,8 +25,6 @@ pub const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct ScanRules {
     /// `serverSelectionTryOnce`: one scan decides (SEL-71).
     try_once: bool,
-    /// `serverSelectionTimeoutMS`, where it does not.
-    selection: Duration,
     /// How long the answer to a ping may take.
     ping: Option<Duration>,
 }
@@ -35,7 +33,6 @@ impl ScanRules {
     pub(super) fn new(options: &ClientOptions) -> Option<Self> {
         (options.monitoring() == Monitoring::Scanning).then(|| Self {
             try_once: options.server_selection_try_once(),
-            selection: options.server_selection_timeout(),
             ping: options.connect_timeout(),
         })
     }
@@ -53,23 +50,18 @@ impl Client {
             Some(rules) if operation.command.target.is_none() => rules,
             _ => return self.select(operation),
         };
-        let selection = match operation.selection {
-            Some(selection) => selection,
+        let scans_before = match operation.scans_before {
+            Some(scans) => scans,
             None => {
                 self.sdam.wants_scan(now);
-                let selection = Selection {
-                    began: now,
-                    scans: self.sdam.scans_completed(),
-                };
-                operation.selection = Some(selection);
-                selection
+                *operation.scans_before.insert(self.sdam.scans_completed())
             }
         };
         let has_looked = !self.sdam.is_stale();
         if has_looked {
             match self.select(operation) {
                 Ok(Some(server)) => {
-                    operation.selection = None;
+                    operation.scans_before = None;
                     return Ok(Some(server));
                 }
                 Ok(None) => self.sdam.mark_stale(now),
@@ -80,14 +72,14 @@ impl Client {
                     return Err(error);
                 }
             }
-            if rules.try_once && self.sdam.scans_completed() > selection.scans {
+            if rules.try_once && self.sdam.scans_completed() > scans_before {
                 return Err(self.nothing_suits(operation));
             }
         }
         // A scan under way is waited for, however late it is (SEL-73). Only the operation's own
         // limit cuts it short.
-        let limit = selection.began.checked_add(rules.selection);
-        let limit = limit.filter(|_| !rules.try_once);
+        let began = operation.selection_began.filter(|_| !rules.try_once);
+        let limit = began.and_then(|began| began.checked_add(self.limits.selection));
         if !self.sdam.is_scan_under_way() {
             let next = self.sdam.earliest_scan().max(now);
             if limit.is_some_and(|limit| next > limit) {

@@ -60,21 +60,13 @@ pub(crate) struct Operation {
     pub(crate) deprioritized: Vec<Address>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
-    /// The selection under way, where servers are scanned.
-    pub(crate) selection: Option<Selection>,
+    /// How many scans had come to their end when the selection under way began; none where servers
+    /// are not scanned.
+    pub(crate) scans_before: Option<u64>,
     /// This is a ping of the client's own, for the sake of that operation (SEL-72).
     pub(crate) behind: Option<Box<Self>>,
     /// What listeners know of its selection.
     pub(crate) told: Told,
-}
-
-/// Since when an operation looks for a server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Selection {
-    /// When that began.
-    pub(crate) began: Instant,
-    /// Scans that had come to their end by then (SEL-71).
-    pub(crate) scans: u64,
 }
 
 impl Operation {
@@ -102,7 +94,7 @@ impl Operation {
             txn_number: None,
             deprioritized: Vec::new(),
             kept_error: None,
-            selection: None,
+            scans_before: None,
             behind: None,
             told: Told::default(),
         })
