@@ -76,6 +76,8 @@ pub struct WorldOptions {
     pub members: usize,
     /// Whether the members are routers, in front of one shard. Default: one time out of 6.
     pub sharded: bool,
+    /// Whether the members are services, behind a load balancer. Default: no.
+    pub load_balanced: bool,
     /// Clients. Default: 1 to 3.
     pub clients: usize,
     /// Concurrent callers of each client. Default: 1 to 8.
@@ -116,6 +118,7 @@ impl WorldOptions {
         Self {
             members,
             sharded: shape.chance(1, 6),
+            load_balanced: false,
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
             safety: Duration::from_secs(20 + random.below(71)),
