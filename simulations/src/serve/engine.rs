@@ -2,29 +2,22 @@
 
 mod peer;
 
-use super::{Order, ServeOptions, Status, certificate};
-use crate::deployment::{
-    Action, ConnId, Deployment, DeploymentOptions, ReplicaSetOptions, Shape, Story,
+use super::{
+    Order, ServeOptions, Status,
+    setup::{deployment_options, tls, uri},
 };
-use onionskin_core::{
-    address::Address,
-    random::Seed,
-    time::{Instant, WallTime},
-};
+use crate::deployment::{Action, ConnId, Deployment, Story};
+use onionskin_core::{random::Seed, time::Instant};
 use peer::Peer;
 use rustls::{ServerConfig, ServerConnection};
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
-    fmt::Write as _,
     io,
     path::PathBuf,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime},
+    sync::Arc,
+    time::Duration,
 };
 use tokio::{
     net::TcpListener,
@@ -34,9 +27,6 @@ use tokio::{
 
 /// Stories that are kept for [`Status`].
 const MAX_STORIES: usize = 1000;
-
-/// Numbers the directories for certificates, so that deployments of one process do not share them.
-static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -324,89 +314,4 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
             .handle_disconnected(now, conn);
         shared.pump();
     }
-}
-
-fn deployment_options(
-    options: ServeOptions,
-    addresses: &[std::net::SocketAddr],
-) -> DeploymentOptions {
-    let names: Vec<Address> = addresses
-        .iter()
-        .map(|a| Address::tcp(&a.ip().to_string(), a.port()))
-        .collect();
-    let shape = match options.replica_set {
-        _ if options.sharded => Shape::Sharded,
-        None => Shape::Standalone,
-        Some(name) => {
-            let mut set = ReplicaSetOptions::new(&name, options.members.len());
-            set.initial_primary = options.members.iter().position(|m| m.can_lead());
-            set.members = options.members;
-            set.election_timeout = options.election_timeout;
-            set.heartbeat_interval = options.heartbeat_interval;
-            Shape::ReplicaSet(set)
-        }
-    };
-    let mut result = DeploymentOptions::replica_set("", names);
-    result.shape = shape;
-    result.users = options.users;
-    result.limits = options.limits;
-    result.network = options.network;
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let millis = wall.unwrap_or_default().as_millis();
-    result.started_at = WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-    result
-}
-
-fn tls(options: &ServeOptions) -> io::Result<(Option<Arc<ServerConfig>>, Option<PathBuf>)> {
-    if !options.tls {
-        return Ok((None, None));
-    }
-    let directory = options.tls_directory.clone().unwrap_or_else(|| {
-        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onionskin-tls-{}-{number}", std::process::id());
-        std::env::temp_dir().join(name)
-    });
-    let config = certificate::generate(&directory)?;
-    Ok((Some(config), Some(directory)))
-}
-
-fn uri(
-    options: &ServeOptions,
-    addresses: &[std::net::SocketAddr],
-    tls_directory: Option<&PathBuf>,
-) -> String {
-    let mut uri = String::from("mongodb://");
-    if let Some(user) = options.users.first() {
-        let (name, password) = (encode(&user.name), encode(&user.password));
-        let _ = write!(uri, "{name}:{password}@");
-    }
-    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    uri.push_str(&hosts.join(","));
-    uri.push('/');
-    let mut separator = '?';
-    let mut option = |key: &str, value: &str| {
-        let _ = write!(uri, "{separator}{key}={}", encode(value));
-        separator = '&';
-    };
-    if let Some(name) = &options.replica_set {
-        option("replicaSet", name);
-    }
-    if let Some(directory) = tls_directory {
-        option("tls", "true");
-        option("tlsCAFile", &directory.join("ca.pem").to_string_lossy());
-    }
-    uri
-}
-
-/// Percent-encodes all but unreserved characters.
-fn encode(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }

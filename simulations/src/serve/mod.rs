@@ -6,6 +6,7 @@
 mod certificate;
 mod engine;
 mod options;
+mod setup;
 
 pub use options::ServeOptions;
 
