@@ -14,8 +14,10 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     io,
+    net::SocketAddr,
     path::PathBuf,
     rc::Rc,
+    slice,
     sync::Arc,
     time::Duration,
 };
@@ -37,12 +39,23 @@ const READS_PER_TURN: usize = 16;
 /// How long to wait after a failed accept, for example when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What a port leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Member(usize),
+    /// The load balancer, who hands connections on to members.
+    Balancer,
+}
+
 /// Everything that the tasks of the loop share; they take turns on one thread.
 struct Shared {
     deployment: RefCell<Deployment>,
     peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
     stories: RefCell<VecDeque<Story>>,
-    addresses: Vec<std::net::SocketAddr>,
+    /// Where members listen.
+    addresses: Vec<SocketAddr>,
+    /// Where the load balancer listens, if the members are services behind one.
+    balancer: Option<SocketAddr>,
     listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
     tls: Option<Arc<ServerConfig>>,
     started: tokio::time::Instant,
@@ -60,31 +73,36 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) async fn bind(options: ServeOptions) -> io::Result<Self> {
+        let mut doors = Vec::new();
+        if options.load_balanced {
+            doors.push(Door::Balancer);
+        }
+        doors.extend((0..options.members.len()).map(Door::Member));
         let mut listeners = Vec::new();
-        let mut addresses = Vec::new();
-        for index in 0..options.members.len() {
-            let offset = u16::try_from(index).unwrap_or(u16::MAX);
-            let port = match options.port {
-                None => 0,
-                Some(base) => base
-                    .checked_add(offset)
-                    .ok_or_else(|| io::Error::other("the ports run past 65535"))?,
-            };
-            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-            addresses.push(listener.local_addr()?);
-            listeners.push(listener);
+        let (mut addresses, mut balancer) = (Vec::new(), None);
+        for (place, door) in doors.into_iter().enumerate() {
+            let listener = bind(options.port, place).await?;
+            match door {
+                Door::Balancer => balancer = Some(listener.local_addr()?),
+                Door::Member(_) => addresses.push(listener.local_addr()?),
+            }
+            listeners.push((door, listener));
         }
         let (tls, tls_directory) = tls(&options)?;
-        let uri = uri(&options, &addresses, tls_directory.as_ref());
+        let hosts = balancer
+            .as_ref()
+            .map_or(addresses.as_slice(), slice::from_ref);
+        let uri = uri(&options, hosts, tls_directory.as_ref());
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&options.seed.to_le_bytes());
-        let deployment = Deployment::new(deployment_options(options, &addresses), &Seed::new(seed))
-            .map_err(io::Error::other)?;
+        let options = deployment_options(options, &addresses, balancer);
+        let deployment = Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
         let shared = Rc::new(Shared {
             deployment: RefCell::new(deployment),
             peers: RefCell::default(),
             stories: RefCell::default(),
             addresses,
+            balancer,
             listening: RefCell::default(),
             tls,
             started: tokio::time::Instant::now(),
@@ -92,9 +110,12 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
         });
-        for (member, listener) in listeners.into_iter().enumerate() {
-            let accept = task::spawn_local(accept(Rc::clone(&shared), member, listener));
-            shared.listening.borrow_mut().push(Some(accept));
+        for (door, listener) in listeners {
+            let accept = task::spawn_local(accept(Rc::clone(&shared), door, listener));
+            // The balancer's goes on whatever befalls the members.
+            if let Door::Member(_) = door {
+                shared.listening.borrow_mut().push(Some(accept));
+            }
         }
         Ok(Self {
             shared,
@@ -109,6 +130,10 @@ impl Engine {
 
     pub(super) fn tls_directory(&self) -> Option<PathBuf> {
         self.tls_directory.clone()
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.addresses.clone()
     }
 
     /// Runs until it is told to stop.
@@ -151,6 +176,7 @@ impl Shared {
             match &order {
                 Order::Kill(member, _) => deployment.kill(now, *member),
                 Order::Restart(member, _) => deployment.restart(now, *member),
+                Order::Disconnect(member, _) => deployment.disconnect(now, *member),
                 Order::StepDown(answer) => {
                     let _ = answer.send(deployment.step_down(now));
                 }
@@ -163,6 +189,7 @@ impl Shared {
         match order {
             Order::Kill(_, done)
             | Order::Restart(_, done)
+            | Order::Disconnect(_, done)
             | Order::Partition(_, done)
             | Order::Heal(done) => {
                 let _ = done.send(());
@@ -228,7 +255,9 @@ impl Shared {
                     let address = shared.addresses[member];
                     loop {
                         match TcpListener::bind(address).await {
-                            Ok(listener) => return accept(shared, member, listener).await,
+                            Ok(listener) => {
+                                return accept(shared, Door::Member(member), listener).await;
+                            }
                             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                         }
                     }
@@ -246,12 +275,33 @@ impl Shared {
     }
 }
 
-async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
+/// A free port, or the one at this place behind `base`.
+async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
+    let port = match base {
+        None => Some(0),
+        Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
+    };
+    let port = port.ok_or_else(|| io::Error::other("the ports run past 65535"))?;
+    TcpListener::bind(("127.0.0.1", port)).await
+}
+
+async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        let member = match door {
+            Door::Member(member) => Some(member),
+            Door::Balancer => shared.deployment.borrow_mut().balance(),
+        };
+        // Without a service to hand it to, the balancer closes what it has accepted.
+        let Some(member) = member else {
+            continue;
+        };
+        // Whoever reaches a service by its own port is a load balancer from outside.
+        let is_forwarded = shared.balancer.is_some();
+        let is_proxied = is_forwarded && door != Door::Balancer;
         let _ = stream.set_nodelay(true);
         let tls = match &shared.tls {
             None => None,
@@ -262,13 +312,16 @@ async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
         };
         let conn = ConnId(shared.next_conn.get());
         shared.next_conn.set(conn.0 + 1);
-        let peer = Rc::new(Peer::new(stream, tls));
+        let peer = Rc::new(Peer::new(stream, tls, is_proxied));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
-        shared
-            .deployment
-            .borrow_mut()
-            .handle_connected(now, conn, member);
+        {
+            let mut deployment = shared.deployment.borrow_mut();
+            match is_forwarded {
+                true => deployment.handle_forwarded(now, conn, member),
+                false => deployment.handle_connected(now, conn, member),
+            }
+        }
         shared.pump();
         task::spawn_local(serve(Rc::clone(&shared), conn, peer));
     }

@@ -7,6 +7,7 @@ use rustls::ServerConfig;
 use std::{
     fmt::Write as _,
     io,
+    net::SocketAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -20,16 +21,17 @@ static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn deployment_options(
     options: ServeOptions,
-    addresses: &[std::net::SocketAddr],
+    addresses: &[SocketAddr],
+    balancer: Option<SocketAddr>,
 ) -> DeploymentOptions {
-    let names: Vec<Address> = addresses
-        .iter()
-        .map(|a| Address::tcp(&a.ip().to_string(), a.port()))
-        .collect();
-    let shape = match options.replica_set {
+    let name = |a: &SocketAddr| Address::tcp(&a.ip().to_string(), a.port());
+    let names: Vec<Address> = addresses.iter().map(name).collect();
+    let balancer = balancer.as_ref().map(name);
+    let shape = match (options.replica_set, balancer) {
+        (_, Some(balancer)) => Shape::LoadBalanced { balancer },
         _ if options.sharded => Shape::Sharded,
-        None => Shape::Standalone,
-        Some(name) => {
+        (None, None) => Shape::Standalone,
+        (Some(name), None) => {
             let mut set = ReplicaSetOptions::new(&name, options.members.len());
             set.initial_primary = options.members.iter().position(|m| m.can_lead());
             set.members = options.members;
@@ -66,7 +68,7 @@ pub(super) fn tls(
 
 pub(super) fn uri(
     options: &ServeOptions,
-    addresses: &[std::net::SocketAddr],
+    addresses: &[SocketAddr],
     tls_directory: Option<&PathBuf>,
 ) -> String {
     let mut uri = String::from("mongodb://");
@@ -82,6 +84,9 @@ pub(super) fn uri(
         let _ = write!(uri, "{separator}{key}={}", encode(value));
         separator = '&';
     };
+    if options.load_balanced {
+        option("loadBalanced", "true");
+    }
     if let Some(name) = &options.replica_set {
         option("replicaSet", name);
     }
