@@ -216,7 +216,11 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }
-            State::Ready(_) | State::Refused(_) | State::Over => {}
+            State::Ready(command) => {
+                let shared = self.client.shared();
+                shared.with(|inner, now| inner.core.discard(now, command));
+            }
+            State::Refused(_) | State::Over => {}
         }
     }
 }

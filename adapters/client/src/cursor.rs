@@ -6,7 +6,10 @@ use crate::{
     decode::{TakeReply, decode},
 };
 use futures_core::Stream;
-use onionskin_core::{error::Error, operation};
+use onionskin_core::{
+    error::Error,
+    operation::{self, Leftovers},
+};
 use serde::de::DeserializeOwned;
 use std::{
     future::{Future, poll_fn},
@@ -47,7 +50,7 @@ impl<R: Runtime, T> Cursor<R, T> {
             timeout,
             marker: PhantomData,
         };
-        this.return_session();
+        this.give_back_idle();
         this
     }
 
@@ -67,18 +70,26 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// dropped is ended as well, but nobody waits for it.
     pub async fn close(mut self) {
         self.fetching = None;
-        if let Some(mut command) = self.cursor.kill() {
-            command.set_timeout(Some(CLOSE_TIMEOUT));
-            // A server that does not hear of it ends the cursor by itself later.
-            let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
+        match self.cursor.end() {
+            Ok(mut command) => {
+                command.set_timeout(Some(CLOSE_TIMEOUT));
+                // A server that does not hear of it ends the cursor by itself later.
+                let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
+            }
+            Err(leftovers) => self.give_back(leftovers),
         }
     }
 
-    fn return_session(&mut self) {
-        if let Some(session) = self.cursor.take_idle_session() {
+    fn give_back_idle(&mut self) {
+        let leftovers = self.cursor.take_idle();
+        self.give_back(leftovers);
+    }
+
+    fn give_back(&self, leftovers: Leftovers) {
+        if !leftovers.is_empty() {
             self.client
                 .shared()
-                .with(|inner, now| inner.core.return_session(now, session));
+                .with(|inner, now| inner.core.take_leftovers(now, leftovers));
         }
     }
 
@@ -91,11 +102,11 @@ impl<R: Runtime, T> Cursor<R, T> {
                 let taken =
                     result.and_then(|(reply, session)| self.cursor.handle_reply(reply, session));
                 if let Err(error) = taken {
-                    self.cursor.handle_failure();
-                    self.return_session();
+                    self.cursor.handle_failure(&error);
+                    self.give_back_idle();
                     return Poll::Ready(Err(error));
                 }
-                self.return_session();
+                self.give_back_idle();
             }
             if !self.cursor.is_batch_empty() {
                 return Poll::Ready(Ok(true));
@@ -152,9 +163,9 @@ impl<R: Runtime, T> Drop for Cursor<R, T> {
         // A fetch under way is dropped first. It holds the session, which the core takes back from
         // it and does not use again; the cursor is then ended without one.
         self.fetching = None;
-        match self.cursor.kill() {
-            Some(command) => self.client.run_in_background(command),
-            None => self.return_session(),
+        match self.cursor.end() {
+            Ok(command) => self.client.run_in_background(command),
+            Err(leftovers) => self.give_back(leftovers),
         }
     }
 }

@@ -8,6 +8,7 @@ mod action;
 mod config;
 mod draining;
 mod operations;
+mod pinning;
 mod pools;
 mod resting;
 mod routing;
@@ -40,6 +41,7 @@ use crate::{
 use bson::oid::ObjectId;
 use config::Limits;
 use draining::Drains;
+use pinning::Pinned;
 use pools::PoolSlot;
 use sockets::Socket;
 use std::{
@@ -95,6 +97,8 @@ pub struct Client {
     established: BTreeSet<SocketId>,
     /// Those of `established` that were given back before their reply was there.
     drains: Drains,
+    /// Connections of load balancers that cursors and transactions keep.
+    pins: BTreeMap<SocketId, Pinned>,
     checks: BTreeMap<CheckId, SocketId>,
     waiting: BTreeMap<OperationId, Waiting>,
     /// Those of `waiting` that wait for a server, oldest first.
@@ -162,6 +166,7 @@ impl Client {
             sockets: BTreeMap::new(),
             established: BTreeSet::new(),
             drains: Drains::default(),
+            pins: BTreeMap::new(),
             checks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
@@ -253,6 +258,7 @@ impl Client {
             return;
         }
         self.fail_all_waiting(now);
+        self.release_all_pins(now);
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             self.close_pool(now, server);

@@ -87,6 +87,9 @@ impl Client {
                 } => {
                     self.on_granted(server, request, connection);
                 }
+                pool::Action::ServiceGone(service) => {
+                    self.sdam.handle_service_gone(server, &service);
+                }
                 pool::Action::Fail { request, error } => self.on_refused(now, request, error),
                 pool::Action::Interrupt { connection, error } => {
                     if let Some(&socket) = slot.sockets.get(&connection) {
@@ -109,6 +112,7 @@ impl Client {
             server,
             pooled,
             generation,
+            service: None,
         };
         let socket = self.dial(connection, owner);
         if let Some(slot) = self.pools.get_mut(&server) {

@@ -47,7 +47,7 @@ impl Client {
         operation: &mut Operation,
     ) -> Result<Option<ServerId>, Error> {
         let rules = match self.limits.scan {
-            Some(rules) if operation.command.target.is_none() => rules,
+            Some(rules) if operation.command.target.is_none() && self.sdam.scans() => rules,
             _ => return self.select(operation),
         };
         let scans_before = match operation.scans_before {

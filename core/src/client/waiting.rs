@@ -2,6 +2,7 @@
 
 use super::{Action, Client};
 use crate::{
+    connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
     operation::{CommandKind, Operation, OperationId, error_to_raise},
@@ -24,6 +25,12 @@ pub(super) enum Waiting {
     ForConnection {
         operation: Box<Operation>,
         server: ServerId,
+    },
+    /// For an earlier command's reply on its pinned connection.
+    ForPin {
+        operation: Box<Operation>,
+        socket: SocketId,
+        limit: Option<Instant>,
     },
     /// For nothing more: the connection is its own, it only has to be resumed.
     Granted {
@@ -52,6 +59,9 @@ pub(super) enum Acquired {
 impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
+        if let Some(socket) = operation.command.pinned() {
+            return self.acquire_pinned(now, operation, socket);
+        }
         loop {
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
@@ -258,18 +268,37 @@ impl Client {
                 pooled,
             } => {
                 self.selector.finished(server);
-                self.return_pooled(now, server, pooled, Condition::Healthy);
+                match operation.command.pinned() {
+                    Some(socket) => self.leave_pinned(socket),
+                    None => self.return_pooled(now, server, pooled, Condition::Healthy),
+                }
+                Some(operation)
+            }
+            Waiting::ForPin {
+                operation,
+                socket,
+                limit,
+            } => {
+                if let Some(limit) = limit {
+                    self.wait_limits.remove(&(limit, id));
+                }
+                self.leave_pinned(socket);
                 Some(operation)
             }
             Waiting::Failed(_) => None,
         }
     }
 
-    /// The time to find a server is over.
+    /// The time to find a server, or to be rid of an outstanding reply, is over.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+        let pin_timeout = self.pin_timeout(id);
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
+        if let Some(error) = pin_timeout {
+            self.finish_operation(now, operation);
+            return self.wake_with(id, error);
+        }
         let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
         let error = error_to_raise(operation.kept_error.take(), error);

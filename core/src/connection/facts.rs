@@ -7,6 +7,7 @@ use crate::{
     pool::PooledId,
     time::Instant,
 };
+use bson::oid::ObjectId;
 
 /// Facts from the connection's own hello, which bind what may be sent on it (SDAM-125).
 #[derive(Clone, Debug)]
@@ -19,11 +20,14 @@ pub struct ConnectionFacts {
     pub socket: SocketId,
     /// The pool's number of the connection.
     pub pooled: PooledId,
-    /// The pool's generation when the connection was made.
+    /// The pool's generation when the connection was made; behind a load balancer that of the
+    /// service when it answered.
     pub generation: u64,
+    /// Behind a load balancer, the service that the connection leads to.
+    pub service: Option<ObjectId>,
     /// The server's number of the connection, where it tells.
     pub server_connection_id: Option<i64>,
-    /// What the server said it was.
+    /// What the server said it was; a load balancer, where the client was told that there is one.
     pub server_type: ServerType,
     /// `maxWireVersion`.
     pub max_wire_version: i32,

@@ -15,10 +15,6 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// Largest message that is accepted before a server has said who it is, and from monitored servers
-/// ever: a hello reply of many members and tags has some tens of kilobytes.
-const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 1024 * 1024;
-
 /// Rounds of one authentication at most; the longest conversation of SCRAM has three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
@@ -80,7 +76,7 @@ impl Connection {
             options,
             purpose,
             state: State::Dialling,
-            transport: handshake_transport(None),
+            transport: Transport::for_handshake(None),
             conversation: None,
             hello: None,
             deadline,
@@ -99,7 +95,7 @@ impl Connection {
             None => self.on_secure(now, random),
             Some(context) => match TlsSession::new(context, self.address.host()) {
                 Ok(session) => {
-                    self.transport = handshake_transport(Some(session));
+                    self.transport = Transport::for_handshake(Some(session));
                     self.state = State::Securing;
                 }
                 Err(error) => self.fail(error),
@@ -399,7 +395,11 @@ impl Connection {
         if self.purpose == Purpose::Operations {
             self.transport.set_max_bytes(hello.max_message_size_bytes);
         }
-        self.output.push_back(Output::Greeted { reply, round_trip });
+        self.output.push_back(Output::Greeted {
+            reply,
+            round_trip,
+            service: hello.service_id.filter(|_| self.options.load_balanced),
+        });
         let step = match &mut self.conversation {
             // AUTH-16: an arbiter knows no users.
             Some(_) if hello.server_type == crate::description::ServerType::RsArbiter => Step::Done,
@@ -486,11 +486,4 @@ impl Connection {
             phase,
         });
     }
-}
-
-/// A transport for a peer that is not trusted with large messages yet.
-fn handshake_transport(session: Option<TlsSession>) -> Transport {
-    let mut transport = Transport::new(session);
-    transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
-    transport
 }

@@ -6,7 +6,7 @@ use crate::{
     sdam::Phase,
     tls::TlsContext,
 };
-use bson::RawDocumentBuf;
+use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
 
 /// What a connection is made for.
@@ -46,6 +46,8 @@ pub enum Output {
         reply: RawDocumentBuf,
         /// From sending to receiving.
         round_trip: Duration,
+        /// Behind a load balancer, who answered.
+        service: Option<ObjectId>,
     },
     /// The connection may run operations.
     Established,

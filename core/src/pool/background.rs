@@ -28,6 +28,7 @@ impl Pool {
         {
             self.close(slot, reason, None);
         }
+        self.close_stale_among_available();
         self.close_stale_draining(now);
         if self.background.is_some_and(|at| at <= now) {
             self.background = None;

@@ -161,9 +161,16 @@ impl Pool {
         self.requests.remove(slot);
     }
 
-    /// CMAP-143; the tests want the lower case form.
+    /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells what
+    /// it is full of (LB-45).
     fn timeout_error(&self) -> Error {
-        let message = "Timed out while checking out a connection from connection pool".to_owned();
+        let max_size = self.options.max_size;
+        let is_full = max_size != 0 && self.connections.len() >= max_size;
+        let message = if self.options.load_balanced && is_full {
+            self.full_pool_message()
+        } else {
+            "Timed out while checking out a connection from connection pool".to_owned()
+        };
         Error::new(ErrorKind::WaitQueueTimeout { message }).with_server(&self.address)
     }
 

@@ -13,7 +13,7 @@ use crate::{
     hello::HelloReply,
     time::{Instant, deadline_after_freeze},
 };
-use bson::RawDocument;
+use bson::{RawDocument, oid::ObjectId};
 use std::time::Duration;
 
 impl Sdam {
@@ -155,6 +155,13 @@ impl Sdam {
             self.mark_stale(now);
         }
         self.continue_scan(now);
+    }
+
+    /// The last connection to this service behind the load balancer is gone (CMAP-100).
+    pub fn handle_service_gone(&mut self, server: ServerId, service: &ObjectId) {
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.generations.forget(service);
+        }
     }
 
     /// Operations wait for a suitable server, or no longer do: while they wait, all servers are

@@ -154,7 +154,7 @@ impl Sdam {
         if server.pool == PoolState::None {
             return;
         }
-        let (generation, service) = server.generations.advance(service);
+        let generation = server.generations.advance(service);
         if !self.options.load_balanced {
             server.pool = PoolState::Paused;
         }

@@ -128,6 +128,7 @@ impl World {
         let time = |key: &str| given[key].as_u64().map(Duration::from_millis);
         let default = PoolOptions::default();
         let options = PoolOptions {
+            load_balanced: false,
             max_size: number("maxPoolSize").unwrap_or(default.max_size),
             min_size: number("minPoolSize").unwrap_or(default.min_size),
             max_idle: time("maxIdleTimeMS"),
