@@ -7,6 +7,7 @@
 
 mod authentication;
 mod backpressure;
+mod balanced;
 mod checks;
 mod diary;
 mod freeze;
