@@ -243,3 +243,24 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
     assert_eq!(told(&mut world), ["in 1"]);
     drop(cursor);
 }
+
+#[test]
+fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
+    // LB-32: the same for every command whose reply has a cursor.
+    for name in ["find", "aggregate", "listCollections", "listIndexes"] {
+        let mut world = world();
+        let mut command = Command::new(name, "db", CommandKind::Read);
+        command.body().str(name, "c");
+        let mut lease = world.lease(command);
+        World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+        let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+        world.check_in(lease, Outcome::Completed);
+        told(&mut world);
+        assert_eq!(world.client.counts().leased, 1, "{name}");
+        fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
+        assert!(told(&mut world).is_empty());
+        let leftovers = cursor.take_idle();
+        leave(&mut world, leftovers);
+        assert_eq!(told(&mut world), ["in 1"], "{name}");
+    }
+}
