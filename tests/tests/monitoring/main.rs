@@ -9,6 +9,7 @@ mod authentication;
 mod backpressure;
 mod checks;
 mod diary;
+mod establishing;
 mod freeze;
 mod leaks;
 mod lifecycle;
