@@ -6,6 +6,7 @@ use crate::{
     error::{Error, ErrorKind, NetworkFault},
     options::TlsOptions,
     random::Seed,
+    sdam::Phase,
     time::Instant,
     tls::TlsContext,
 };
@@ -38,7 +39,11 @@ fn hung_up_on(tls: Option<TlsContext>) -> Error {
     connection.handle_connected(now, &mut Seed::new([0; 32]).random());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
-        Some(Output::Failed { error, .. }) => error,
+        Some(Output::Failed { error, phase }) => {
+            // CMAP-47: an end within the TLS handshake counts like one before hello's reply.
+            assert_eq!(phase, Phase::Hello);
+            error
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -121,6 +121,8 @@ macro_rules! conformance_suite {
                 "the peer is a thread that treats a raw socket of the system",
             deployment::documents_come_back_over_tls_to_who_may_see_them:
                 "it is served on real sockets; the world's runs have one in virtual time",
+            deployment::a_limit_of_new_connections_clears_no_pool:
+                "it is served on real sockets; a scene of the monitoring tests has it without TLS",
             deployment::a_failover_costs_no_write:
                 "it is served on real sockets; the world's runs have one in virtual time",
             identity::a_good_certificate_is_accepted:

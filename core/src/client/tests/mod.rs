@@ -3,6 +3,7 @@
 mod chance;
 mod draining;
 mod operations;
+mod overload;
 mod resting;
 mod scanning;
 mod selection;
