@@ -191,7 +191,7 @@ impl Sdam {
         }
     }
 
-    fn ready_pool(&mut self, id: ServerId) {
+    pub(super) fn ready_pool(&mut self, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 mod chance;
 mod draining;
+mod forking;
 mod operations;
 mod overload;
 mod resting;

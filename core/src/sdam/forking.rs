@@ -1,0 +1,39 @@
+//! The process is another one: a child that was forked.
+
+use super::{Life, PoolState, Sdam, step::PoolOrder};
+use crate::{description::ServerId, error::Error, time::Instant};
+
+impl Sdam {
+    /// All connections are those of the parent, which uses them on. They are given up, pools are
+    /// cleared, and all servers are looked at anew, on connections of this process (CMAP-103).
+    pub fn handle_forked(&mut self, now: Instant, cause: &Error) {
+        if self.phase != Life::Running {
+            return;
+        }
+        self.drop_scan(now);
+        let servers: Vec<ServerId> = self.servers.keys().copied().collect();
+        for &id in &servers {
+            self.with_monitor(id, |monitor, out| monitor.cancel(now, out, cause));
+            if self.is_load_balanced() {
+                // Nobody would ever find it usable again, so it goes on at once.
+                self.clear_pool(id, None, cause, true);
+                if let Some(server) = self.servers.get_mut(&id) {
+                    server.pool = PoolState::Paused;
+                }
+                self.ready_pool(id);
+            } else {
+                let pool = PoolOrder::Clear {
+                    cause,
+                    interrupt: true,
+                };
+                self.mark_unknown(now, id, cause, None, pool);
+            }
+        }
+        if !self.scans() {
+            for id in servers {
+                self.with_monitor(id, |monitor, out| monitor.on_due(now, out));
+            }
+        }
+        self.plan_scan(now);
+    }
+}
