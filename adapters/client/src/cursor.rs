@@ -31,6 +31,8 @@ pub struct Cursor<R: Runtime, T> {
     /// The next batch on its way.
     fetching: Option<Execution<R, TakeReply>>,
     timeout: Option<Duration>,
+    /// The process that it was opened in.
+    process: Option<u32>,
     marker: PhantomData<fn() -> T>,
 }
 
@@ -40,11 +42,13 @@ impl<R: Runtime, T> Cursor<R, T> {
         cursor: operation::Cursor,
         timeout: Option<Duration>,
     ) -> Self {
+        let process = client.runtime().process_id();
         let mut this = Self {
             client,
             cursor,
             fetching: None,
             timeout,
+            process,
             marker: PhantomData,
         };
         this.return_session();
@@ -59,6 +63,7 @@ impl<R: Runtime, T> Cursor<R, T> {
             cursor,
             fetching: self.fetching.take(),
             timeout: self.timeout,
+            process: self.process,
             marker: PhantomData,
         }
     }
@@ -67,11 +72,22 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// dropped is ended as well, but nobody waits for it.
     pub async fn close(mut self) {
         self.fetching = None;
+        self.leave_to_parent();
         if let Some(mut command) = self.cursor.kill() {
             command.set_timeout(Some(CLOSE_TIMEOUT));
             // A server that does not hear of it ends the cursor by itself later.
             let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
         }
+    }
+
+    /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
+    /// is neither read nor ended here. True if that is so.
+    fn leave_to_parent(&mut self) -> bool {
+        let is_left = self.client.runtime().process_id() != self.process;
+        if is_left {
+            self.cursor = operation::Cursor::over();
+        }
+        is_left
     }
 
     fn return_session(&mut self) {
@@ -99,6 +115,10 @@ impl<R: Runtime, T> Cursor<R, T> {
             }
             if !self.cursor.is_batch_empty() {
                 return Poll::Ready(Ok(true));
+            }
+            if self.cursor.is_open() && self.leave_to_parent() {
+                let message = "the cursor was opened by the process that this one was forked from";
+                return Poll::Ready(Err(Error::argument(message)));
             }
             match self.cursor.more(self.timeout) {
                 None => return Poll::Ready(Ok(false)),
@@ -152,6 +172,7 @@ impl<R: Runtime, T> Drop for Cursor<R, T> {
         // A fetch under way is dropped first. It holds the session, which the core takes back from
         // it and does not use again; the cursor is then ended without one.
         self.fetching = None;
+        self.leave_to_parent();
         match self.cursor.kill() {
             Some(command) => self.client.run_in_background(command),
             None => self.return_session(),
