@@ -131,6 +131,8 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
+            leaving::what_happens_at_rest_behind_tls_costs_no_operation:
+                "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",
             endings::any_thread_may_use_and_drop_a_client:
