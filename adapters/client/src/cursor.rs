@@ -71,23 +71,13 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// Ends the cursor on the server and waits for that, two seconds at most. A cursor that is
     /// dropped is ended as well, but nobody waits for it.
     pub async fn close(mut self) {
-        self.fetching = None;
         self.leave_to_parent();
+        self.fetching = None;
         if let Some(mut command) = self.cursor.kill() {
             command.set_timeout(Some(CLOSE_TIMEOUT));
             // A server that does not hear of it ends the cursor by itself later.
             let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
         }
-    }
-
-    /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
-    /// is neither read nor ended here. True if that is so.
-    fn leave_to_parent(&mut self) -> bool {
-        let is_left = self.client.runtime().process_id() != self.process;
-        if is_left {
-            self.cursor = operation::Cursor::over();
-        }
-        is_left
     }
 
     fn return_session(&mut self) {
@@ -129,6 +119,16 @@ impl<R: Runtime, T> Cursor<R, T> {
             }
         }
     }
+
+    /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
+    /// is neither read nor ended here. True if that is so.
+    fn leave_to_parent(&mut self) -> bool {
+        let is_left = self.client.runtime().process_id() != self.process;
+        if is_left {
+            self.cursor = operation::Cursor::over();
+        }
+        is_left
+    }
 }
 
 impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
@@ -169,10 +169,10 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
 
 impl<R: Runtime, T> Drop for Cursor<R, T> {
     fn drop(&mut self) {
+        self.leave_to_parent();
         // A fetch under way is dropped first. It holds the session, which the core takes back from
         // it and does not use again; the cursor is then ended without one.
         self.fetching = None;
-        self.leave_to_parent();
         match self.cursor.kill() {
             Some(command) => self.client.run_in_background(command),
             None => self.return_session(),

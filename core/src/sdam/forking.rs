@@ -1,6 +1,6 @@
 //! The process is another one: a child that was forked.
 
-use super::{Life, PoolState, Sdam, step::PoolOrder};
+use super::{Life, Sdam, step::PoolOrder};
 use crate::{description::ServerId, error::Error, time::Instant};
 
 impl Sdam {
@@ -15,12 +15,7 @@ impl Sdam {
         for &id in &servers {
             self.with_monitor(id, |monitor, out| monitor.cancel(now, out, cause));
             if self.is_load_balanced() {
-                // Nobody would ever find it usable again, so it goes on at once.
-                self.clear_pool(id, None, cause, true);
-                if let Some(server) = self.servers.get_mut(&id) {
-                    server.pool = PoolState::Paused;
-                }
-                self.ready_pool(id);
+                self.replace_balancer(now, id, cause);
             } else {
                 let pool = PoolOrder::Clear {
                     cause,
@@ -35,5 +30,19 @@ impl Sdam {
             }
         }
         self.plan_scan(now);
+    }
+
+    /// Nobody checks a load balancer, so that nothing would ever find it usable again. It begins
+    /// another life at once, with another pool.
+    fn replace_balancer(&mut self, now: Instant, id: ServerId, cause: &Error) {
+        let Some(server) = self.servers.remove(&id) else {
+            return;
+        };
+        let address = server.address.clone();
+        self.ids.remove(&address);
+        server.stop(now, &mut self.out, id, cause);
+        self.add_server(address.clone());
+        self.changes.start_over();
+        self.add_balancer(now, address);
     }
 }
