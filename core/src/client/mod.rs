@@ -7,6 +7,7 @@
 mod action;
 mod config;
 mod draining;
+mod forking;
 mod operations;
 mod pinning;
 mod pools;

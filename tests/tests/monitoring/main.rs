@@ -10,6 +10,7 @@ mod backpressure;
 mod balanced;
 mod checks;
 mod diary;
+mod establishing;
 mod freeze;
 mod leaks;
 mod lifecycle;
