@@ -1,4 +1,4 @@
-//! Discovery and monitoring in front of the simulated deployment, in virtual time: what the
+//! Discovery, monitoring and pools in front of the simulated deployment, in virtual time: what the
 //! specifications' integration tests ask of a client with a real server.
 //!
 //! Tests name the official file or prose test that they answer: `T/unified/...` are files of the
@@ -17,3 +17,4 @@ mod prose;
 mod scenarios;
 mod scene;
 mod selection;
+mod waiting;
