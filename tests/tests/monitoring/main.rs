@@ -8,13 +8,17 @@
 mod authentication;
 mod backpressure;
 mod checks;
+mod clearing;
+mod connecting;
 mod diary;
 mod freeze;
 mod leaks;
+mod ledger;
 mod lifecycle;
 mod operations;
 mod prose;
 mod scenarios;
 mod scene;
 mod selection;
+mod storm;
 mod waiting;

@@ -134,8 +134,8 @@ fn play_once<F: Future<Output = ()>>(
 pub(crate) struct Scene {
     pub(crate) runtime: SimRuntime,
     pub(crate) operator: SimRuntime,
-    options: Arc<DeploymentOptions>,
-    seed: u64,
+    pub(crate) options: Arc<DeploymentOptions>,
+    pub(crate) seed: u64,
 }
 
 impl Scene {
