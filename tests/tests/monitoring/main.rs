@@ -9,6 +9,7 @@ mod authentication;
 mod backpressure;
 mod checks;
 mod clearing;
+mod closing;
 mod connecting;
 mod diary;
 mod freeze;
