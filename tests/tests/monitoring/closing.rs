@@ -3,11 +3,14 @@
 
 use crate::{
     diary::{Diary, connection_closed, connection_ready, pool_cleared},
-    scene::{Scene, play, standalone},
+    scene::{Scene, play, replica_set, standalone},
 };
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Runtime};
-use onionskin_core::{error::Error, hello::Environment};
+use onionskin_core::{
+    error::{Error, ErrorKind},
+    hello::Environment,
+};
 use onionskin_simulations::world::{
     SimRuntime,
     plan::Disaster,
@@ -309,5 +312,45 @@ fn no_socket_is_closed_under_the_lock() {
         scene.strike(Disaster::Restart(0));
         stage.find().await.expect("a reply");
         stage.end().await;
+    });
+}
+
+/// Scenario 32: a client is closed while an operation waits for a reply that never comes, since
+/// the way to its server is lost. Catches a close that ends the checks first, which alone would
+/// notice: it would wait for that operation for ever.
+#[test]
+fn a_close_does_not_wait_for_ever_for_a_lost_server() {
+    play([standalone(), replica_set()], |scene| async move {
+        for mode in ["stream", "poll"] {
+            let options = "connectTimeoutMS=1000&heartbeatFrequencyMS=2000&retryReads=false";
+            let watched = scene.client(&format!("serverMonitoringMode={mode}&{options}"));
+            watched.insert(1).await.ok();
+            watched.find().await.expect("a reply");
+            for member in 0..scene.options.addresses.len() {
+                scene.strike(Disaster::CutClient {
+                    client: 0,
+                    member,
+                    up: true,
+                    down: true,
+                });
+            }
+            let things = watched.things();
+            let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
+            scene.pause(40).await;
+            assert_eq!(watched.client.counts().leased, 1);
+            let (client, begun) = (watched.client.clone(), scene.now());
+            let close = scene.spawn(async move { client.shutdown().await });
+            scene
+                .until_within(Duration::from_secs(60), "the close", || close.is_over())
+                .await;
+            let took = scene.now().saturating_since(begun);
+            // A check, a failed one, and goodbye to the sessions.
+            assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
+            let error = find.join().await.expect_err("its server is lost");
+            let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
+            assert!(is_told, "{error:?}");
+            scene.strike(Disaster::JoinClients);
+            watched.end().await;
+        }
     });
 }
