@@ -33,6 +33,8 @@ pub(crate) struct Shared<R: Runtime> {
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
     sockets: BTreeMap<SocketId, Socket<S>>,
+    /// Streams that nobody holds any more; they close once the lock is released.
+    left: Vec<S>,
     wakers: BTreeMap<OperationId, Waker>,
     /// What the timer task will wake up for.
     pub(crate) timer_set: Option<Instant>,
@@ -96,6 +98,7 @@ impl<R: Runtime> Shared<R> {
             inner: Mutex::new(Inner {
                 core,
                 sockets: BTreeMap::new(),
+                left: Vec::new(),
                 wakers: BTreeMap::new(),
                 timer_set: None,
                 tasks: 0,
@@ -277,9 +280,16 @@ impl<S> Inner<S> {
 
     /// Puts a stream where leases find it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.stream = Some(stream);
+        match self.sockets.get_mut(&id) {
+            Some(socket) => socket.stream = Some(stream),
+            None => self.left.push(stream),
         }
+    }
+
+    /// Forgets a socket whose holder lets it go, and closes its stream in due course.
+    pub(crate) fn let_go(&mut self, id: SocketId, stream: Option<S>) {
+        self.forget(id);
+        self.left.extend(stream);
     }
 
     /// Forgets a socket whose holder lets it go.
@@ -364,6 +374,7 @@ impl<S> Inner<S> {
                 _ => {}
             }
         }
+        after.streams.append(&mut self.left);
         let deadline = self.core.deadline();
         after.rearm = match (deadline, self.timer_set) {
             (Some(deadline), Some(set)) => deadline < set,

@@ -211,7 +211,8 @@ impl<R: Runtime> Pump<'_, R> {
                 (Fate::Open, kept) => *stream = kept,
                 // Parked under the lock under which it became ready: the next lease finds it.
                 (Fate::Parked, Some(ready)) => inner.park(*id, ready),
-                (Fate::Parked | Fate::Closed, _) => inner.forget(*id),
+                // Closing may take its time, so it is not done under the lock.
+                (Fate::Parked | Fate::Closed, rest) => inner.let_go(*id, rest),
             }
             fate
         })

@@ -121,7 +121,10 @@ pub struct Client {
     next_socket: u64,
     next_operation: u64,
     next_request: i32,
+    /// No operation begins any more.
     closed: bool,
+    /// Monitors and pools are closed as well.
+    ended: bool,
 }
 
 impl Client {
@@ -183,6 +186,7 @@ impl Client {
             next_operation: 0,
             next_request: 0,
             closed: false,
+            ended: false,
         }
     }
 
@@ -252,21 +256,30 @@ impl Client {
         }
     }
 
-    /// Ends everything: monitors, pools, waiting operations. Leased connections close when they are
-    /// given back.
+    /// Ends everything: operations that wait fail at once, monitors and pools end as soon as no
+    /// connection is leased. Until then servers are still checked: one that is lost would otherwise
+    /// keep its last operation, and with it the client, for ever.
     pub fn close(&mut self, now: Instant) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
         self.fail_all_waiting(now);
         self.release_all_pins(now);
+        self.settle(now);
+    }
+
+    /// Closes monitors and pools, if this is the moment.
+    pub(super) fn end_unused(&mut self, now: Instant) -> bool {
+        if !self.closed || self.ended || self.pools.values().any(|slot| slot.leased() > 0) {
+            return false;
+        }
+        self.ended = true;
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             self.close_pool(now, server);
         }
         self.sdam.close(now);
-        self.settle(now);
-        self.armed = self.exact_deadline();
+        true
     }
 
     /// The next order.
