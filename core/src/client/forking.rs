@@ -23,6 +23,11 @@ impl Client {
         self.session_ids = seed.split("sessions").random();
         self.sessions.handle_forked();
         self.disown_sessions();
+        self.release_all_pins(now);
+        if self.closed && !self.ended {
+            // Nobody here brings back what the parent has leased.
+            self.end(now);
+        }
         let message = "the connection belongs to the process that this one was forked from";
         let cause = Error::network(NetworkFault::Closed, message);
         self.sdam.handle_forked(now, &cause);

@@ -270,16 +270,22 @@ impl Client {
 
     /// Closes monitors and pools, if this is the moment.
     pub(super) fn end_unused(&mut self, now: Instant) -> bool {
-        if !self.closed || self.ended || self.pools.values().any(|slot| slot.leased() > 0) {
+        let is_used = || self.pools.values().any(|slot| slot.leased() > 0);
+        if !self.closed || self.ended || is_used() {
             return false;
         }
+        self.end(now);
+        true
+    }
+
+    /// Closes monitors and pools. Leased connections close when they are given back.
+    pub(super) fn end(&mut self, now: Instant) {
         self.ended = true;
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             self.close_pool(now, server);
         }
         self.sdam.close(now);
-        true
     }
 
     /// The next order.

@@ -264,3 +264,33 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
         assert_eq!(told(&mut world), ["in 1"], "{name}");
     }
 }
+
+#[test]
+fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
+    // CMAP-103: neither a batch nor a kill goes out on the parent's connection.
+    let mut world = world();
+    let (mut resting, facts) = open_cursor(&mut world);
+    let (mut draining, second) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut draining);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    let kill = draining.end().expect("it is open");
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    world.sent.clear();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    assert!(world.closed.contains(&facts.socket) && world.closed.contains(&second.socket));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let start = world
+        .client
+        .start(world.now, resting.more(None).expect("it is open"));
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let kill = resting.end().expect("it does not know");
+    let start = world.client.start(world.now, kill);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert_eq!(world.sent, []);
+    assert_ne!(world.lease(ping()).socket(), facts.socket);
+}
