@@ -14,6 +14,7 @@ mod freeze;
 mod leaks;
 mod lifecycle;
 mod operations;
+mod pools;
 mod prose;
 mod scenarios;
 mod scene;
