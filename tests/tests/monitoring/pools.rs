@@ -86,8 +86,9 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
 }
 
 /// Prose test 4: "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP-4,
-/// CMAP-38, CMAP-113 to CMAP-123): each of the eleven comes to a listener, which is a closure, with
-/// the server's address.
+/// CMAP-38): each of the eleven comes to a listener, which is a closure, as a value (CMAP-124).
+/// CMAP-113, CMAP-114, CMAP-115, CMAP-116, CMAP-117, CMAP-118, CMAP-119, CMAP-120, CMAP-121,
+/// CMAP-122, CMAP-123.
 #[test]
 fn a_listener_hears_each_event_of_a_pool() {
     play([standalone()], |scene| async move {
