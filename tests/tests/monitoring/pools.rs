@@ -2,13 +2,16 @@
 //! that need a whole client.
 
 use crate::{
-    diary::{check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
+    diary::{Diary, check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
     scene::{Watched, play, replica_set, sharded_alone, standalone, with_login},
 };
 use bson::doc;
-use onionskin::ClientOptions;
+use onionskin::{Client, ClientOptions};
 use onionskin_core::{
+    address::Address,
     event::{CheckOutFailure, CloseReason, EventKind, PoolEvent, ReportedPoolOptions},
+    hello::Environment,
+    random::Seed,
     uri,
 };
 use std::{
@@ -31,8 +34,8 @@ fn all_options() -> ReportedPoolOptions {
 }
 
 /// What each pool said of its options when it was made.
-fn options_of_pools(watched: &Watched) -> Vec<ReportedPoolOptions> {
-    watched.diary.notes(|event| match &event.kind {
+fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
+    diary.notes(|event| match &event.kind {
         EventKind::Pool(PoolEvent::Created { options, .. }) => Some(options.clone()),
         _ => None,
     })
@@ -43,19 +46,26 @@ fn options_of_pools(watched: &Watched) -> Vec<ReportedPoolOptions> {
 #[test]
 fn the_options_of_a_client_are_those_of_its_pool() {
     play([standalone()], |scene| async move {
-        let set = |options: &mut ClientOptions| {
-            options
-                .set_max_pool_size(7)
-                .set_min_pool_size(2)
-                .set_max_idle_time(Duration::from_secs(90))
-                .set_wait_queue_timeout(Duration::from_secs(5))
-                .set_max_connecting(3)
-                .map(drop)
-        };
-        let watched = scene.client_with("", set);
-        watched.wait_for(1, "pool ready", pool_ready).await;
-        assert_eq!(options_of_pools(&watched), [all_options()]);
-        watched.end().await;
+        let mut options = ClientOptions::default();
+        options
+            .set_hosts(vec![Address::tcp("member0", 27017)])
+            .set_max_pool_size(7)
+            .set_min_pool_size(2)
+            .set_max_idle_time(Duration::from_secs(90))
+            .set_wait_queue_timeout(Duration::from_secs(5))
+            .set_max_connecting(3)
+            .expect("more than none");
+        let diary = Diary::default();
+        let client = Client::builder(scene.runtime.clone(), options)
+            .seed(Seed::new([1; 32]))
+            .environment(Environment::default())
+            .event_listener(diary.listener())
+            .build()
+            .expect("a client");
+        let is_ready = || diary.count(pool_ready) == 1;
+        scene.until("the pool", is_ready).await;
+        assert_eq!(options_of_pools(&diary), [all_options()]);
+        client.shutdown().await;
     });
 }
 
@@ -66,7 +76,10 @@ fn all_pools_of_a_client_have_the_same_options() {
     play([replica_set()], |scene| async move {
         let watched = scene.client(ALL_OPTIONS);
         watched.wait_for(3, "pool ready", pool_ready).await;
-        assert_eq!(options_of_pools(&watched), [(); 3].map(|()| all_options()));
+        assert_eq!(
+            options_of_pools(&watched.diary),
+            [(); 3].map(|()| all_options())
+        );
         watched.end().await;
     });
 }
@@ -80,7 +93,7 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
     play([standalone(), sharded_alone()], |scene| async move {
         let watched = scene.client(ALL_OPTIONS);
         watched.wait_for(1, "pool ready", pool_ready).await;
-        assert_eq!(options_of_pools(&watched), [all_options()]);
+        assert_eq!(options_of_pools(&watched.diary), [all_options()]);
         watched.end().await;
     });
 }

@@ -2,9 +2,9 @@
 
 use crate::diary::Diary;
 use bson::{Document, doc};
-use onionskin::{Client, ClientOptions, Collection, Error, Runtime};
+use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
-    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant, uri,
+    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant,
 };
 use onionskin_simulations::{
     deployment::{DeploymentOptions, Shape, User},
@@ -154,28 +154,10 @@ impl Scene {
 
     /// A client that is told of one member only.
     pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
-        self.build(&self.uri(hosts, options), |_| Ok(()))
-    }
-
-    /// A client of the first member whose options are set one by one.
-    pub(crate) fn client_with(
-        &self,
-        options: &str,
-        set: impl FnOnce(&mut ClientOptions) -> Result<(), Error>,
-    ) -> Watched {
-        let host = self.options.addresses[0].to_string();
-        self.build(&self.uri(&host, options), set)
-    }
-
-    fn build(
-        &self,
-        uri: &str,
-        set: impl FnOnce(&mut ClientOptions) -> Result<(), Error>,
-    ) -> Watched {
         let diary = Diary::default();
-        let mut options = uri::parse(uri).expect("a connection string").options;
-        set(&mut options).expect("options");
-        let client = Client::builder(self.runtime.clone(), options)
+        let uri = self.uri(hosts, options);
+        let client = Client::builder_from_uri(self.runtime.clone(), &uri)
+            .expect("a connection string")
             .seed(Seed::new([self.seed as u8; 32]))
             .environment(Environment::default())
             .event_listener(diary.listener())
