@@ -1,5 +1,5 @@
-//! A process that forks with a client in its hands (CMAP-37, CMAP-103 to CMAP-105): the child gets
-//! connections, sessions and ids of its own, and the parent does not notice.
+//! A process that forks with a client in its hands (CMAP-37, CMAP-103, CMAP-104, CMAP-105): the
+//! child gets connections, sessions and ids of its own, and the parent does not notice.
 //!
 //! Not run by the usual harness, whose threads a child would not have. The server is in another
 //! process for the same reason: this program starts itself once more.

@@ -52,7 +52,7 @@ pub use events::EventListener;
 pub use runtime::Runtime;
 
 pub use bson;
-pub use onionskin_core as core;
+pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
 pub use onionskin_core::{
     error::{Error, ErrorKind, Fault, Result},
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},

@@ -22,6 +22,8 @@ use std::{
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
     start: std::time::Duration,
+    /// One lock for topology, pools and queues: what belongs to one step is one step for all
+    /// threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
     /// Wakes the timer when an earlier deadline came up.
     pub(crate) timer: AtomicWaker,
@@ -169,6 +171,7 @@ impl<R: Runtime> Shared<R> {
         if after.rearm {
             self.timer.wake();
         }
+        // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(after.streams);
     }
 

@@ -19,6 +19,7 @@ mod leaks;
 mod ledger;
 mod lifecycle;
 mod operations;
+mod pools;
 mod prose;
 mod scenarios;
 mod scene;

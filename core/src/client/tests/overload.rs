@@ -208,3 +208,24 @@ fn a_server_that_calls_itself_overloaded_is_believed() {
         assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
     }
 }
+
+#[test]
+fn nobody_gets_a_connection_before_the_login_is_over() {
+    // CMAP-22
+    let uri = "mongodb://user:pencil@a/?replicaSet=rs";
+    let mut world = World::new(uri, primary());
+    let Start::Waiting(id) = world.client.start(world.now, find()) else {
+        panic!("there is no connection yet");
+    };
+    for stage in [DIAL, HELLO, LOGIN] {
+        let (socket, request) = lead_to(&mut world, stage);
+        let resumed = world.client.resume(world.now, id);
+        assert!(matches!(resumed, Start::Waiting(_)), "{stage}: {resumed:?}");
+        if stage.is_empty() {
+            world.client.handle_connected(world.now, socket);
+        } else {
+            let reply = framed(request, &world.hello);
+            world.client.handle_received(world.now, socket, &reply);
+        }
+    }
+}
