@@ -192,5 +192,7 @@ pub(super) fn handshake_options(
         load_balanced: options.load_balanced(),
         server_api: options.server_api().copied(),
         connect_timeout: options.connect_timeout(),
+        socket_timeout: options.socket_timeout(),
+        timeout: options.timeout(),
     }
 }

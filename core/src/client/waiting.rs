@@ -242,7 +242,7 @@ impl Client {
         }
     }
 
-    fn wake_with(&mut self, id: OperationId, error: Error) {
+    pub(super) fn wake_with(&mut self, id: OperationId, error: Error) {
         self.waiting.insert(id, Waiting::Failed(error));
         self.actions.push_back(Action::Wake { operation: id });
     }

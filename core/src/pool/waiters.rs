@@ -20,7 +20,7 @@ impl Pool {
             return;
         }
         // No reason of the specification says "given up"; this one comes nearest.
-        let error = self.timeout_error();
+        let error = self.timeout_error(request);
         self.finish_failed(now, request, CheckOutFailure::Timeout, &error);
         self.settle(now);
     }
@@ -103,7 +103,7 @@ impl Pool {
         while let Some(&(at, request)) = self.deadlines.first()
             && at <= now
         {
-            let error = self.timeout_error();
+            let error = self.timeout_error(request);
             self.fail(now, request, CheckOutFailure::Timeout, error);
         }
     }
@@ -161,12 +161,14 @@ impl Pool {
         self.requests.remove(slot);
     }
 
-    /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells what
-    /// it is full of (LB-45).
-    fn timeout_error(&self) -> Error {
+    /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells those
+    /// who stand in its queue what it is full of (LB-45).
+    fn timeout_error(&self, request: RequestId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;
-        let message = if self.options.load_balanced && is_full {
+        let slot = self.requests.find(request.0);
+        let is_queued = slot.is_some_and(|slot| self.requests.get(slot).connection.is_none());
+        let message = if self.options.load_balanced && is_full && is_queued {
             self.full_pool_message()
         } else {
             "Timed out while checking out a connection from connection pool".to_owned()

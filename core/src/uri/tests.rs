@@ -184,6 +184,7 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
     assert_eq!((o.max_pool_size(), o.min_pool_size()), (0, 500));
     assert_eq!(
         o.timeout(),
+        // CMAP-155
         Some(Duration::ZERO),
         "it still switches the older limits off"
     );
@@ -197,6 +198,19 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "maxPoolSize=-1",
         "maxPoolSize=2147483648",
         "maxPoolSize=1.5",
+        // CMAP-8 to CMAP-12, CMAP-15
+        "minPoolSize=-1",
+        "minPoolSize=few",
+        "maxIdleTimeMS=-1",
+        "maxIdleTimeMS=long",
+        "maxConnecting=0",
+        "maxConnecting=-1",
+        "maxConnecting=few",
+        "waitQueueTimeoutMS=-1",
+        "waitQueueTimeoutMS=long",
+        // CMAP-14: the queue is bounded, but not by options.
+        "waitQueueSize=5",
+        "waitQueueMultiple=5",
         "heartbeatFrequencyMS=499",
         "serverSelectionTimeoutMS=0",
         "maxStalenessSeconds=0",

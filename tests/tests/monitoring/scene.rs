@@ -4,7 +4,8 @@ use crate::diary::Diary;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
-    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant,
+    client::Counts, event::Event, hello::Environment, options::ClientOptions, random::Seed,
+    time::Instant, uri,
 };
 use onionskin_simulations::{
     deployment::{DeploymentOptions, Shape, User},
@@ -17,6 +18,7 @@ use onionskin_simulations::{
 use std::{
     env,
     future::{Future, poll_fn},
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -146,8 +148,8 @@ fn play_once<F: Future<Output = ()>>(
 pub(crate) struct Scene {
     pub(crate) runtime: SimRuntime,
     pub(crate) operator: SimRuntime,
-    options: Arc<DeploymentOptions>,
-    seed: u64,
+    pub(crate) options: Arc<DeploymentOptions>,
+    pub(crate) seed: u64,
     /// How many clients there have been: each has sessions of its own.
     clients: Arc<AtomicU8>,
 }
@@ -174,12 +176,23 @@ impl Scene {
 
     /// A client that is told of one member only.
     pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
+        self.client_with(hosts, options, |_| {})
+    }
+
+    /// The same with options that a connection string cannot have.
+    pub(crate) fn client_with(
+        &self,
+        hosts: &str,
+        options: &str,
+        tune: impl FnOnce(&mut ClientOptions),
+    ) -> Watched {
         let diary = Diary::default();
-        let uri = self.uri(hosts, options);
+        let parsed = uri::parse(&self.uri(hosts, options)).expect("a connection string");
+        let mut options = parsed.options;
+        tune(&mut options);
         let mut seed = [self.seed as u8; 32];
         seed[31] = seed[31].wrapping_add(self.clients.fetch_add(1, Ordering::Relaxed));
-        let client = Client::builder_from_uri(self.runtime.clone(), &uri)
-            .expect("a connection string")
+        let client = Client::builder(self.runtime.clone(), options)
             .seed(Seed::new(seed))
             .environment(Environment::default())
             .event_listener(diary.listener())
@@ -192,7 +205,8 @@ impl Scene {
         }
     }
 
-    fn uri(&self, hosts: &str, options: &str) -> String {
+    /// The connection string of these hosts, with the login where one is asked for.
+    pub(crate) fn uri(&self, hosts: &str, options: &str) -> String {
         let login = match self.options.users.as_slice() {
             [] => String::new(),
             _ => format!("{}:{}@", USER.0, USER.1),
@@ -295,6 +309,29 @@ impl Scene {
         });
         ended
     }
+
+    /// What a task ends with, which it must within the usual patience.
+    pub(crate) async fn ended<T>(&self, what: &str, task: Task<T>) -> T {
+        self.until(what, || task.is_over()).await;
+        task.join().await
+    }
+
+    /// Drops a future after so long, unless it has ended by then.
+    pub(crate) async fn leave_after<F: Future>(
+        &self,
+        patience: Duration,
+        future: impl IntoFuture<IntoFuture = F, Output = F::Output>,
+    ) -> Option<F::Output> {
+        let mut future = pin!(future.into_future());
+        let mut sleep = pin!(self.runtime.sleep(patience));
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            sleep.as_mut().poll(context).map(|()| None)
+        })
+        .await
+    }
 }
 
 /// What a task left for who waits for it.
@@ -307,6 +344,11 @@ impl<T> Clone for Task<T> {
 }
 
 impl<T> Task<T> {
+    pub(crate) fn is_over(&self) -> bool {
+        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.0.is_some()
+    }
+
     pub(crate) async fn join(self) -> T {
         poll_fn(|context| {
             let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -421,3 +421,20 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
         "{counts:?}"
     );
 }
+
+#[test]
+fn operations_fill_the_pool_up_on_the_way() {
+    // CMAP-71, CMAP-85: nothing in the background does, and no operation waits for it.
+    let uri = "mongodb://a/?replicaSet=rs&minPoolSize=3";
+    let options = uri::parse_for(uri, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, primary(), Subscriptions::default());
+    world.wait(Duration::from_secs(60));
+    assert_eq!(world.dialled, [], "nobody asked for anything");
+    let lease = world.lease(ping());
+    let of_lease = world.dialled.len();
+    world.check_in(lease, Outcome::Abandoned);
+    for _ in 0..4 {
+        world.wait(Duration::ZERO);
+    }
+    assert_eq!(world.dialled.len(), of_lease + 2);
+}

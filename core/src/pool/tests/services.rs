@@ -28,6 +28,16 @@ fn fresh_to(pool: &mut Pool, request: u64, to: u8) -> PooledId {
     opened
 }
 
+/// What the next request that fails is told.
+fn first_failure(pool: &mut Pool) -> String {
+    std::iter::from_fn(|| pool.poll_action())
+        .find_map(|action| match action {
+            Action::Fail { error, .. } => Some(error.to_string()),
+            _ => None,
+        })
+        .expect("its time was over")
+}
+
 fn opened(pool: &mut Pool) -> PooledId {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
@@ -175,11 +185,7 @@ fn a_full_pool_tells_who_has_its_connections() {
             CheckOut::Waiting
         );
         pool.handle_timeout(at(50));
-        let mut failed = std::iter::from_fn(|| pool.poll_action()).filter_map(|a| match a {
-            Action::Fail { error, .. } => Some(error.to_string()),
-            _ => None,
-        });
-        failed.next().expect("its time was over")
+        first_failure(pool)
     };
     let text = timeout(&mut pool, 10);
     assert!(
@@ -218,12 +224,19 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
         assert_eq!(asked, CheckOut::Waiting);
     }
     pool.handle_timeout(at(50));
-    let failed = std::iter::from_fn(|| pool.poll_action())
-        .find_map(|action| match action {
-            Action::Fail { error, .. } => Some(error.to_string()),
-            _ => None,
-        })
-        .expect("its time was over");
+    let failed = first_failure(&mut pool);
+    assert!(failed.contains("Timed out while checking out"), "{failed}");
+}
+
+#[test]
+fn a_wait_for_an_establishment_is_told_as_such() {
+    // LB-45: its own connection is what fills the pool.
+    let mut pool = balanced(1);
+    let asked = pool.check_out(at(0), RequestId(1), Some(at(50)));
+    assert_eq!(asked, CheckOut::Waiting);
+    assert_eq!(pool.counts().pending, 1);
+    pool.handle_timeout(at(50));
+    let failed = first_failure(&mut pool);
     assert!(failed.contains("Timed out while checking out"), "{failed}");
 }
 
