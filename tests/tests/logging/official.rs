@@ -72,6 +72,7 @@ fn connection_monitoring_and_pooling() {
     run("connection-monitoring-and-pooling/tests/logging", SKIPS);
 }
 
+/// LB-19 among others.
 #[test]
 fn server_discovery_and_monitoring() {
     run("server-discovery-and-monitoring/tests/unified", &[]);
