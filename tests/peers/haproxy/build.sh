@@ -18,11 +18,16 @@ flock 9
 
 program=$PWD/target/haproxy
 root=$PWD/target/root
-libraries=$(printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib)
+
+# Where the libraries lie that came with packages.
+libraries() {
+    printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib
+}
 
 # The libraries that the program needs and that are nowhere.
 missing() {
-    LD_LIBRARY_PATH=$libraries ldd "$root/usr/sbin/haproxy" | sed -n 's/^\t\(.*\) => not found$/\1/p'
+    LD_LIBRARY_PATH=$(libraries) ldd "$root/usr/sbin/haproxy" |
+        sed -n 's/^\t\(.*\) => not found$/\1/p'
 }
 
 # Downloads a package into the current directory, by the system's lists or by lists of our own.
@@ -62,7 +67,6 @@ if [[ ! -x $program ]]; then
     dpkg-deb -x haproxy_*.deb "$root"
     # Libraries may need libraries, so this goes a few rounds.
     for _ in 1 2 3; do
-        libraries=$(printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib)
         [[ -n $(missing) ]] || break
         for archive in *.deb; do
             for package in $(lacking "$archive"); do
@@ -78,8 +82,8 @@ if [[ ! -x $program ]]; then
     [[ -z $(missing) ]] || { echo "haproxy lacks $(missing | tr '\n' ' ')" >&2; exit 1; }
     cd ../..
     rm -rf target/packages
-    printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$libraries" "$root/usr/sbin/haproxy" \
-        >"$program.partial"
+    printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' \
+        "$(libraries)" "$root/usr/sbin/haproxy" >"$program.partial"
     chmod +x "$program.partial"
     mv "$program.partial" "$program"
 fi
