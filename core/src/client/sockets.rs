@@ -283,9 +283,13 @@ impl Client {
                     generation,
                     service: None,
                 };
-                // The topology comes first, so that a clear precedes the close (CMAP-151).
-                self.sdam.handle_application_error(now, server, &report);
-                self.route_topology(now);
+                // The topology comes first, so that a clear precedes the close (CMAP-151). But a
+                // lack of sockets is this process's own and says nothing about the server: the
+                // connections that there are go on.
+                if !has_fault(&error, NetworkFault::OutOfSockets) {
+                    self.sdam.handle_application_error(now, server, &report);
+                    self.route_topology(now);
+                }
                 if let Some(slot) = self.pools.get_mut(&server) {
                     slot.pool.handle_establish_failed(now, pooled, &error);
                 }
@@ -296,18 +300,17 @@ impl Client {
     }
 }
 
+fn has_fault(error: &Error, wanted: NetworkFault) -> bool {
+    matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == wanted)
+}
+
 /// A server that drops connections before they can say anything may be overloaded rather than gone
 /// (CMAP-44 to CMAP-47).
 fn label_overload(error: Error, phase: Phase) -> Error {
     let may_be_overload = phase == Phase::Hello
         && error.is_network()
-        && !matches!(
-            error.kind(),
-            ErrorKind::Network {
-                fault: NetworkFault::NotResolved | NetworkFault::OutOfSockets,
-                ..
-            }
-        );
+        && !has_fault(&error, NetworkFault::NotResolved)
+        && !has_fault(&error, NetworkFault::OutOfSockets);
     if may_be_overload {
         error
             .with_label(Label::SystemOverloadedError)

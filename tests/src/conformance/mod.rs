@@ -13,6 +13,7 @@ pub mod deadlines;
 pub mod deployment;
 pub mod dialing;
 pub mod endings;
+pub mod exhaustion;
 pub mod hostile;
 pub mod identity;
 pub mod leaving;

@@ -131,6 +131,8 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",
+            exhaustion::descriptors_that_run_out_are_told_and_missed_no_longer:
+                "it is the system that has no more of them",
             endings::any_thread_may_use_and_drop_a_client:
                 "a world has one thread; a second one would make it depend on the system's order",
         }
