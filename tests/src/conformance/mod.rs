@@ -23,6 +23,7 @@ pub mod server;
 pub mod simulated;
 mod suite;
 pub mod traffic;
+pub mod trouble;
 pub mod uris;
 
 use bson::{Document, doc};

@@ -178,9 +178,7 @@ impl Stage {
             .event_listener(diary.listener())
             .build()
             .expect("a client");
-        let mut watched = closings.client.lock().expect("no panic");
-        *watched = Some(client.clone());
-        drop(watched);
+        *closings.client.lock().expect("no panic") = Some(client.clone());
         let stage = Self {
             scene: scene.clone(),
             client,
