@@ -375,6 +375,10 @@ mod tests {
                     NOTHING,
                 ),
                 (Error::timeout(Wait::CheckOut, "queue"), NOTHING),
+                (
+                    Error::network(NetworkFault::OutOfSockets, "EMFILE"),
+                    NOTHING,
+                ),
             ] {
                 assert_eq!(
                     verdict(phase, error.clone(), false),
