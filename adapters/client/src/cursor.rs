@@ -24,6 +24,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
+/// It is fetched from and ended by whoever holds it, never by two at once (LB-38). Behind a load
+/// balancer it also keeps a connection of its pool until it is exhausted, closed or dropped
+/// (LB-30).
+///
 /// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
 /// background.
 #[must_use = "a cursor gives its documents only when it is polled"]

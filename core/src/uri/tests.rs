@@ -245,6 +245,30 @@ fn a_long_app_name_is_ignored() {
 }
 
 #[test]
+fn a_load_balancer_is_told_of_by_true_and_by_nothing_else() {
+    // LB-1, LB-10
+    let parsed = |value: &str| parse(&format!("mongodb://lb/?loadBalanced={value}"));
+    assert!(!parse("mongodb://lb").expect("fine").options.load_balanced());
+    for (value, expected) in [("true", true), ("false", false)] {
+        let parsed = parsed(value).expect("fine");
+        assert_eq!(parsed.options.load_balanced(), expected);
+        assert!(parsed.warnings.is_empty());
+    }
+    // What is no boolean is ignored, and so in conflict with nothing. Old spellings of
+    // booleans still count (CS-28), with a warning as well.
+    for (value, hosts, expected) in [
+        ("maybe", "a,b", false),
+        ("2", "a,b", false),
+        ("1", "a", true),
+    ] {
+        let text = format!("mongodb://{hosts}/?loadBalanced={value}");
+        let parsed = parse(&text).expect("it is warned of");
+        assert_eq!(parsed.options.load_balanced(), expected, "{value}");
+        assert_eq!(parsed.warnings.len(), 1, "{value}");
+    }
+}
+
+#[test]
 fn warnings_say_what_to_write_instead() {
     assert_eq!(
         warns("mongodb://a/?tls=yes"),

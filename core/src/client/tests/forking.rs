@@ -139,3 +139,23 @@ fn a_closed_client_stays_closed() {
     world.check_in(lease, Outcome::Abandoned);
     assert!(world.client.is_over());
 }
+
+#[test]
+fn siblings_do_not_all_choose_the_same_servers() {
+    let chosen = |seed: u8| -> Vec<String> {
+        let mut world = World::new("mongodb://a,b,c,d/", mongos());
+        world
+            .client
+            .handle_forked(world.now, &Seed::new([seed; 32]));
+        world.run();
+        let leases = (0..20).map(|_| {
+            let lease = world.lease(ping());
+            let host = lease.facts().address.to_string();
+            world.check_in(lease, Outcome::Abandoned);
+            host
+        });
+        leases.collect()
+    };
+    assert_eq!(chosen(1), chosen(1));
+    assert_ne!(chosen(1), chosen(2));
+}

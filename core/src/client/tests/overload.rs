@@ -156,7 +156,6 @@ fn what_has_nothing_to_do_with_overload_is_not_said_to() {
     let refused = || Reply(rawdoc! { "ok": 0, "code": 1234, "errmsg": "no" });
     for (stage, mishap) in [
         (DIAL, fault(NetworkFault::NotResolved)),
-        (DIAL, fault(NetworkFault::OutOfSockets)),
         (DIAL, tls(TlsFault::Certificate)),
         (DIAL, tls(TlsFault::HostName)),
         (DIAL, tls(TlsFault::Handshake)),
@@ -168,6 +167,14 @@ fn what_has_nothing_to_do_with_overload_is_not_said_to() {
         assert!(!after.is_labelled, "{after:?}");
         assert_eq!((after.cleared, after.is_unknown), (1, true), "{after:?}");
     }
+}
+
+#[test]
+fn a_process_without_descriptors_blames_no_server() {
+    // CMAP-46, SDAM-116
+    let after = attempt("", DIAL, fault(NetworkFault::OutOfSockets));
+    assert!(!after.is_labelled, "{after:?}");
+    assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
 }
 
 #[test]

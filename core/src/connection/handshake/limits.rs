@@ -18,7 +18,7 @@ impl HandshakeOptions {
     /// The limit of what is waited for (CMAP-153, CMAP-154, CMAP-155).
     pub(super) fn limit(&self, purpose: Purpose, wait: Wait) -> Option<Duration> {
         if purpose == Purpose::Monitor {
-            // The monitor bounds its checks itself, connecting included (sdam.md, timer T-3).
+            // The monitor bounds its checks itself, connecting included (timer T-3).
             return None;
         }
         if wait == Wait::Connect {

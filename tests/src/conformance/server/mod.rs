@@ -3,12 +3,14 @@
 
 mod connection;
 mod door;
+mod proxy;
 mod script;
 mod session;
 mod simulated;
 mod state;
 
 pub use door::{Desk, Door, Stop};
+pub use proxy::{Proxy, Trouble};
 pub use script::{Gate, Request, Step, answer, hello};
 pub(crate) use simulated::simulated_door;
 pub use state::Seen;
@@ -237,6 +239,15 @@ impl Server {
         match &self.place {
             Place::Tcp(address) => address.to_string(),
             Place::Unix(path, _) => path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Where its socket is; `None` for a Unix socket.
+    #[must_use]
+    pub fn place(&self) -> Option<SocketAddr> {
+        match &self.place {
+            Place::Tcp(address) => Some(*address),
+            Place::Unix(..) => None,
         }
     }
 

@@ -11,7 +11,7 @@ use bson::{Document, doc, oid::ObjectId};
 use onionskin::ReadPreference;
 use onionskin_core::{
     description::{
-        ServerType,
+        ServerDescription, ServerType,
         TopologyType::{LoadBalanced, Unknown},
     },
     event::{CommandEvent, Event, EventKind, PoolEvent},
@@ -35,7 +35,8 @@ fn cleared(event: &Event) -> Option<Option<ObjectId>> {
     }
 }
 
-/// `loadbalanced-emit-topology-changed-before-close`, and LB-14: nobody asks how the balancer is.
+/// `loadbalanced-emit-topology-changed-before-close` (LB-16, LB-17), and LB-14, LB-18: nobody asks
+/// how the balancer is.
 #[test]
 fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
     play([balanced()], |scene| async move {
@@ -44,6 +45,16 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
         let known = watched.client.topology();
         let types: Vec<ServerType> = known.servers.values().map(|s| s.server_type).collect();
         assert_eq!(types, [ServerType::LoadBalancer]);
+        // LB-12, LB-13, LB-15
+        assert_eq!(known.topology_type, LoadBalanced);
+        assert_eq!(known.compatibility_error, None);
+        let server = known.servers.values().next().expect("the balancer");
+        let bare = ServerDescription {
+            server_type: ServerType::LoadBalancer,
+            last_update_time: server.last_update_time,
+            ..ServerDescription::unknown(server.address.clone())
+        };
+        assert!(server.is_same(&bare), "nothing else is known of it");
         watched.insert(1).await.expect("a reply");
         scene.pause(2_000).await;
         let diary = watched.diary.clone();
