@@ -10,6 +10,7 @@ mod backpressure;
 mod checks;
 mod diary;
 mod establishing;
+mod forking;
 mod freeze;
 mod leaks;
 mod lifecycle;
