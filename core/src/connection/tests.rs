@@ -139,3 +139,25 @@ fn each_step_has_the_limit_that_the_options_give_it() {
         assert_eq!(also_socket, socket);
     }
 }
+
+#[test]
+fn connecting_and_tls_have_one_limit_together() {
+    // CMAP-153
+    let context = TlsContext::new(&TlsOptions::default()).expect("a context");
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let options = HandshakeOptions {
+        tls: Some(context),
+        connect_timeout: Some(Duration::from_millis(300)),
+        socket_timeout: Some(Duration::from_millis(100)),
+        ..options()
+    };
+    let mut connection = dialled(Purpose::Operations, options);
+    connection.handle_connected(at(250), &mut Seed::new([0; 32]).random());
+    assert_eq!(connection.deadline(), Some(at(300)));
+    connection.handle_timeout(at(300));
+    let Some(Output::Failed { error, .. }) = connection.poll_output() else {
+        panic!("it is late");
+    };
+    let expected = "timed out: the TLS handshake took longer than 300 ms";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}

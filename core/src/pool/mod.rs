@@ -424,7 +424,13 @@ impl Pool {
         debug_assert!(self.pending <= self.max_connecting());
         debug_assert!(self.queue.is_empty() || self.state == PoolState::Ready);
         debug_assert!(self.queue.is_empty() || self.available.is_empty());
-        debug_assert!(total >= self.services.connections());
+        let has_service =
+            |(_, _, connection): &(u64, Slot, &Connection)| connection.service.is_some();
+        debug_assert!(
+            !self.options.load_balanced
+                || self.connections.iter().filter(has_service).count()
+                    == self.services.connections() as usize
+        );
     }
 
     /// CMAP-25.

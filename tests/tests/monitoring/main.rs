@@ -14,6 +14,7 @@ mod closing;
 mod connecting;
 mod diary;
 mod establishing;
+mod forking;
 mod freeze;
 mod leaks;
 mod ledger;

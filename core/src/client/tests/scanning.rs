@@ -277,6 +277,23 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
 }
 
 #[test]
+fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
+    // Scenario 20
+    let mut world = warm(URI, primary());
+    let lease = world.lease(ping());
+    world.check_in(lease, reset());
+    let mut command = ping();
+    command.set_target("a:27017".parse().expect("an address"));
+    let Start::Waiting(waiting) = world.client.start(world.now, command) else {
+        panic!("its server is in doubt");
+    };
+    world.run();
+    world.wait(Duration::from_millis(500));
+    let start = world.client.resume(world.now, waiting);
+    world.leased(start);
+}
+
+#[test]
 fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     // SEL-72
     let mut world = scanning_for(URI, primary(), Subscriptions::all());

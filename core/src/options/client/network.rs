@@ -100,8 +100,9 @@ impl ClientOptions {
     }
 
     /// `timeoutMS`: how long an operation may take in all, retries included. `Some(ZERO)` means
-    /// without end, yet switches off the older time limits like any other value. Default: `None`,
-    /// which leaves the older limits in force.
+    /// without end, yet switches off the older time limits like any other value. Connections that
+    /// are made in the background for `minPoolSize` have as much for each command of their
+    /// handshake (CMAP-154). Default: `None`, which leaves the older limits in force.
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout

@@ -194,6 +194,8 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
     }
     assert_eq!(pool.counts(), before);
     assert_eq!(drain(&mut pool), ["CheckedIn 1"]);
+    let text = NotCheckedOut(a).to_string();
+    assert_eq!(text, "connection#1 is not checked out of this pool");
 }
 
 #[test]
