@@ -1,7 +1,8 @@
 //! What connections that nobody uses cost, counted: `connections [COUNT]...`.
 //!
 //! One client has that many, in virtual time and without sockets. Told are the bytes that the core
-//! holds for each, and what a timer that fires for nothing, an operation, and an hour cost.
+//! holds for each, and what a timer that fires for nothing, an operation, an hour, and the end of all of them
+//! cost.
 //! `docs/performance.md` has the figures.
 
 use onionskin_tests::loads::client::Idle;
@@ -31,6 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for options in ["", "maxIdleTimeMS=86400000"] {
             measure(count, options);
         }
+        expire(count, false);
+        expire(count, true);
     }
     Ok(())
 }
@@ -72,6 +75,21 @@ fn measure(count: usize, options: &str) {
         "  operation, one draining: {:.0} ns",
         each(|| idle.operation())
     );
+}
+
+/// All connections grow too old for the pool, one after the other.
+fn expire(count: usize, is_draining: bool) {
+    let mut idle = Idle::new("maxIdleTimeMS=60000", 50);
+    idle.connect(count - 1);
+    idle.pass(Duration::from_millis(59_900));
+    if is_draining {
+        idle.leave();
+    }
+    let begun = Instant::now();
+    idle.pass(Duration::from_secs(1));
+    let took = begun.elapsed();
+    assert!(idle.idle() <= 1);
+    println!("  {count} grow too old, draining {is_draining}: {took:.1?}");
 }
 
 /// Nanoseconds that something takes on average.

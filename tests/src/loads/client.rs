@@ -59,6 +59,8 @@ impl Idle {
             .map(|_| self.start())
             .collect::<Vec<_>>();
         for lease in leases {
+            // Each begins to rest at a moment of its own.
+            self.now = self.now + Duration::from_micros(1);
             self.exchange(lease);
         }
     }
