@@ -20,7 +20,8 @@ use std::{
 /// An operation on its way.
 ///
 /// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
-/// and the wait-queue place go where they belong, and no other operation is disturbed.
+/// and the wait-queue place go where they belong, and no other operation is disturbed. So a
+/// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
     /// Kept open until the operation is over.
@@ -216,7 +217,11 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }
-            State::Ready(_) | State::Refused(_) | State::Over => {}
+            State::Ready(command) => {
+                let shared = self.client.shared();
+                shared.with(|inner, now| inner.core.discard(now, command));
+            }
+            State::Refused(_) | State::Over => {}
         }
     }
 }

@@ -168,18 +168,9 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
     type Output = Cursor<R, T>;
 
     fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
-        let server = lease.facts().address.clone();
-        let (reply, session) = TakeReply.decode(lease)?;
-        match operation::Cursor::open(reply, self.database.clone(), server, session) {
-            Ok(mut cursor) => {
-                cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
-                Ok(Cursor::new(self.client.clone(), cursor, self.timeout))
-            }
-            Err((error, session)) => {
-                lease.put_session(session);
-                Err(error)
-            }
-        }
+        let mut cursor = operation::Cursor::from_lease(lease, self.database.clone())?;
+        cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
+        Ok(Cursor::new(self.client.clone(), cursor, self.timeout))
     }
 }
 

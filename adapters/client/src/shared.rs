@@ -2,12 +2,14 @@
 
 use crate::{Runtime, events::Delivery, ids::ObjectIds, signal::Signal, socket};
 use atomic_waker::AtomicWaker;
+use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     client::{Action, Client as Core, Outcome, Start, Verdict},
     connection::SocketId,
     error::Error,
     operation::{Command, Lease, OperationId},
+    random::Seed,
     time::{Instant, WallTime},
 };
 use std::{
@@ -20,11 +22,13 @@ use std::{
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
     start: std::time::Duration,
+    /// One lock for topology, pools and queues: what belongs to one step is one step for all
+    /// threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
     /// Wakes the timer when an earlier deadline came up.
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Delivery,
-    pub(crate) ids: ObjectIds,
+    ids: ObjectIds,
 }
 
 /// What the lock guards.
@@ -40,6 +44,8 @@ pub(crate) struct Inner<S> {
     tasks: usize,
     /// Who waits for the end of everything.
     idle: Vec<Waker>,
+    /// The process that the connections belong to.
+    process: Option<u32>,
 }
 
 struct Socket<S> {
@@ -87,7 +93,7 @@ pub(crate) enum Begun<S> {
 
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(runtime: R, core: Core, delivery: Delivery, ids: ObjectIds) -> Arc<Self> {
-        let start = runtime.now();
+        let (start, process) = (runtime.now(), runtime.process_id());
         Arc::new(Self {
             runtime,
             start,
@@ -99,6 +105,7 @@ impl<R: Runtime> Shared<R> {
                 timer_set: None,
                 tasks: 0,
                 idle: Vec::new(),
+                process,
             }),
             timer: AtomicWaker::new(),
             delivery,
@@ -115,6 +122,10 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn wall_time(&self) -> WallTime {
         let millis = self.runtime.wall_time().as_millis();
         WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn new_object_id(&self) -> ObjectId {
+        self.ids.next(&self.runtime, self.wall_time())
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner<R::Stream>> {
@@ -160,6 +171,7 @@ impl<R: Runtime> Shared<R> {
         if after.rearm {
             self.timer.wake();
         }
+        // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(after.streams);
     }
 
@@ -176,6 +188,7 @@ impl<R: Runtime> Shared<R> {
 
     pub(crate) fn begin(self: &Arc<Self>, command: Command) -> Begun<R::Stream> {
         self.with(|inner, now| {
+            inner.notice_fork(&self.runtime, now);
             let start = inner.core.start(now, command);
             inner.take_socket(now, start)
         })
@@ -244,6 +257,22 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
+    /// A child that was forked leaves to its parent what belongs to it, before it does anything
+    /// else (CMAP-37, CMAP-105).
+    pub(crate) fn notice_fork<R: Runtime>(&mut self, runtime: &R, now: Instant) {
+        let process = runtime.process_id();
+        if process == self.process {
+            return;
+        }
+        self.process = process;
+        let mut bytes = [0; 32];
+        match runtime.entropy(&mut bytes) {
+            Ok(()) => self.core.handle_forked(now, &Seed::new(bytes)),
+            // With the same chance as its parent it would use the sessions of its parent.
+            Err(_) => self.core.close(now),
+        }
+    }
+
     /// Takes a lease and its socket back from whoever ends with them.
     fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
         // An interruption that was meant for this exchange must not hit the next one; those that

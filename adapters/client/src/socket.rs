@@ -232,3 +232,37 @@ impl<R: Runtime> Pump<'_, R> {
         Poll::Ready(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::error::ErrorKind;
+
+    #[test]
+    fn an_error_of_the_system_keeps_what_matters_of_it() {
+        // CMAP-46: too few descriptors here say nothing about the server.
+        for (error, expected) in [
+            (io::Error::from_raw_os_error(24), NetworkFault::OutOfSockets),
+            (io::Error::from_raw_os_error(23), NetworkFault::OutOfSockets),
+            (
+                io::ErrorKind::ConnectionRefused.into(),
+                NetworkFault::Refused,
+            ),
+            (io::ErrorKind::NotFound.into(), NetworkFault::Refused),
+            (io::ErrorKind::BrokenPipe.into(), NetworkFault::Reset),
+            (io::ErrorKind::UnexpectedEof.into(), NetworkFault::Closed),
+            (
+                io::ErrorKind::HostUnreachable.into(),
+                NetworkFault::Unreachable,
+            ),
+            (io::ErrorKind::OutOfMemory.into(), NetworkFault::Other),
+        ] {
+            let error = network_error(&error, &Address::tcp("db", 27017));
+            let fault = match error.kind() {
+                ErrorKind::Network { fault, .. } => Some(*fault),
+                _ => None,
+            };
+            assert_eq!(fault, Some(expected), "{error:?}");
+        }
+    }
+}

@@ -89,9 +89,6 @@ fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     if options.proxy().is_some() {
         return refuse("proxyHost", "connecting through a SOCKS5 proxy");
     }
-    if options.load_balanced() {
-        return refuse("loadBalanced", "a load balancer in front of the deployment");
-    }
     Ok(())
 }
 
@@ -138,6 +135,7 @@ impl Limits {
                 max_idle: options.max_idle_time(),
                 max_connecting: options.max_connecting(),
                 wait_queue_timeout: options.wait_queue_timeout(),
+                load_balanced: options.load_balanced(),
                 reported: options.reported_pool_options(),
             },
             timeout: options.timeout(),
@@ -162,7 +160,9 @@ pub(super) fn sdam_options(
     subscriptions: Subscriptions,
     seed: &Seed,
 ) -> SdamOptions {
-    let scanning = options.monitoring() == Monitoring::Scanning;
+    // Behind a load balancer nothing is monitored, in whatever way (LB-14). One socket for all, as
+    // LB-29 has it, is for clients without pools; those that scan have them.
+    let scanning = options.monitoring() == Monitoring::Scanning && !options.load_balanced();
     SdamOptions {
         seeds: options.hosts().to_vec(),
         replica_set: options.replica_set().map(str::to_owned),
@@ -193,5 +193,7 @@ pub(super) fn handshake_options(
         load_balanced: options.load_balanced(),
         server_api: options.server_api().copied(),
         connect_timeout: options.connect_timeout(),
+        socket_timeout: options.socket_timeout(),
+        timeout: options.timeout(),
     }
 }

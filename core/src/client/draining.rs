@@ -133,11 +133,11 @@ impl Client {
         let mut reply = LateReply::new(request_id);
         // A part of it may be there already.
         match reply.look(&mut connection.transport) {
-            Ok(true) => return self.park_connection(now, connection, Condition::Healthy),
+            Ok(true) => return self.take_back(now, connection, Condition::Healthy, request_id),
             Ok(false) => {}
             Err(error) => {
                 let condition = Condition::Broken(Some(error));
-                return self.park_connection(now, connection, condition);
+                return self.take_back(now, connection, condition, request_id);
             }
         }
         let (server, pooled) = (connection.facts.server, connection.facts.pooled);
@@ -145,7 +145,11 @@ impl Client {
         let limit = now.checked_add(DRAIN_LIMIT);
         self.drains.insert(connection, reply, limit);
         self.note_deadline(limit);
-        self.return_pooled(now, server, pooled, Condition::ReplyDue);
+        if self.is_kept(socket) {
+            self.keep_draining(socket);
+        } else {
+            self.return_pooled(now, server, pooled, Condition::ReplyDue);
+        }
         // A pool that is closed, or was cleared, has closed the connection at once.
         if self.drains.contains(socket) {
             self.actions.push_back(Action::Drain { socket });
@@ -178,6 +182,10 @@ impl Client {
         let (server, pooled) = (connection.facts.server, connection.facts.pooled);
         connection.used = now;
         connection.transport.rest();
+        if self.is_kept(id) {
+            self.keep(now, connection, None);
+            return self.settle(now);
+        }
         if let Some(slot) = self.pools.get_mut(&server) {
             slot.parked.insert(pooled, connection);
             slot.pool.handle_drained(now, pooled);
@@ -194,6 +202,10 @@ impl Client {
         };
         let (server, pooled) = (connection.facts.server, connection.facts.pooled);
         let error = error.with_server(&connection.facts.address);
+        if self.is_kept(id) {
+            self.keep(now, connection, Some(error));
+            return self.settle(now);
+        }
         if let Some(slot) = self.pools.get_mut(&server) {
             slot.pool.handle_idle_closed(now, pooled, Some(error));
         }

@@ -7,7 +7,9 @@
 mod action;
 mod config;
 mod draining;
+mod forking;
 mod operations;
+mod pinning;
 mod pools;
 mod resting;
 mod routing;
@@ -40,6 +42,7 @@ use crate::{
 use bson::oid::ObjectId;
 use config::Limits;
 use draining::Drains;
+use pinning::Pinned;
 use pools::PoolSlot;
 use sockets::Socket;
 use std::{
@@ -95,6 +98,8 @@ pub struct Client {
     established: BTreeSet<SocketId>,
     /// Those of `established` that were given back before their reply was there.
     drains: Drains,
+    /// Connections of load balancers that cursors and transactions keep.
+    pins: BTreeMap<SocketId, Pinned>,
     checks: BTreeMap<CheckId, SocketId>,
     waiting: BTreeMap<OperationId, Waiting>,
     /// Those of `waiting` that wait for a server, oldest first.
@@ -165,6 +170,7 @@ impl Client {
             sockets: BTreeMap::new(),
             established: BTreeSet::new(),
             drains: Drains::default(),
+            pins: BTreeMap::new(),
             checks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
@@ -258,21 +264,28 @@ impl Client {
             return;
         }
         self.fail_all_waiting(now);
+        self.release_all_pins(now);
         self.settle(now);
     }
 
     /// Closes monitors and pools, if this is the moment.
     pub(super) fn end_unused(&mut self, now: Instant) -> bool {
-        if !self.closed || self.ended || self.pools.values().any(|slot| slot.leased() > 0) {
+        let is_used = || self.pools.values().any(|slot| slot.leased() > 0);
+        if !self.closed || self.ended || is_used() {
             return false;
         }
+        self.end(now);
+        true
+    }
+
+    /// Closes monitors and pools. Leased connections close when they are given back.
+    pub(super) fn end(&mut self, now: Instant) {
         self.ended = true;
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             self.close_pool(now, server);
         }
         self.sdam.close(now);
-        true
     }
 
     /// The next order.

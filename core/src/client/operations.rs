@@ -5,7 +5,9 @@ use crate::{
     connection::{ConnectionFacts, Established},
     description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{ClusterTime, Command, Context, Lease, Operation, OperationId, error_to_raise},
+    operation::{
+        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_to_raise,
+    },
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
     time::Instant,
@@ -70,6 +72,9 @@ impl Client {
     /// The socket must be parked again before this is called; if the connection is not to be used
     /// any more, an order to close it follows.
     pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        if let Err(error) = self.own(&lease) {
+            return Verdict::Done(Err(error));
+        }
         if lease.is_preliminary() {
             return self.check_in_ping(now, lease, outcome);
         }
@@ -80,6 +85,7 @@ impl Client {
             connection,
             mut operation,
             context,
+            pinned,
             ..
         } = lease;
         let is_clean = condition == Condition::Healthy;
@@ -93,6 +99,7 @@ impl Client {
             self.exchange_limits.remove(&(deadline, facts.socket));
         }
         self.selector.finished(facts.server);
+        self.note_pins(facts, &pinned);
         let mut result = Ok(());
         match (outcome, assessment) {
             (Outcome::Failed(error), _) => result = Err(error),
@@ -136,7 +143,7 @@ impl Client {
         verdict
     }
 
-    fn take_back(
+    pub(super) fn take_back(
         &mut self,
         now: Instant,
         connection: Box<Established>,
@@ -145,6 +152,9 @@ impl Client {
     ) {
         match condition {
             Condition::ReplyDue => self.park_draining(now, connection, request_id),
+            other if self.is_kept(connection.facts.socket) => {
+                self.keep(now, connection, Self::broken_pin(other));
+            }
             other => self.park_connection(now, connection, other),
         }
     }
@@ -187,14 +197,18 @@ impl Client {
         let Some(connection) = slot.and_then(|slot| slot.parked.remove(&pooled)) else {
             // Closed between the grant and now.
             self.selector.finished(server);
+            if let Some(socket) = operation.command.pinned() {
+                self.pins.remove(&socket);
+            }
             self.return_pooled(now, server, pooled, Condition::Broken(None));
             let message = "the connection was closed before it could be used";
             return Err((Error::network(NetworkFault::Closed, message), operation));
         };
-        if self.wants_ping(now, &connection) {
+        let is_pinned = operation.command.pin.is_some();
+        if !is_pinned && self.wants_ping(now, &connection) {
             return Ok(self.ping_first(now, operation, connection));
         }
-        let is_rested = self.is_rested(now, &connection);
+        let is_rested = !is_pinned && self.is_rested(now, &connection);
         self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.limits.socket) {
             (Some(deadline), _) => Some(deadline),
@@ -280,8 +294,12 @@ impl Client {
         Err(error)
     }
 
-    /// The operation is over: its implicit session goes back.
-    pub(super) fn finish_operation(&mut self, now: Instant, operation: Box<Operation>) {
+    /// The operation is over: its implicit session goes back, and a connection that it was the last
+    /// to use.
+    pub(super) fn finish_operation(&mut self, now: Instant, mut operation: Box<Operation>) {
+        if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
+            self.let_go(now, pin);
+        }
         if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
             self.return_session(now, session);
         }
@@ -308,7 +326,7 @@ impl Client {
             error,
             phase: Phase::Operation,
             generation: facts.generation,
-            service: None,
+            service: facts.service,
         };
         self.sdam
             .handle_application_error(now, facts.server, &error);

@@ -87,6 +87,9 @@ impl Client {
                 } => {
                     self.on_granted(server, request, connection);
                 }
+                pool::Action::ServiceGone(service) => {
+                    self.sdam.handle_service_gone(server, &service);
+                }
                 pool::Action::Fail { request, error } => self.on_refused(now, request, error),
                 pool::Action::Interrupt { connection, error } => {
                     if let Some(&socket) = slot.sockets.get(&connection) {
@@ -104,11 +107,17 @@ impl Client {
         let address = slot.address.clone();
         let generation = slot.pool.generation();
         let options = self.handshake.clone();
-        let connection = Connection::new(now, address, Purpose::Operations, options);
+        let purpose = if slot.pool.is_population(pooled) {
+            Purpose::Population
+        } else {
+            Purpose::Operations
+        };
+        let connection = Connection::new(now, address, purpose, options);
         let owner = super::sockets::Owner::Pool {
             server,
             pooled,
             generation,
+            service: None,
         };
         let socket = self.dial(connection, owner);
         if let Some(slot) = self.pools.get_mut(&server) {

@@ -74,10 +74,16 @@ impl Client {
                     server,
                     cause,
                     interrupt,
+                    service,
                     ..
                 } => {
                     if let Some(slot) = self.pools.get_mut(&server) {
-                        slot.pool.handle_clear(now, &cause, interrupt);
+                        match service {
+                            Some(service) => {
+                                slot.pool.handle_clear_service(now, service, &cause);
+                            }
+                            None => slot.pool.handle_clear(now, &cause, interrupt),
+                        }
                     }
                     self.drain_pool(now, server);
                 }

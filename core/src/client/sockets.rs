@@ -5,12 +5,13 @@ use super::{Action, Client, Fate};
 use crate::{
     address::Address,
     connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
-    description::ServerId,
+    description::{ServerId, ServerType},
     error::{Error, ErrorKind, Label, NetworkFault},
     pool::PooledId,
     sdam::{ApplicationError, CheckId, Phase},
     time::Instant,
 };
+use bson::oid::ObjectId;
 
 /// Whom a socket serves.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub(super) enum Owner {
         server: ServerId,
         pooled: PooledId,
         generation: u64,
+        /// Behind a load balancer, who answered; the generation is that of the service then.
+        service: Option<ObjectId>,
     },
 }
 
@@ -176,11 +179,18 @@ impl Client {
                 break;
             };
             match output {
-                Output::Greeted { reply, round_trip } => match owner {
+                Output::Greeted {
+                    reply,
+                    round_trip,
+                    service,
+                } => match owner {
                     Owner::Check(check) => {
                         self.sdam.handle_connected(now, check, &reply, round_trip);
                     }
                     Owner::Pool { server, .. } => {
+                        if let Some(service) = service {
+                            self.on_service_known(id, service);
+                        }
                         self.sdam.handle_application_handshake(now, server, &reply);
                     }
                 },
@@ -206,11 +216,34 @@ impl Client {
         self.settle(now);
     }
 
+    /// The hello of a connection was answered by this service behind the load balancer (LB-49).
+    fn on_service_known(&mut self, id: SocketId, answered: ObjectId) {
+        let Self { sockets, pools, .. } = self;
+        let Some(socket) = sockets.get_mut(&id) else {
+            return;
+        };
+        let Owner::Pool {
+            server,
+            pooled,
+            generation,
+            service,
+        } = &mut socket.owner
+        else {
+            return;
+        };
+        let slot = pools.get_mut(server);
+        if let Some(current) = slot.and_then(|slot| slot.pool.handle_greeted(*pooled, answered)) {
+            *generation = current;
+            *service = Some(answered);
+        }
+    }
+
     fn on_established(&mut self, now: Instant, id: SocketId, owner: Owner) {
         let Owner::Pool {
             server,
             pooled,
             generation,
+            service,
         } = owner
         else {
             return;
@@ -225,23 +258,28 @@ impl Client {
         let Some((transport, hello)) = socket.connection.into_parts() else {
             return;
         };
+        let client = self.topology().id;
         let Some(slot) = self.pools.get_mut(&server) else {
             self.actions.push_back(Action::Close { socket: id });
             return;
         };
         let facts = ConnectionFacts {
+            client,
             address,
             server,
             socket: id,
             pooled,
             generation,
+            service,
             server_connection_id: hello.connection_id,
-            server_type: hello.server_type,
+            // LB-24: a service is talked to like the load balancer that it stands behind.
+            server_type: service.map_or(hello.server_type, |_| ServerType::LoadBalancer),
             max_wire_version: hello.max_wire_version,
             max_bson_object_size: hello.max_bson_object_size,
             max_message_size: hello.max_message_size_bytes,
             max_write_batch_size: hello.max_write_batch_size,
-            has_sessions: hello.logical_session_timeout_minutes.is_some(),
+            // LB-21
+            has_sessions: service.is_some() || hello.logical_session_timeout_minutes.is_some(),
         };
         slot.parked.insert(
             pooled,
@@ -275,21 +313,18 @@ impl Client {
                 server,
                 pooled,
                 generation,
+                service,
             } => {
                 let error = label_overload(error, phase);
                 let report = ApplicationError {
                     error: error.clone(),
                     phase,
                     generation,
-                    service: None,
+                    service,
                 };
-                // The topology comes first, so that a clear precedes the close (CMAP-151). But a
-                // lack of sockets is this process's own and says nothing about the server: the
-                // connections that there are go on.
-                if !has_fault(&error, NetworkFault::OutOfSockets) {
-                    self.sdam.handle_application_error(now, server, &report);
-                    self.route_topology(now);
-                }
+                // The topology comes first, so that a clear precedes the close (CMAP-151).
+                self.sdam.handle_application_error(now, server, &report);
+                self.route_topology(now);
                 if let Some(slot) = self.pools.get_mut(&server) {
                     slot.pool.handle_establish_failed(now, pooled, &error);
                 }
@@ -300,17 +335,18 @@ impl Client {
     }
 }
 
-fn has_fault(error: &Error, wanted: NetworkFault) -> bool {
-    matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == wanted)
-}
-
 /// A server that drops connections before they can say anything may be overloaded rather than gone
 /// (CMAP-44 to CMAP-47).
 fn label_overload(error: Error, phase: Phase) -> Error {
     let may_be_overload = phase == Phase::Hello
         && error.is_network()
-        && !has_fault(&error, NetworkFault::NotResolved)
-        && !has_fault(&error, NetworkFault::OutOfSockets);
+        && !matches!(
+            error.kind(),
+            ErrorKind::Network {
+                fault: NetworkFault::NotResolved | NetworkFault::OutOfSockets,
+                ..
+            }
+        );
     if may_be_overload {
         error
             .with_label(Label::SystemOverloadedError)

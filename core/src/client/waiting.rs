@@ -2,6 +2,8 @@
 
 use super::{Action, Client};
 use crate::{
+    address::Address,
+    connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
     operation::{CommandKind, Operation, OperationId, error_to_raise},
@@ -24,6 +26,12 @@ pub(super) enum Waiting {
     ForConnection {
         operation: Box<Operation>,
         server: ServerId,
+    },
+    /// For an earlier command's reply on its pinned connection.
+    ForPin {
+        operation: Box<Operation>,
+        socket: SocketId,
+        limit: Option<Instant>,
     },
     /// For nothing more: the connection is its own, it only has to be resumed.
     Granted {
@@ -52,6 +60,9 @@ pub(super) enum Acquired {
 impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
+        if let Some(socket) = operation.command.pinned() {
+            return self.acquire_pinned(now, operation, socket);
+        }
         loop {
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
@@ -104,16 +115,20 @@ impl Client {
             ..
         } = self;
         if let Some(target) = &operation.command.target {
-            let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
-            let Some(server) = server else {
-                let message = format!("{target}, where the cursor lives, is no longer there");
-                return Err(Error::new(ErrorKind::ServerSelection {
-                    message,
-                    cause: None,
-                }));
+            let Some(server) = sdam.server_id(&target.address) else {
+                return Err(target_error(&target.address, "is no longer there", None));
             };
-            selector.started(server);
-            return Ok(Some(server));
+            let description = sdam.server(server);
+            if description.is_some_and(|s| s.server_type.is_available())
+                && pools.contains_key(&server)
+            {
+                selector.started(server);
+                return Ok(Some(server));
+            }
+            if target.is_awaited {
+                return Ok(None);
+            }
+            return Err(self.target_is_lost(&target.address));
         }
         selector.select(
             sdam.changes(),
@@ -122,6 +137,19 @@ impl Client {
             &criteria(operation, &limits.primary),
             &operation.deprioritized,
         )
+    }
+
+    /// The one server that could serve cannot be used.
+    fn target_is_lost(&self, target: &Address) -> Error {
+        let known = self.sdam.description().servers.get(target);
+        let cause = known.and_then(|known| known.error.clone());
+        match &cause {
+            Some(error) => {
+                let what = format!("cannot be used: {}", error.kind());
+                target_error(target, &what, cause)
+            }
+            None => target_error(target, "has not answered yet", None),
+        }
     }
 
     fn too_many_wait(&self) -> Error {
@@ -232,7 +260,7 @@ impl Client {
         }
     }
 
-    fn wake_with(&mut self, id: OperationId, error: Error) {
+    pub(super) fn wake_with(&mut self, id: OperationId, error: Error) {
         self.waiting.insert(id, Waiting::Failed(error));
         self.actions.push_back(Action::Wake { operation: id });
     }
@@ -258,18 +286,37 @@ impl Client {
                 pooled,
             } => {
                 self.selector.finished(server);
-                self.return_pooled(now, server, pooled, Condition::Healthy);
+                match operation.command.pinned() {
+                    Some(socket) => self.leave_pinned(socket),
+                    None => self.return_pooled(now, server, pooled, Condition::Healthy),
+                }
+                Some(operation)
+            }
+            Waiting::ForPin {
+                operation,
+                socket,
+                limit,
+            } => {
+                if let Some(limit) = limit {
+                    self.wait_limits.remove(&(limit, id));
+                }
+                self.leave_pinned(socket);
                 Some(operation)
             }
             Waiting::Failed(_) => None,
         }
     }
 
-    /// The time to find a server is over.
+    /// The time to find a server, or to be rid of an outstanding reply, is over.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+        let pin_timeout = self.pin_timeout(id);
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
+        if let Some(error) = pin_timeout {
+            self.finish_operation(now, operation);
+            return self.wake_with(id, error);
+        }
         let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
         let error = error_to_raise(operation.kept_error.take(), error);
@@ -279,6 +326,9 @@ impl Client {
 
     /// Why the operation found no server.
     pub(super) fn nothing_suits(&self, operation: &Operation) -> Error {
+        if let Some(target) = &operation.command.target {
+            return self.target_is_lost(&target.address);
+        }
         selection_error(
             self.sdam.description(),
             &criteria(operation, &self.limits.primary),
@@ -313,6 +363,11 @@ impl Client {
             }
         }
     }
+}
+
+fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
+    let message = format!("{target}, where the cursor lives, {what}");
+    Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 
 /// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the

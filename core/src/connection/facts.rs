@@ -3,14 +3,17 @@
 use super::{SocketId, Transport};
 use crate::{
     address::Address,
-    description::{ServerId, ServerType},
+    description::{ServerId, ServerType, TopologyId},
     pool::PooledId,
     time::Instant,
 };
+use bson::oid::ObjectId;
 
 /// Facts from the connection's own hello, which bind what may be sent on it (SDAM-125).
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
+    /// The client that made it: all numbers below are its own.
+    pub client: TopologyId,
     /// The server's address.
     pub address: Address,
     /// The server's life in the topology.
@@ -19,11 +22,14 @@ pub struct ConnectionFacts {
     pub socket: SocketId,
     /// The pool's number of the connection.
     pub pooled: PooledId,
-    /// The pool's generation when the connection was made.
+    /// The pool's generation when the connection was made; behind a load balancer that of the
+    /// service when it answered.
     pub generation: u64,
+    /// Behind a load balancer, the service that the connection leads to.
+    pub service: Option<ObjectId>,
     /// The server's number of the connection, where it tells.
     pub server_connection_id: Option<i64>,
-    /// What the server said it was.
+    /// What the server said it was; a load balancer, where the client was told that there is one.
     pub server_type: ServerType,
     /// `maxWireVersion`.
     pub max_wire_version: i32,

@@ -14,6 +14,10 @@ const CIPHER_BYTES: usize = 16 * 1024 + 512;
 /// An output buffer larger than this is given back to the allocator once it was sent.
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
+/// Largest message that is accepted before a server has said who it is, and from monitored servers
+/// ever: a hello reply of many members and tags has some tens of kilobytes.
+const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 1024 * 1024;
+
 /// Turns messages into bytes for the socket and bytes from the socket into messages.
 ///
 /// To send: append a message with [`send`](Self::send), then write [`output`](Self::output) and say
@@ -60,6 +64,13 @@ impl Transport {
             sent: 0,
         };
         transport.flush_tls();
+        transport
+    }
+
+    /// The same for a peer that is not trusted with large messages yet.
+    pub(super) fn for_handshake(session: Option<TlsSession>) -> Self {
+        let mut transport = Self::new(session);
+        transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
         transport
     }
 

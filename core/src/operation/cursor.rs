@@ -1,7 +1,13 @@
 //! A cursor: batches of documents, and the commands that fetch more or end it.
 
-use super::{Command, CommandKind, Reply, SessionUse};
-use crate::{address::Address, bson::integer, error::Error, session::ServerSession};
+use super::{Command, CommandKind, Lease, Pin, Reply, SessionUse};
+use crate::{
+    address::Address,
+    bson::integer,
+    error::{Error, ErrorKind},
+    pool::HeldFor,
+    session::ServerSession,
+};
 use bson::{RawArray, RawDocument};
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -75,8 +81,9 @@ fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
 ///
 /// Read documents with [`next_document`](Self::next_document). When it gives none and the cursor
 /// [is open](Self::is_open), perform [`more`](Self::more) and hand its reply to
-/// [`handle_reply`](Self::handle_reply). A cursor that is given up while open is to be ended with
-/// [`kill`](Self::kill).
+/// [`handle_reply`](Self::handle_reply), or its error to [`handle_failure`](Self::handle_failure).
+/// A cursor that is given up is to be ended with [`end`](Self::end), and what it leaves goes back
+/// to the client.
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -84,6 +91,10 @@ pub struct Cursor {
     collection: String,
     server: Address,
     session: Option<ServerSession>,
+    /// Behind a load balancer the connection on which the server's cursor can be reached.
+    pin: Option<Pin>,
+    /// An error came: nothing more is read.
+    is_failed: bool,
     batch: Batch,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
@@ -117,10 +128,35 @@ impl Cursor {
                     collection,
                     server,
                     session,
+                    pin: None,
+                    is_failed: false,
                     batch: Batch { bytes, rest },
                     batch_size: None,
                     max_await_time: None,
                 })
+            }
+        }
+    }
+
+    /// Opens a cursor from the reply that a lease has received. It keeps the lease's session and,
+    /// behind a load balancer, its connection for as long as the server has more (LB-32).
+    pub fn from_lease(lease: &mut Lease, database: Arc<str>) -> Result<Self, Error> {
+        let server = lease.facts().address.clone();
+        let session = lease.take_session();
+        let Some(reply) = lease.take_reply() else {
+            lease.put_session(session);
+            return Err(Error::protocol("no reply came"));
+        };
+        match Self::open(reply, database, server, session) {
+            Ok(mut cursor) => {
+                if cursor.is_open() {
+                    cursor.pin = lease.pin(HeldFor::Cursor);
+                }
+                Ok(cursor)
+            }
+            Err((error, session)) => {
+                lease.put_session(session);
+                Err(error)
             }
         }
     }
@@ -134,6 +170,8 @@ impl Cursor {
             collection: String::new(),
             server: Address::unix(""),
             session: None,
+            pin: None,
+            is_failed: false,
             batch: Batch::EMPTY,
             batch_size: None,
             max_await_time: None,
@@ -153,7 +191,7 @@ impl Cursor {
     /// True while the server may have more.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.id != 0
+        self.id != 0 && !self.is_failed
     }
 
     /// True if the current batch is read to its end.
@@ -170,7 +208,7 @@ impl Cursor {
 
     /// The command that fetches the next batch; `None` if there is none to fetch.
     pub fn more(&mut self, timeout: Option<Duration>) -> Option<Command> {
-        if self.id == 0 {
+        if !self.is_open() {
             return None;
         }
         let mut command = Command::new(
@@ -190,7 +228,10 @@ impl Cursor {
                 i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
             );
         }
-        command.set_target(self.server.clone());
+        match &self.pin {
+            Some(pin) => command.set_pin(pin),
+            None => command.set_target(self.server.clone()),
+        }
         command.set_session(
             self.session
                 .take()
@@ -214,25 +255,47 @@ impl Cursor {
         Ok(())
     }
 
-    /// Forgets the server's cursor after an error: it is gone, or out of reach.
-    pub fn handle_failure(&mut self) {
-        self.id = 0;
+    /// The next batch did not come: nothing more is read. The server may still have the cursor,
+    /// unless it said otherwise or is out of reach; then it is to be ended like any other.
+    ///
+    /// Behind a load balancer the connection stays the cursor's until its end, even one that broke
+    /// (LB-36, LB-37).
+    pub fn handle_failure(&mut self, error: &Error) {
+        self.is_failed = true;
         self.batch = Batch::EMPTY;
-    }
-
-    /// The session, once the server has nothing more: it goes back to the client (RUN-29).
-    pub fn take_idle_session(&mut self) -> Option<ServerSession> {
-        if self.id == 0 {
-            self.session.take()
-        } else {
-            None
+        let is_out_of_reach = matches!(
+            error.kind(),
+            ErrorKind::Network { .. } | ErrorKind::Tls { .. }
+        );
+        let is_gone = error
+            .code()
+            .is_some_and(|code| CURSOR_IS_GONE.contains(&code));
+        if is_out_of_reach || is_gone {
+            self.id = 0;
         }
     }
 
-    /// The command that ends an open cursor early; its result does not matter (RUN-38).
-    pub fn kill(&mut self) -> Option<Command> {
+    /// What the cursor has no use for once it is exhausted: nothing while it is open.
+    pub fn take_idle(&mut self) -> Leftovers {
+        let keeps_pin = self.id != 0 || self.is_failed;
+        Leftovers {
+            session: if self.id == 0 {
+                self.session.take()
+            } else {
+                None
+            },
+            pin: if keeps_pin { None } else { self.pin.take() },
+        }
+    }
+
+    /// Ends the cursor: the command that tells the server, whose result does not matter (RUN-38),
+    /// or what was left of a cursor of which the server knows nothing any more.
+    pub fn end(&mut self) -> Result<Command, Leftovers> {
         if self.id == 0 {
-            return None;
+            return Err(Leftovers {
+                session: self.session.take(),
+                pin: self.pin.take(),
+            });
         }
         let id = std::mem::take(&mut self.id);
         let mut command = Command::new(
@@ -246,13 +309,37 @@ impl Cursor {
             .body()
             .str("killCursors", &self.collection)
             .array("cursors", &ids);
-        command.set_target(self.server.clone());
+        match self.pin.take() {
+            Some(pin) => command.set_last_use(pin),
+            // Nobody waits for an end that the server may have come to by itself.
+            None => command.set_target_without_wait(self.server.clone()),
+        }
         command.set_session(
             self.session
                 .take()
                 .map_or(SessionUse::None, SessionUse::Held),
         );
-        Some(command)
+        Ok(command)
+    }
+}
+
+/// `CursorNotFound` and `CursorKilled`: there is nothing left to be ended.
+const CURSOR_IS_GONE: [i32; 2] = [43, 237];
+
+/// What a cursor held and no longer needs; it goes back by
+/// [`Client::take_leftovers`](crate::client::Client::take_leftovers).
+#[derive(Debug, Default)]
+#[must_use = "what was held goes back to the client"]
+pub struct Leftovers {
+    pub(crate) session: Option<ServerSession>,
+    pub(crate) pin: Option<Pin>,
+}
+
+impl Leftovers {
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.session.is_none() && self.pin.is_none()
     }
 }
 
@@ -321,7 +408,7 @@ mod tests {
         cursor.handle_reply(reply(&next), None).expect("a batch");
         assert!(cursor.next_document().is_none());
         assert!(!cursor.is_open());
-        assert!(cursor.more(None).is_none() && cursor.kill().is_none());
+        assert!(cursor.more(None).is_none() && cursor.end().is_err_and(|left| left.is_empty()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::{
     event::{CommandEvent, CommandFacts},
     hello::ServerApiFields,
     options::ServerApi,
+    pool::HeldFor,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -57,6 +58,8 @@ pub struct Lease {
     pub(crate) in_exchange: bool,
     /// The connection was idle for long enough to be looked at first.
     pub(crate) is_rested: bool,
+    /// What the connection is to be kept for.
+    pub(crate) pinned: Vec<HeldFor>,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
     /// Events must not show documents.
@@ -119,6 +122,7 @@ impl Lease {
             assessment: None,
             in_exchange: false,
             is_rested: false,
+            pinned: Vec::new(),
             reply: None,
             facts: None,
             is_sensitive: false,
@@ -397,7 +401,7 @@ impl Lease {
             address: connection.address.clone(),
             driver_connection_id: connection.pooled.0,
             server_connection_id: connection.server_connection_id,
-            service: None,
+            service: connection.service,
         });
         self.facts = Some(facts.clone());
         let document = command_document(&self.operation, &self.context, &self.connection.facts);

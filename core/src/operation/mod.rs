@@ -11,16 +11,19 @@ mod command;
 pub mod crud;
 mod cursor;
 mod lease;
+mod pin;
 mod retry;
 mod sensitive;
 
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
-pub use cursor::{Batch, Cursor};
+pub use cursor::{Batch, Cursor, Leftovers};
 pub use lease::{Lease, Reply};
+pub use pin::{Pin, TransactionPin, TransactionStep};
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
+pub(crate) use pin::PinUse;
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
 use crate::{address::Address, error::Error, session::ServerSession, time::Instant};

@@ -89,7 +89,9 @@ impl RetryPolicy {
 
     /// True if the operation may be tried once more after `error`, which is labelled already.
     pub(crate) fn may_retry(self, operation: &Operation, error: &Error) -> bool {
-        if operation.attempts >= MAX_ATTEMPTS {
+        // Another attempt would need another connection, and so another service: what was pinned
+        // has to be given up first, and that is for its owner to decide (LB-39).
+        if operation.attempts >= MAX_ATTEMPTS || operation.command.pin.is_some() {
             return false;
         }
         match operation.command.kind {

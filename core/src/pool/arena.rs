@@ -115,6 +115,18 @@ impl<T> Arena<T> {
         value.expect("slots are held only while their value lives")
     }
 
+    pub(super) fn push_first(&mut self, list: &mut List, slot: Slot) {
+        self.node(slot.0).before = NONE;
+        self.node(slot.0).after = list.first;
+        if list.first == NONE {
+            list.last = slot.0;
+        } else {
+            self.node(list.first).before = slot.0;
+        }
+        list.first = slot.0;
+        list.len += 1;
+    }
+
     pub(super) fn push_last(&mut self, list: &mut List, slot: Slot) {
         self.node(slot.0).before = list.last;
         self.node(slot.0).after = NONE;

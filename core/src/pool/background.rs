@@ -28,6 +28,7 @@ impl Pool {
         {
             self.close(slot, reason, None);
         }
+        self.close_stale_among_available();
         self.close_stale_draining(now);
         if self.background.is_some_and(|at| at <= now) {
             self.background = None;
@@ -37,6 +38,13 @@ impl Pool {
             self.populating = Some(PooledId(self.connections.id(slot)));
         }
         self.settle(now);
+    }
+
+    /// True for a connection that is made because there are fewer than `minPoolSize`, and not for a
+    /// request (CMAP-154).
+    #[must_use]
+    pub fn is_population(&self, connection: PooledId) -> bool {
+        self.populating == Some(connection)
     }
 
     /// Why an available connection must not be handed out any more (CMAP-25, CMAP-26).

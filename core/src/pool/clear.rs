@@ -84,10 +84,13 @@ impl Pool {
             }
         }
         // CMAP-97. Who was told once is not told again by the next clear.
-        let untold = Place::InUse { interrupted: false };
-        for connection in self.numbers(|place| *place == untold) {
-            if let Some(slot) = self.connections.find(connection.0) {
-                self.connections.get_mut(slot).place = Place::InUse { interrupted: true };
+        let is_untold =
+            |place: &Place| matches!(place, Place::InUse { interrupted, .. } if !interrupted);
+        for connection in self.numbers(is_untold) {
+            if let Some(slot) = self.connections.find(connection.0)
+                && let Place::InUse { interrupted, .. } = &mut self.connections.get_mut(slot).place
+            {
+                *interrupted = true;
             }
             let message = format!(
                 "Connection to {} interrupted due to server monitor timeout",

@@ -25,10 +25,16 @@ impl Pool {
             // The pool was cleared while it was being established; what it is connected to may no
             // longer be what the topology describes.
             self.close(slot, CloseReason::Stale, None);
-            if let Some(request) = request {
-                self.release(request);
-                let error = self.cleared_error();
-                self.fail(now, request, CheckOutFailure::ConnectionError, error);
+            match request {
+                // Another connection may lead to another service, and a clear of one service is
+                // nothing that requests hear of (CMAP-102).
+                Some(request) if self.options.load_balanced => self.ask_again(request),
+                Some(request) => {
+                    self.release(request);
+                    let error = self.cleared_error();
+                    self.fail(now, request, CheckOutFailure::ConnectionError, error);
+                }
+                None => {}
             }
         } else {
             self.leave_pending(slot);
@@ -83,6 +89,7 @@ impl Pool {
             connection,
             Connection {
                 generation: self.generation,
+                service: None,
                 place: Place::Pending {
                     created: now,
                     request,
@@ -111,6 +118,15 @@ impl Pool {
         if let Some(slot) = self.requests.find(request.0) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_last(&mut self.queue, slot);
+        }
+    }
+
+    /// The request goes back to the head of the queue, which it had left for a connection that came
+    /// to nothing.
+    fn ask_again(&mut self, request: RequestId) {
+        if let Some(slot) = self.requests.find(request.0) {
+            self.requests.get_mut(slot).connection = None;
+            self.requests.push_first(&mut self.queue, slot);
         }
     }
 

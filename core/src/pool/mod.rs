@@ -9,14 +9,15 @@ mod background;
 mod clear;
 mod draining;
 mod establish;
+mod services;
 #[cfg(test)]
 mod tests;
 mod types;
 mod waiters;
 
 pub use types::{
-    Action, CheckOut, Condition, Counts, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_SIZE, NotCheckedOut,
-    PoolOptions, PoolState, PooledId, RequestId,
+    Action, CheckOut, Condition, Counts, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_SIZE, HeldFor,
+    NotCheckedOut, PoolOptions, PoolState, PooledId, RequestId,
 };
 
 use crate::{
@@ -28,6 +29,8 @@ use crate::{
 pub use background::POPULATION_PAUSE;
 
 use arena::{Arena, List, Slot};
+use bson::oid::ObjectId;
+use services::Services;
 use std::{
     collections::{BTreeSet, VecDeque},
     time::Duration,
@@ -71,6 +74,7 @@ pub struct Pool {
     available: List,
     pending: u32,
     draining: u32,
+    services: Services,
     requests: Arena<Request>,
     /// Requests that wait for something to become possible, first come first served (CMAP-30).
     queue: List,
@@ -89,8 +93,11 @@ pub struct Pool {
 /// One connection (CMAP-17 to CMAP-24).
 #[derive(Clone, Debug)]
 struct Connection {
-    /// The pool's generation when it was made.
+    /// The pool's generation when it was made; behind a load balancer that of its service when it
+    /// shook hands.
     generation: u64,
+    /// Whom the load balancer connected it to.
+    service: Option<ObjectId>,
     place: Place,
 }
 
@@ -110,6 +117,7 @@ enum Place {
     InUse {
         /// The operation was told to stop already.
         interrupted: bool,
+        held_for: HeldFor,
     },
 }
 
@@ -142,6 +150,7 @@ impl Pool {
             available: List::new(),
             pending: 0,
             draining: 0,
+            services: Services::default(),
             requests: Arena::new(),
             queue: List::new(),
             deadlines: BTreeSet::new(),
@@ -239,6 +248,7 @@ impl Pool {
             connection: connection.0,
         });
         let stale = self.is_stale(slot);
+        self.release_hold(slot);
         match condition {
             _ if self.state == PoolState::Closed => {
                 self.close(slot, CloseReason::PoolClosed, None);
@@ -292,7 +302,8 @@ impl Pool {
         self.generation
     }
 
-    /// The pool's generation when this connection was made; `None` if there is no such connection.
+    /// The generation of this connection, which is that of its service behind a load balancer;
+    /// `None` if there is no such connection.
     #[must_use]
     pub fn generation_of(&self, connection: PooledId) -> Option<u64> {
         let slot = self.connections.find(connection.0)?;
@@ -355,7 +366,10 @@ impl Pool {
     /// Marks a connection that is in no list as in use and tells its number.
     fn hand_over(&mut self, slot: Slot, duration: Duration) -> PooledId {
         let connection = self.connections.id(slot);
-        self.connections.get_mut(slot).place = Place::InUse { interrupted: false };
+        self.connections.get_mut(slot).place = Place::InUse {
+            interrupted: false,
+            held_for: HeldFor::Operation,
+        };
         self.emit(|address| PoolEvent::CheckedOut {
             address,
             connection,
@@ -378,6 +392,7 @@ impl Pool {
             Place::InUse { .. } => {}
         }
         let connection = self.connections.id(slot);
+        let service = self.connections.get(slot).service;
         self.connections.remove(slot);
         self.emit(|address| PoolEvent::ConnectionClosed {
             address,
@@ -386,6 +401,9 @@ impl Pool {
             error,
         });
         self.actions.push_back(Action::Close(PooledId(connection)));
+        if let Some(service) = service {
+            self.leave_service(service);
+        }
     }
 
     /// What every input ends with: waiters get what is possible now, and background work that
@@ -406,11 +424,23 @@ impl Pool {
         debug_assert!(self.pending <= self.max_connecting());
         debug_assert!(self.queue.is_empty() || self.state == PoolState::Ready);
         debug_assert!(self.queue.is_empty() || self.available.is_empty());
+        let has_service =
+            |(_, _, connection): &(u64, Slot, &Connection)| connection.service.is_some();
+        debug_assert!(
+            !self.options.load_balanced
+                || self.connections.iter().filter(has_service).count()
+                    == self.services.connections() as usize
+        );
     }
 
-    /// Load balanced pools will compare with the generation of the connection's service here.
+    /// CMAP-25.
     fn is_stale(&self, slot: Slot) -> bool {
-        self.connections.get(slot).generation != self.generation
+        let connection = self.connections.get(slot);
+        let current = match &connection.service {
+            None => Some(self.generation),
+            Some(service) => self.services.generation(service),
+        };
+        current != Some(connection.generation)
     }
 
     fn emit(&mut self, event: impl FnOnce(Address) -> PoolEvent) {

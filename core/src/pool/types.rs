@@ -4,6 +4,7 @@ use crate::{
     error::Error,
     event::{PoolEvent, ReportedPoolOptions},
 };
+use bson::oid::ObjectId;
 use std::{fmt, time::Duration};
 
 /// How many connections a pool establishes at once unless told otherwise (CMAP-11).
@@ -41,6 +42,9 @@ pub struct PoolOptions {
     /// `waitQueueTimeoutMS`: the longest stay in the queue. It does not bound establishment, which
     /// the deadline of the request does. `None` and zero mean no limit, which is the default.
     pub wait_queue_timeout: Option<Duration>,
+    /// Behind the pool's address is a load balancer: services are cleared one by one, and a time
+    /// limit tells who has the connections.
+    pub load_balanced: bool,
     /// What the created event tells of all this.
     pub reported: ReportedPoolOptions,
 }
@@ -53,6 +57,7 @@ impl Default for PoolOptions {
             max_idle: None,
             max_connecting: DEFAULT_MAX_CONNECTING,
             wait_queue_timeout: None,
+            load_balanced: false,
             reported: ReportedPoolOptions::default(),
         }
     }
@@ -91,6 +96,18 @@ pub enum Condition {
     ReplyDue,
     /// It cannot be used again: it broke, timed out or is out of step with its peer (CMAP-27).
     Broken(Option<Error>),
+}
+
+/// What a checked out connection is kept for (LB-43).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeldFor {
+    /// One operation.
+    #[default]
+    Operation,
+    /// A cursor, until it is closed or exhausted.
+    Cursor,
+    /// A transaction, and the cursors that were opened in it (LB-44).
+    Transaction,
 }
 
 /// A connection that nobody had checked out of this pool was checked in (CMAP-87).
@@ -137,6 +154,9 @@ pub enum Action {
         /// What the operation fails with.
         error: Error,
     },
+    /// This service behind the load balancer has no connection left: its generation is forgotten
+    /// (CMAP-100).
+    ServiceGone(ObjectId),
 }
 
 /// How many of what a pool has at this moment.

@@ -20,7 +20,7 @@ impl Pool {
             return;
         }
         // No reason of the specification says "given up"; this one comes nearest.
-        let error = self.timeout_error();
+        let error = self.timeout_error(request);
         self.finish_failed(now, request, CheckOutFailure::Timeout, &error);
         self.settle(now);
     }
@@ -103,7 +103,7 @@ impl Pool {
         while let Some(&(at, request)) = self.deadlines.first()
             && at <= now
         {
-            let error = self.timeout_error();
+            let error = self.timeout_error(request);
             self.fail(now, request, CheckOutFailure::Timeout, error);
         }
     }
@@ -161,9 +161,18 @@ impl Pool {
         self.requests.remove(slot);
     }
 
-    /// CMAP-143; the tests want the lower case form.
-    fn timeout_error(&self) -> Error {
-        let message = "Timed out while checking out a connection from connection pool".to_owned();
+    /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells those
+    /// who stand in its queue what it is full of (LB-45).
+    fn timeout_error(&self, request: RequestId) -> Error {
+        let max_size = self.options.max_size;
+        let is_full = max_size != 0 && self.connections.len() >= max_size;
+        let slot = self.requests.find(request.0);
+        let is_queued = slot.is_some_and(|slot| self.requests.get(slot).connection.is_none());
+        let message = if self.options.load_balanced && is_full && is_queued {
+            self.full_pool_message()
+        } else {
+            "Timed out while checking out a connection from connection pool".to_owned()
+        };
         Error::new(ErrorKind::WaitQueueTimeout { message }).with_server(&self.address)
     }
 

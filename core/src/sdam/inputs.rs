@@ -13,7 +13,7 @@ use crate::{
     hello::HelloReply,
     time::{Instant, deadline_after_freeze},
 };
-use bson::RawDocument;
+use bson::{RawDocument, oid::ObjectId};
 use std::time::Duration;
 
 impl Sdam {
@@ -157,6 +157,13 @@ impl Sdam {
         self.continue_scan(now);
     }
 
+    /// The last connection to this service behind the load balancer is gone (CMAP-100).
+    pub fn handle_service_gone(&mut self, server: ServerId, service: &ObjectId) {
+        if let Some(server) = self.servers.get_mut(&server) {
+            server.generations.forget(service);
+        }
+    }
+
     /// Operations wait for a suitable server, or no longer do: while they wait, all servers are
     /// checked at once and then every 500 ms (SDAM-119). Where servers are scanned, the scan that a
     /// stale topology needs begins, at once or 500 ms after the last one (MON-26).
@@ -278,7 +285,7 @@ impl Sdam {
         });
     }
 
-    fn mark_unknown(
+    pub(super) fn mark_unknown(
         &mut self,
         now: Instant,
         id: ServerId,

@@ -7,6 +7,7 @@
 mod action;
 mod application;
 mod changes;
+mod forking;
 mod generation;
 mod inputs;
 mod monitor;
@@ -27,7 +28,6 @@ pub use action::{
     Purpose, SdamOptions,
 };
 pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
-pub use generation::MAX_SERVICES;
 pub use scan::COOLDOWN;
 pub use timers::Timer;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};

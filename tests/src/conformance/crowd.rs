@@ -19,7 +19,8 @@ const TASKS: i32 = 2_000;
 /// Connections that the larger crowd shares.
 const CONNECTIONS: usize = 100;
 
-/// All of them complete, each with its own reply, over no more connections than there may be.
+/// All of them complete, each with its own reply, over no more connections than there may be
+/// (CMAP-1, CMAP-29, CMAP-36).
 pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=4"));

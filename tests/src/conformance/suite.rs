@@ -124,6 +124,8 @@ macro_rules! conformance_suite {
                 "the peer is a thread that treats a raw socket of the system",
             deployment::documents_come_back_over_tls_to_who_may_see_them:
                 "it is served on real sockets; the world's runs have one in virtual time",
+            deployment::a_limit_of_new_connections_clears_no_pool:
+                "it is served on real sockets; a scene of the monitoring tests has it without TLS",
             deployment::a_failover_costs_no_write:
                 "it is served on real sockets; the world's runs have one in virtual time",
             identity::a_good_certificate_is_accepted:
@@ -131,6 +133,8 @@ macro_rules! conformance_suite {
             identity::a_wrong_certificate_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
+                "the TLS server is a thread that blocks on a socket of the system",
+            leaving::what_happens_at_rest_behind_tls_costs_no_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",

@@ -7,16 +7,20 @@
 
 mod authentication;
 mod backpressure;
+mod balanced;
 mod checks;
 mod clearing;
 mod closing;
 mod connecting;
 mod diary;
+mod establishing;
+mod forking;
 mod freeze;
 mod leaks;
 mod ledger;
 mod lifecycle;
 mod operations;
+mod pools;
 mod prose;
 mod scenarios;
 mod scene;

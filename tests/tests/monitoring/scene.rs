@@ -12,14 +12,17 @@ use onionskin_simulations::{
     world::{
         SimRuntime,
         plan::Disaster,
-        runtime::{Executor, member_addresses},
+        runtime::{Executor, balancer_address, member_addresses},
     },
 };
 use std::{
     env,
     future::{Future, poll_fn},
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
     task::{Poll, Waker},
     time::Duration,
 };
@@ -65,6 +68,16 @@ pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
 /// Two routers.
 pub(crate) fn sharded() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(2))
+}
+
+/// Two services behind a load balancer.
+pub(crate) fn balanced() -> DeploymentOptions {
+    DeploymentOptions::load_balanced(balancer_address(), member_addresses(2))
+}
+
+/// One service behind a load balancer: `useMultipleMongoses: false`.
+pub(crate) fn balanced_alone() -> DeploymentOptions {
+    DeploymentOptions::load_balanced(balancer_address(), member_addresses(1))
 }
 
 /// The same deployment, open only to who logs in.
@@ -122,6 +135,7 @@ fn play_once<F: Future<Output = ()>>(
         operator: executor.runtime(OPERATOR),
         options: Arc::new(options),
         seed,
+        clients: Arc::default(),
     };
     if let Err(failure) = executor.run(Instant::ZERO + LIMIT, act(scene)) {
         panic!("seed {seed}: {failure}");
@@ -136,12 +150,14 @@ pub(crate) struct Scene {
     pub(crate) operator: SimRuntime,
     pub(crate) options: Arc<DeploymentOptions>,
     pub(crate) seed: u64,
+    /// How many clients there have been: each has sessions of its own.
+    clients: Arc<AtomicU8>,
 }
 
 impl Scene {
     /// A client of the whole deployment, with these options in its connection string.
     pub(crate) fn client(&self, options: &str) -> Watched {
-        let hosts: Vec<String> = self
+        let mut hosts: Vec<String> = self
             .options
             .addresses
             .iter()
@@ -149,7 +165,11 @@ impl Scene {
             .collect();
         let set = match &self.options.shape {
             Shape::ReplicaSet(set) => format!("replicaSet={}&", set.name),
-            _ => String::new(),
+            Shape::LoadBalanced { balancer } => {
+                hosts = vec![balancer.to_string()];
+                "loadBalanced=true&".to_owned()
+            }
+            Shape::Standalone | Shape::Sharded => String::new(),
         };
         self.client_of(&hosts.join(","), &format!("{set}{options}"))
     }
@@ -170,8 +190,10 @@ impl Scene {
         let parsed = uri::parse(&self.uri(hosts, options)).expect("a connection string");
         let mut options = parsed.options;
         tune(&mut options);
+        let mut seed = [self.seed as u8; 32];
+        seed[31] = seed[31].wrapping_add(self.clients.fetch_add(1, Ordering::Relaxed));
         let client = Client::builder(self.runtime.clone(), options)
-            .seed(Seed::new([self.seed as u8; 32]))
+            .seed(Seed::new(seed))
             .environment(Environment::default())
             .event_listener(diary.listener())
             .build()

@@ -8,7 +8,9 @@ use onionskin_core::{
     pool::{CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
     time::Instant,
 };
-use onionskin_tests::model::pool::{Answer, CAUSE, Input, Mistake, Model, SERVER, Said, Why};
+use onionskin_tests::model::pool::{
+    Answer, CAUSE, Input, Mistake, Model, SERVER, Said, Why, service,
+};
 
 pub(crate) type Found = Result<(), String>;
 
@@ -150,6 +152,20 @@ impl Bench {
             }
             Input::IdleClosed(id) => pool.handle_idle_closed(now, PooledId(id), Some(cause())),
             Input::Timeout => pool.handle_timeout(now),
+            Input::Greeted {
+                connection,
+                service: number,
+            } => {
+                let answer = pool.handle_greeted(PooledId(connection), service(number));
+                return Ok(Answer::Greeted(answer));
+            }
+            Input::ClearService(number) => {
+                pool.handle_clear_service(now, service(number), &cause());
+            }
+            Input::Hold {
+                connection,
+                held_for,
+            } => pool.hold_for(PooledId(connection), held_for),
         }
         Ok(Answer::Done)
     }
@@ -202,6 +218,12 @@ impl Bench {
                 return Ok(());
             }
             if let Some(&id) = pending.first() {
+                if !self.watch.may_be_established(id) {
+                    self.feed(&Input::Greeted {
+                        connection: id,
+                        service: 1,
+                    })?;
+                }
                 self.feed(&Input::Established(id))?;
             } else if let Some(&connection) = used.first() {
                 self.feed(&Input::CheckIn {

@@ -5,7 +5,7 @@
 //! Two states are the same if machine and model are, down to the last field.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::PoolOptions;
+use onionskin_core::pool::{HeldFor, PoolOptions};
 use onionskin_tests::model::pool::{Input, Mistake};
 use std::{
     collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
@@ -16,26 +16,31 @@ use std::{
 
 /// How much may happen. Callers that got a connection always can give it back.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bounds {
-    max_size: u32,
-    min_size: u32,
-    max_connecting: u32,
+pub(crate) struct Bounds {
+    pub(crate) max_size: u32,
+    pub(crate) min_size: u32,
+    pub(crate) max_connecting: u32,
     /// Check outs.
-    requests: u64,
-    clears: u8,
-    interrupting_clears: u8,
+    pub(crate) requests: u64,
+    pub(crate) clears: u8,
+    pub(crate) interrupting_clears: u8,
     /// Establishments that fail.
-    failures: u8,
+    pub(crate) failures: u8,
     /// Connections that come back broken.
-    broken: u8,
+    pub(crate) broken: u8,
     /// Connections that come back with a reply outstanding.
-    due: u8,
+    pub(crate) due: u8,
     /// Requests whose caller gives up.
-    cancels: u8,
+    pub(crate) cancels: u8,
     /// Requests have a deadline and connections an idle limit, and this many may be reached.
-    deadlines: u8,
+    pub(crate) deadlines: u8,
     /// Whether the pool may be closed.
-    close: bool,
+    pub(crate) close: bool,
+    /// How many services there are behind a load balancer; none if there is no load balancer.
+    pub(crate) services: u8,
+    pub(crate) service_clears: u8,
+    /// How often a connection may be kept for a cursor or a transaction.
+    pub(crate) holds: u8,
 }
 
 /// What a walk has found.
@@ -58,6 +63,9 @@ struct World {
     closed: bool,
     /// Nothing happens before the pool is ready for the first time.
     ready: bool,
+    /// Which services have been heard of. They come in the order of their numbers, since all are
+    /// alike.
+    heard_of: u8,
 }
 
 impl World {
@@ -68,6 +76,7 @@ impl World {
             min_size: bounds.min_size,
             max_connecting: bounds.max_connecting,
             max_idle: timed.then_some(PATIENCE),
+            load_balanced: bounds.services > 0,
             ..PoolOptions::default()
         };
         Ok(Self {
@@ -75,6 +84,7 @@ impl World {
             left: bounds,
             closed: false,
             ready: false,
+            heard_of: 0,
         })
     }
 
@@ -100,7 +110,14 @@ impl World {
         let clears = clears.into_iter().filter(|(left, _)| *left > 0);
         moves.extend(clears.map(|(_, interrupt)| Input::Clear { interrupt }));
         for id in watch.pending() {
-            moves.push(Input::Established(id));
+            if watch.may_be_established(id) {
+                moves.push(Input::Established(id));
+            } else {
+                moves.extend(self.services().map(|service| Input::Greeted {
+                    connection: id,
+                    service,
+                }));
+            }
             if left.failures > 0 {
                 moves.push(Input::EstablishFailed(id));
             }
@@ -111,6 +128,18 @@ impl World {
                 .take(1 + usize::from(left.broken > 0))
             {
                 moves.push(Input::CheckIn { connection, broken });
+            }
+        }
+        if left.service_clears > 0 {
+            moves.extend(self.services().map(Input::ClearService));
+        }
+        if left.holds > 0 {
+            for connection in watch.in_use() {
+                let kept = [HeldFor::Cursor, HeldFor::Transaction];
+                moves.extend(kept.map(|held_for| Input::Hold {
+                    connection,
+                    held_for,
+                }));
             }
         }
         if left.due > 0 {
@@ -133,6 +162,11 @@ impl World {
         moves
     }
 
+    /// Those that were heard of, and one more.
+    fn services(&self) -> impl Iterator<Item = u8> + use<> {
+        1..=self.left.services.min(self.heard_of + 1)
+    }
+
     fn apply(&mut self, input: &Input) -> Found {
         let left = &mut self.left;
         match input {
@@ -145,6 +179,9 @@ impl World {
             Input::CheckInDue(_) => left.due -= 1,
             Input::Cancel(_) => left.cancels -= 1,
             Input::Close => self.closed = true,
+            Input::Greeted { service, .. } => self.heard_of = self.heard_of.max(*service),
+            Input::ClearService(_) => left.service_clears -= 1,
+            Input::Hold { .. } => left.holds -= 1,
             Input::Timeout => {
                 let due = self.bench.pool.deadline();
                 if let Some(due) = due.filter(|due| *due > self.bench.now) {
@@ -229,7 +266,7 @@ fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Inpu
 }
 
 /// Walks, tells how far, and insists on at least that many states and that depth.
-fn explore(bounds: Bounds, states: usize, depth: usize) {
+pub(crate) fn explore(bounds: Bounds, states: usize, depth: usize) {
     let began = Instant::now();
     let walk = walk(bounds, None);
     println!(
@@ -245,7 +282,7 @@ fn explore(bounds: Bounds, states: usize, depth: usize) {
 }
 
 /// Three requests for two connections; each test adds what it is about.
-const SMALL: Bounds = Bounds {
+pub(crate) const SMALL: Bounds = Bounds {
     max_size: 2,
     min_size: 0,
     max_connecting: 1,
@@ -258,6 +295,9 @@ const SMALL: Bounds = Bounds {
     cancels: 0,
     deadlines: 0,
     close: false,
+    services: 0,
+    service_clears: 0,
+    holds: 0,
 };
 
 /// Clears, failures and callers who give up.
@@ -374,7 +414,12 @@ fn mistakes_that_a_small_pool_can_show_are_found_there() {
         (closed, M::ReadyReopens),
         (unlimited, M::ZeroIsNoRoom),
     ];
-    for (bounds, mistake) in rough.into_iter().chain(others) {
+    are_all_found(rough.into_iter().chain(others));
+}
+
+/// Each of these mistakes is found by a walk through a world of this size.
+pub(crate) fn are_all_found(mistakes: impl Iterator<Item = (Bounds, Mistake)>) {
+    for (bounds, mistake) in mistakes {
         let Some(way) = walk(bounds, Some(mistake)).disagreement else {
             panic!("{mistake:?} is not found in {bounds:?}");
         };

@@ -4,12 +4,13 @@
 //! The properties draw their cases; a failure prints the smallest case that fails, and the same
 //! cases are drawn again with `PROPTEST_RNG_SEED=n`. More of them: `PROPTEST_CASES=n`.
 
+mod balanced;
 mod bench;
 mod explorer;
-
 mod mistakes;
 mod program;
 mod properties;
+mod services;
 mod watch;
 
 use proptest::test_runner::Config;

@@ -55,3 +55,8 @@ fn the_traps_are_found() {
 fn other_wrong_readings_are_found() {
     are_all_found(&Mistake::OTHERS);
 }
+
+#[test]
+fn wrong_readings_of_load_balancing_are_found() {
+    are_all_found(&Mistake::BALANCED);
+}

@@ -1,7 +1,7 @@
 //! Drawn programs: what callers, sockets and monitors do with a pool, in any order.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::PoolOptions;
+use onionskin_core::pool::{HeldFor, PoolOptions};
 use onionskin_tests::model::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;
@@ -27,6 +27,16 @@ pub(crate) enum Step {
     CheckInDue(Index),
     Drained(Index),
     Established(Index),
+    /// Behind a load balancer. Connections are picked from all that there are.
+    Greeted {
+        which: Index,
+        service: u8,
+    },
+    ClearService(u8),
+    Hold {
+        which: Index,
+        held_for: HeldFor,
+    },
     EstablishFailed(Index),
     IdleClosed(Index),
     /// Time passes, and deadlines are kept.
@@ -46,10 +56,20 @@ pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+/// The steps of one kind of pool.
+fn step(load_balanced: bool) -> impl Strategy<Value = Step> {
+    let own = if load_balanced {
+        balanced_step().boxed()
+    } else {
+        prop_oneof![
+            4 => Just(Step::Ready),
+            2 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
+        ]
+        .boxed()
+    };
+    let own_weight = if load_balanced { 15 } else { 6 };
     prop_oneof![
-        4 => Just(Step::Ready),
-        2 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
+        own_weight => own,
         12 => (prop::option::weighted(0.4, 0..60_u8), any::<bool>())
             .prop_map(|(patience, timed)| Step::CheckOut { patience, timed }),
         1 => any::<Index>().prop_map(Step::AskTwice),
@@ -69,28 +89,56 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Programs of up to `length` steps for pools of all kinds; some end with a close that is not the
-/// last step.
+/// Few services, so that they meet.
+fn balanced_step() -> impl Strategy<Value = Step> {
+    let held_for = prop_oneof![
+        1 => Just(HeldFor::Operation),
+        2 => Just(HeldFor::Cursor),
+        2 => Just(HeldFor::Transaction),
+    ];
+    prop_oneof![
+        1 => Just(Step::Ready),
+        7 => (any::<Index>(), 1..3_u8)
+            .prop_map(|(which, service)| Step::Greeted { which, service }),
+        5 => (1..3_u8).prop_map(Step::ClearService),
+        4 => (any::<Index>(), held_for)
+            .prop_map(|(which, held_for)| Step::Hold { which, held_for }),
+    ]
+}
+
+/// Programs of up to `length` steps for pools of both kinds.
 pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
+    prop_oneof![
+        3 => programs_for(false, length),
+        2 => programs_for(true, length),
+    ]
+}
+
+/// Some end with a close that is not the
+/// last step.
+fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Program> {
     // Multiples of 10 ms meet the limits exactly.
     let limit = || {
         let limits = prop_oneof![Just(0), Just(10), 1..50_u64];
         prop::option::of(limits.prop_map(Duration::from_millis))
     };
     let options = (0..5_u32, 0..4_u32, 0..4_u32, limit(), limit()).prop_map(
-        |(max_size, min_size, max_connecting, max_idle, wait_queue_timeout)| PoolOptions {
+        move |(max_size, min_size, max_connecting, max_idle, wait_queue_timeout)| PoolOptions {
             max_size,
             min_size,
             max_connecting,
             max_idle,
             wait_queue_timeout,
+            load_balanced,
             ..PoolOptions::default()
         },
     );
-    let steps = prop::collection::vec(step(), 1..length);
+    let steps = prop::collection::vec(step(load_balanced), 1..length);
     let closed = prop::option::weighted(0.2, any::<Index>());
     let subscribed = prop::bool::weighted(0.9);
-    (options, subscribed, steps, closed).prop_map(|(options, subscribed, mut steps, closed)| {
+    let drawn = (options, subscribed, warmth(), steps, closed);
+    drawn.prop_map(|(options, subscribed, warmth, mut steps, closed)| {
+        steps.splice(0..0, warmth);
         if let Some(at) = closed {
             let at = at.index(steps.len());
             steps.insert(at, Step::Close);
@@ -102,6 +150,24 @@ pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
             subscribed,
             steps,
         }
+    })
+}
+
+/// A pool begins with some connections that are available, to services in turn.
+fn warmth() -> impl Strategy<Value = Vec<Step>> {
+    let connections = prop_oneof![2 => Just(0), 1 => 2..4_u8];
+    (connections, any::<Index>()).prop_map(|(connections, which)| {
+        let made = (1..=connections).flat_map(|service| {
+            let asked = Step::CheckOut {
+                patience: None,
+                timed: false,
+            };
+            let greeted = Step::Greeted { which, service };
+            [asked, greeted, Step::Established(which)]
+        });
+        let broken = false;
+        let returned = (0..connections).map(|_| Step::CheckIn { which, broken });
+        made.chain(returned).collect()
     })
 }
 
@@ -152,7 +218,20 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
         }
         Step::CheckInDue(which) => pick(which, &watch.in_use()).map(Input::CheckInDue),
         Step::Drained(which) => pick(which, &watch.draining()).map(Input::Drained),
-        Step::Established(which) => pick(which, &watch.pending()).map(Input::Established),
+        Step::Established(which) => return establish(bench, which),
+        Step::Greeted { which, service } => {
+            pick(which, &watch.pending()).map(|connection| Input::Greeted {
+                connection,
+                service: *service,
+            })
+        }
+        Step::ClearService(service) => Some(Input::ClearService(*service)),
+        Step::Hold { which, held_for } => {
+            pick(which, &watch.connections()).map(|connection| Input::Hold {
+                connection,
+                held_for: *held_for,
+            })
+        }
         Step::EstablishFailed(which) => pick(which, &watch.pending()).map(Input::EstablishFailed),
         Step::IdleClosed(which) => {
             let unused = [watch.available(), watch.draining()].concat();
@@ -171,11 +250,39 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
     input.map_or(Ok(()), |input| bench.feed(&input))
 }
 
+/// A connection is established; behind a load balancer, of those that may be so already, if any.
+fn establish(bench: &mut Bench, which: &Index) -> Found {
+    let mut pending = bench.watch.pending();
+    if pending.iter().any(|id| bench.watch.may_be_established(*id)) {
+        pending.retain(|id| bench.watch.may_be_established(*id));
+    }
+    let Some(id) = pick(which, &pending) else {
+        return Ok(());
+    };
+    if !bench.watch.may_be_established(id) {
+        bench.feed(&Input::Greeted {
+            connection: id,
+            service: 1,
+        })?;
+    }
+    bench.feed(&Input::Established(id))
+}
+
 /// Everything that can be said about this number where it does not fit.
 fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
     if !bench.watch.pending().contains(&id) {
         bench.feed(&Input::Established(id))?;
         bench.feed(&Input::EstablishFailed(id))?;
+        if bench.watch.is_balanced() {
+            bench.feed(&Input::Greeted {
+                connection: id,
+                service: 1,
+            })?;
+            bench.feed(&Input::Hold {
+                connection: id,
+                held_for: HeldFor::Cursor,
+            })?;
+        }
     }
     if !bench.watch.draining().contains(&id) {
         bench.feed(&Input::Drained(id))?;

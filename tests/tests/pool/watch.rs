@@ -1,7 +1,7 @@
 //! Books of what a pool says: they only read, know no rule of who gets what, and replay to the
 //! pool's counts.
 
-use crate::bench::Found;
+use crate::{bench::Found, services::Services};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
     pool::{Counts, Pool, PoolOptions, PoolState, PooledId},
@@ -49,10 +49,11 @@ pub(crate) struct Watcher {
     /// How long the latest connection took to be ready (CMAP-125).
     ready: Option<(u64, Duration)>,
     interrupted: Vec<u64>,
+    services: Services,
 }
 
 impl Watcher {
-    pub(crate) const fn new(options: PoolOptions, subscribed: bool) -> Self {
+    pub(crate) fn new(options: PoolOptions, subscribed: bool) -> Self {
         Self {
             options,
             subscribed,
@@ -68,6 +69,7 @@ impl Watcher {
             failed: None,
             ready: None,
             interrupted: Vec::new(),
+            services: Services::default(),
         }
     }
 
@@ -106,6 +108,15 @@ impl Watcher {
         self.placed(|place| place == Place::InUse)
     }
 
+    pub(crate) const fn is_balanced(&self) -> bool {
+        self.options.load_balanced
+    }
+
+    /// Behind a load balancer nothing is established before its service has answered (LB-28).
+    pub(crate) fn may_be_established(&self, connection: u64) -> bool {
+        !self.options.load_balanced || self.services.knows(connection)
+    }
+
     /// Everybody who has no answer yet.
     pub(crate) fn waiting(&self) -> Vec<u64> {
         let bound = self.connections.values().filter_map(|place| match place {
@@ -124,6 +135,7 @@ impl Watcher {
         pool: &Pool,
     ) -> Found {
         let waited = !self.queue.is_empty();
+        self.services.before(input, answer, &self.pending())?;
         self.before(input, answer);
         for word in said {
             self.note(input, word)
@@ -193,6 +205,8 @@ impl Watcher {
             Said::PoolCreated | Said::PoolReady | Said::PoolCleared { .. } | Said::PoolClosed => {
                 self.note_pool(input, word)
             }
+            Said::ServiceCleared(service) => self.services.note_cleared(*service),
+            Said::ServiceGone(service) => self.services.note_gone(*service),
             Said::Created(id) => {
                 want(*id == self.last_id + 1, || {
                     "numbers go up by one (CMAP-21)".into()
@@ -211,6 +225,7 @@ impl Watcher {
                 if !self.subscribed {
                     self.close(input, *id, CloseReason::Error)?;
                 }
+                self.services.close(*id)?;
                 let gone = self.connections.remove(id);
                 want(gone == Some(Place::Closing), || format!("it was {gone:?}"))
             }
@@ -292,7 +307,14 @@ impl Watcher {
         };
         let allowed = match std::mem::replace(place, Place::Closing) {
             Place::Pending(owner) => {
-                self.orphans.extend(owner);
+                let established = *input == Input::Established(id);
+                match owner {
+                    // CMAP-102: it asks again, before those who came later.
+                    Some(owner) if established && self.options.load_balanced => {
+                        self.queue.insert(0, owner);
+                    }
+                    owner => self.orphans.extend(owner),
+                }
                 reason != CloseReason::Idle
             }
             Place::Available => true,
@@ -302,7 +324,11 @@ impl Watcher {
         let because = !self.subscribed
             || self.closed == (reason == CloseReason::PoolClosed)
             || matches!(input, Input::CheckIn { .. } | Input::CheckInDue(_)) && !self.closed;
-        want(allowed && because, || format!("not for {reason:?}"))
+        let stale = reason != CloseReason::Stale || !self.options.load_balanced;
+        let stale = stale || self.services.is_stale(id);
+        want(allowed && because && stale, || {
+            format!("not for {reason:?}")
+        })
     }
 
     fn grant(&mut self, request: u64, id: u64) -> Found {
@@ -322,7 +348,8 @@ impl Watcher {
             old,
             Some(Place::Available | Place::Returned | Place::Pending(None))
         );
-        want(free, || format!("lends {id}, which was {old:?}"))
+        let stale = self.services.is_stale(id);
+        want(free && !stale, || format!("lends {id}, which was {old:?}"))
     }
 
     fn fail(&mut self, request: u64) -> Found {
@@ -392,6 +419,9 @@ impl Watcher {
                 "one end for each start (trap 11)".into()
             })?;
         }
+        if self.options.load_balanced {
+            return self.services.after(pool, self.subscribed);
+        }
         let generation = pool.generation();
         want(generation >= self.generation, || {
             "the generation falls".into()
@@ -410,11 +440,12 @@ impl Watcher {
     pub(crate) fn is_over(&self, pool: &Pool) -> Found {
         let due: Option<Instant> = pool.deadline();
         let nothing = self.connections.is_empty() && self.waiting().is_empty() && self.open == 0;
+        let nothing = nothing && self.services.is_empty();
         let over = nothing && due.is_none() && pool.counts() == Counts::default();
         want(over, || format!("left behind: {self:?}, due {due:?}"))
     }
 }
 
-fn want(holds: bool, what: impl FnOnce() -> String) -> Found {
+pub(crate) fn want(holds: bool, what: impl FnOnce() -> String) -> Found {
     if holds { Ok(()) } else { Err(what()) }
 }

@@ -1,4 +1,4 @@
-//! The official pool files (cmap-format), against the real pool in virtual time.
+//! The official pool files (cmap-format), against the real pool in virtual time (CMAP-2, CMAP-110).
 
 use onionskin_core::{
     address::Address,
@@ -128,6 +128,7 @@ impl World {
         let time = |key: &str| given[key].as_u64().map(Duration::from_millis);
         let default = PoolOptions::default();
         let options = PoolOptions {
+            load_balanced: false,
             max_size: number("maxPoolSize").unwrap_or(default.max_size),
             min_size: number("minPoolSize").unwrap_or(default.min_size),
             max_idle: time("maxIdleTimeMS"),

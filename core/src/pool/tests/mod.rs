@@ -6,6 +6,7 @@ mod official;
 mod program;
 mod requests;
 mod rows;
+mod services;
 
 use super::*;
 use crate::{error::NetworkFault, event::ReportedPoolOptions};
@@ -64,6 +65,7 @@ fn short(action: Action) -> String {
             format!("fail {}: {kind}", request.0)
         }
         Action::Interrupt { connection, .. } => format!("interrupt {}", connection.0),
+        Action::ServiceGone(service) => format!("gone {}", service.bytes()[11]),
     }
 }
 
@@ -71,6 +73,10 @@ fn short_event(event: &PoolEvent) -> String {
     match event {
         PoolEvent::Created { .. } => "PoolCreated".into(),
         PoolEvent::Ready { .. } => "PoolReady".into(),
+        PoolEvent::Cleared {
+            service: Some(service),
+            ..
+        } => format!("PoolCleared(service {})", service.bytes()[11]),
         PoolEvent::Cleared {
             interrupt_in_use, ..
         } => format!("PoolCleared({interrupt_in_use})"),

@@ -131,6 +131,7 @@ impl Books {
                 Action::Interrupt { connection, .. } => {
                     assert!(self.used.contains(&connection.0));
                 }
+                Action::ServiceGone(_) => panic!("there is no load balancer"),
             }
         }
     }

@@ -133,11 +133,14 @@ impl Server {
         Self::behind(door::<H>(), Arc::new(script))
     }
 
-    /// A server behind TLS that answers as [`answer`] does.
+    /// A server with a script, behind TLS.
     #[must_use]
-    pub fn tls(config: ServerConfig) -> Self {
+    pub fn tls(
+        config: ServerConfig,
+        script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
         let door = SystemDoor::new(SOMEWHERE, Some(Arc::new(config)));
-        Self::behind(Box::new(door), Arc::new(answer))
+        Self::behind(Box::new(door), Arc::new(script))
     }
 
     /// A server that treats each accepted socket as it likes.

@@ -1,6 +1,6 @@
 //! What happens to the pool as a whole: ready, clear, close, and time.
 
-use super::{Mistake, Model, Place, SERVER, Said, Waiter, Why};
+use super::{Connection, Mistake, Model, Place, SERVER, Said, Waiter, Why};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
     pool::{POPULATION_PAUSE, PoolState},
@@ -44,16 +44,12 @@ impl Model {
                 .then(word.clone().into_iter().collect::<Vec<_>>());
         }
         self.speech.stage();
-        let why = self.cleared();
         if !self.makes(Mistake::ClearKeepsQueue) {
-            for waiter in self.take_queue() {
-                let words = self.refuse(now, &waiter, CheckOutFailure::ConnectionError, &why);
-                self.speech.also(words, None);
-            }
+            self.fail_queue(now);
         }
         let interrupts = interrupt && !self.makes(Mistake::NeverInterrupts);
         if interrupts || self.makes(Mistake::AlwaysInterrupts) {
-            self.interrupt(now, before, &why);
+            self.interrupt(now, before);
         }
         if late {
             self.speech.then(word.into_iter().collect::<Vec<_>>());
@@ -61,7 +57,8 @@ impl Model {
     }
 
     /// CMAP-96: those that the pool had before, pending ones included (CMAP-98).
-    fn interrupt(&mut self, now: Instant, up_to: u64, why: &Why) {
+    fn interrupt(&mut self, now: Instant, up_to: u64) {
+        let why = self.cleared();
         for (id, connection) in self.connections.clone() {
             if connection.generation > up_to {
                 continue;
@@ -72,20 +69,20 @@ impl Model {
                 Place::Pending => {
                     let owner = self.take_owner(id);
                     let words = self.discard(id, CloseReason::Stale);
-                    let end = self.speech.also(words, None);
+                    let end = self.speech.also(words, vec![]);
                     if let Some(owner) = owner {
                         let reason = CheckOutFailure::ConnectionError;
-                        let words = self.refuse(now, &owner, reason, why);
-                        self.speech.also(words, Some(end));
+                        let words = self.refuse(now, &owner, reason, &why);
+                        self.speech.also(words, vec![end]);
                     }
                 }
                 Place::InUse if connection.interrupted => {
                     if self.makes(Mistake::InterruptsAgain) {
-                        self.speech.also([interruption(id)], None);
+                        self.speech.also([interruption(id)], vec![]);
                     }
                 }
                 Place::InUse => {
-                    self.speech.also([interruption(id)], None);
+                    self.speech.also([interruption(id)], vec![]);
                     let connection = self.connections.get_mut(&id).expect("it exists");
                     connection.interrupted = true;
                 }
@@ -104,12 +101,11 @@ impl Model {
             self.speech.then([Said::PoolClosed]);
         }
         self.speech.stage();
-        for (id, connection) in self.connections.clone() {
-            if connection.place != Place::InUse {
-                let words = self.discard(id, CloseReason::PoolClosed);
-                self.speech.also(words, None);
-            }
-        }
+        let unused = |(id, c): (&u64, &Connection)| {
+            (c.place != Place::InUse).then_some((*id, CloseReason::PoolClosed))
+        };
+        let unused = self.connections.iter().filter_map(unused).collect();
+        self.discard_all(unused);
         if !early {
             self.speech.then([Said::PoolClosed]);
         }
@@ -120,16 +116,20 @@ impl Model {
         let why = self.closed();
         for waiter in std::mem::take(&mut self.waiters) {
             let words = self.refuse(now, &waiter, CheckOutFailure::PoolClosed, &why);
-            self.speech.also(words, None);
+            self.speech.also(words, vec![]);
         }
     }
 
-    /// Those who wait for something to become possible; they do so no longer.
-    fn take_queue(&mut self) -> Vec<Waiter> {
+    /// Those who wait for something to become possible do so no longer (CMAP-93).
+    pub(super) fn fail_queue(&mut self, now: Instant) {
+        let why = self.cleared();
         let waits = |w: &Waiter| w.connection.is_none();
-        let (queue, others) = self.waiters.drain(..).partition(waits);
+        let (queue, others): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(waits);
         self.waiters = others;
-        queue
+        for waiter in queue {
+            let words = self.refuse(now, &waiter, CheckOutFailure::ConnectionError, &why);
+            self.speech.also(words, vec![]);
+        }
     }
 
     /// When a waiter has to be sent away (CMAP-32).
@@ -143,7 +143,6 @@ impl Model {
     /// CMAP-81, CMAP-107, CMAP-109.
     pub(super) fn timeout(&mut self, now: Instant) {
         self.speech.stage();
-        let why = self.timed_out();
         let is_over = |w: &Waiter| self.end(w).is_some_and(|end| end <= now);
         let over: Vec<Waiter> = self
             .waiters
@@ -153,21 +152,19 @@ impl Model {
             .collect();
         for waiter in over {
             self.waiters.retain(|w| w.request != waiter.request);
+            let why = self.timed_out(&waiter);
             let words = self.refuse(now, &waiter, CheckOutFailure::Timeout, &why);
-            self.speech.also(words, None);
+            self.speech.also(words, vec![]);
         }
-        for id in self.shelf.clone() {
-            if let Some(reason) = self.perished(now, id).filter(|_| self.prunes()) {
-                let words = self.discard(id, reason);
-                self.speech.also(words, None);
-            }
-        }
-        for id in self.draining().collect::<Vec<_>>() {
-            if self.is_stale(id) {
-                let words = self.discard(id, CloseReason::Stale);
-                self.speech.also(words, None);
-            }
-        }
+        let perished = |id: &u64| Some((*id, self.perished(now, *id)?));
+        let mut over = match self.makes(Mistake::StaleBetweenFreshStays) {
+            false => self.shelf.iter().filter_map(perished).collect::<Vec<_>>(),
+            true => self.shelf.iter().map_while(perished).collect(),
+        };
+        over.retain(|_| self.prunes());
+        let stale = self.draining().filter(|id| self.is_stale(*id));
+        over.extend(stale.map(|id| (id, CloseReason::Stale)));
+        self.discard_all(over);
         self.pump(now);
         if self.may_populate() && self.rest <= now {
             self.populate(now);

@@ -108,6 +108,57 @@ pub enum Mistake {
     NumbersFromZero,
     /// A created event only once the connection is established (CMAP-60).
     CreatedWhenReady,
+    /// The clear of a service pauses the pool (CMAP-102).
+    ServiceClearPauses,
+    /// The clear of a service sends away who waits (CMAP-102).
+    ServiceClearFailsQueue,
+    /// The clear of a service concerns all of them (LB-52).
+    ServiceClearHitsAll,
+    /// The clear of a service is one of the pool as well (CMAP-99).
+    ServiceClearCountsForPool,
+    /// The clear of a service is not told (CMAP-101).
+    ServiceClearIsSilent,
+    /// The clear of a service aborts what is being established (CMAP-102).
+    ServiceClearClosesPending,
+    /// A service without connections is cleared, and that is told.
+    UnknownClearIsTold,
+    /// The clear of a service without connections makes an entry for it, which nobody removes.
+    ClearMakesService,
+    /// The entry of a service stays after its last connection (CMAP-100).
+    ServiceNotForgotten,
+    /// A service begins anew while a connection is left (CMAP-100).
+    ForgottenTooEarly,
+    /// Nobody is told that a service is gone.
+    ServiceLeavesSilently,
+    /// Connections begin at the generation of the pool (CMAP-99, LB-49).
+    BeginsAtPoolGeneration,
+    /// A connection is of the generation that its service has when all is established, not when
+    /// it answered (CMAP-99).
+    GenerationAtTheEnd,
+    /// A second service can claim a connection.
+    GreetedTwice,
+    /// What is stale stays among the available until it is the oldest (CMAP-107).
+    StaleBetweenFreshStays,
+    /// A request whose connection a clear made stale while it was established fails (CMAP-102).
+    StaleEstablishmentFails,
+    /// Such a request goes to the end of the queue (CMAP-31).
+    AskAgainGoesLast,
+    /// Such a request begins to count its time anew (CMAP-122).
+    AskAgainStartsAnew,
+    /// A connection that came back still counts as a cursor's or transaction's (LB-43).
+    HoldNotReleased,
+    /// A connection that nobody has is held for somebody (LB-43).
+    UnusedIsHeld,
+    /// A cursor in a transaction counts as both (LB-44).
+    CursorInTransactionCountsTwice,
+    /// Pending and draining connections count as used by other operations (LB-46).
+    UnusedCountAsOthers,
+    /// A full pool behind a load balancer does not tell who has its connections (LB-46).
+    FullIsNotTold,
+    /// Who waited for a turn to connect is told of a full pool (LB-45).
+    AnyWaitIsToldOfUsers,
+    /// Who waited for the establishment of a connection is told of a full pool (LB-45).
+    EstablishingIsToldOfUsers,
 }
 
 impl Mistake {
@@ -169,5 +220,34 @@ impl Mistake {
         Self::ClosedIsConnectionError,
         Self::NumbersFromZero,
         Self::CreatedWhenReady,
+    ];
+
+    /// Rows of load-balanced pools, read wrongly.
+    pub const BALANCED: [Self; 25] = [
+        Self::ServiceClearPauses,
+        Self::ServiceClearFailsQueue,
+        Self::ServiceClearHitsAll,
+        Self::ServiceClearCountsForPool,
+        Self::ServiceClearIsSilent,
+        Self::ServiceClearClosesPending,
+        Self::UnknownClearIsTold,
+        Self::ClearMakesService,
+        Self::ServiceNotForgotten,
+        Self::ForgottenTooEarly,
+        Self::ServiceLeavesSilently,
+        Self::BeginsAtPoolGeneration,
+        Self::GenerationAtTheEnd,
+        Self::GreetedTwice,
+        Self::StaleBetweenFreshStays,
+        Self::StaleEstablishmentFails,
+        Self::AskAgainGoesLast,
+        Self::AskAgainStartsAnew,
+        Self::HoldNotReleased,
+        Self::UnusedIsHeld,
+        Self::CursorInTransactionCountsTwice,
+        Self::UnusedCountAsOthers,
+        Self::FullIsNotTold,
+        Self::AnyWaitIsToldOfUsers,
+        Self::EstablishingIsToldOfUsers,
     ];
 }

@@ -6,21 +6,26 @@
 //! is used first, population makes one connection at a time and rests after a failure, an
 //! establishment goes on when its request gives up, a connection that a clear made stale before it
 //! was established is not handed out, and one whose reply is outstanding counts until that came.
-//! Where only an order is left open, any will do.
+//! Behind a load balancer the request that such a connection was for asks again, with its place
+//! and its time, and who has the connections is told to those who stand in the queue. Where only
+//! an order is left open, any will do.
 
 mod life;
 mod mistake;
 mod requests;
+mod services;
 mod speech;
 
 pub use mistake::Mistake;
+pub use services::service;
 pub use speech::{Said, Speech, Why};
 
 use onionskin_core::{
     event::CloseReason,
-    pool::{Counts, PoolOptions, PoolState},
+    pool::{Counts, HeldFor, PoolOptions, PoolState},
     time::Instant,
 };
+use services::Service;
 use std::{collections::BTreeMap, time::Duration};
 
 /// How the tests call the pool's server.
@@ -29,7 +34,8 @@ pub const SERVER: &str = "db:27017";
 /// What clears and failed establishments are caused by.
 pub const CAUSE: &str = "reset";
 
-/// What happens to a pool.
+/// What happens to a pool. One with a load balancer is never cleared as a whole, and no other
+/// hears of services and of what connections are held for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The server was checked.
@@ -71,6 +77,22 @@ pub enum Input {
     IdleClosed(u64),
     /// Time has passed.
     Timeout,
+    /// A service answered the hello on a connection that is being established.
+    Greeted {
+        /// The connection.
+        connection: u64,
+        /// The service.
+        service: u8,
+    },
+    /// This service is in doubt.
+    ClearService(u8),
+    /// What a checked out connection is kept for.
+    Hold {
+        /// The connection.
+        connection: u64,
+        /// What for.
+        held_for: HeldFor,
+    },
 }
 
 /// What the call itself answers.
@@ -86,6 +108,8 @@ pub enum Answer {
     Failed(Why),
     /// It was not checked out of this pool (CMAP-87).
     NotCheckedOut,
+    /// The connection is of this generation of its service, if it could be greeted at all.
+    Greeted(Option<u64>),
 }
 
 /// The states of CMAP-24; what is closed is forgotten.
@@ -101,7 +125,12 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Connection {
     generation: u64,
+    /// Whom the load balancer connected it to.
+    service: Option<u8>,
     place: Place,
+    held_for: HeldFor,
+    /// It was held for a cursor since it was checked out.
+    was_cursors: bool,
     /// When it was created, and first and last became available.
     created: Instant,
     first_available: Option<Instant>,
@@ -139,6 +168,8 @@ pub struct Model {
     pending: u32,
     last_id: u64,
     connections: BTreeMap<u64, Connection>,
+    /// CMAP-99.
+    services: BTreeMap<u8, Service>,
     /// The available connections, in the order in which they became so.
     shelf: Vec<u64>,
     /// All who wait, in the order in which they came.
@@ -164,6 +195,7 @@ impl Model {
             pending: 0,
             last_id: 0,
             connections: BTreeMap::new(),
+            services: BTreeMap::new(),
             shelf: Vec::new(),
             waiters: Vec::new(),
             rest: Instant::ZERO,
@@ -205,6 +237,15 @@ impl Model {
             Input::EstablishFailed(connection) => self.establish_failed(now, connection),
             Input::IdleClosed(connection) => self.idle_closed(now, connection),
             Input::Timeout => self.timeout(now),
+            Input::Greeted {
+                connection,
+                service,
+            } => answer = Answer::Greeted(self.greeted(connection, service)),
+            Input::ClearService(service) => self.clear_service(now, service),
+            Input::Hold {
+                connection,
+                held_for,
+            } => self.hold(connection, held_for),
         }
         (answer, self.take_speech())
     }
@@ -310,7 +351,11 @@ impl Model {
 
     /// CMAP-25.
     fn is_stale(&self, connection: u64) -> bool {
-        self.connections[&connection].generation != self.generation
+        let connection = &self.connections[&connection];
+        match connection.service {
+            None => connection.generation != self.generation,
+            Some(service) => connection.generation != self.services[&service].generation,
+        }
     }
 
     /// Why an available connection is perished (CMAP-25, CMAP-26).
@@ -337,7 +382,10 @@ impl Model {
         self.pending += 1;
         let connection = Connection {
             generation: self.generation,
+            service: None,
             place: Place::Pending,
+            held_for: HeldFor::Operation,
+            was_cursors: false,
             created: now,
             first_available: None,
             available: now,
@@ -356,13 +404,15 @@ impl Model {
 
     /// CMAP-63: what is said about it is for the caller to place.
     fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Said> {
+        let gone = self.leave_service(id);
         let place = self.connections[&id].place;
         self.connections.remove(&id);
         self.shelf.retain(|shelved| *shelved != id);
         self.available -= u32::from(place == Place::Available);
         self.pending -= u32::from(place == Place::Pending);
         self.total -= 1;
-        vec![Said::Closed(id, reason), Said::Close(id)]
+        let closed = vec![Said::Closed(id, reason), Said::Close(id)];
+        [closed, gone.map(Said::ServiceGone).into_iter().collect()].concat()
     }
 
     fn make_available(&mut self, now: Instant, id: u64) {

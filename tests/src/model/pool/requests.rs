@@ -143,7 +143,8 @@ impl Model {
         let waiter = self.waiters.remove(at);
         // The specification has no reason for this; the wait was too long for somebody.
         let duration = self.duration(now, &waiter);
-        let failed = Said::Failed(CheckOutFailure::Timeout, self.timed_out(), duration);
+        let why = self.timed_out(&waiter);
+        let failed = Said::Failed(CheckOutFailure::Timeout, why, duration);
         self.speech.then([failed]);
         self.pump(now);
     }
@@ -183,6 +184,9 @@ impl Model {
                 CloseReason::Idle,
             ),
         ];
+        if !self.makes(Mistake::HoldNotReleased) {
+            self.release(id);
+        }
         let reason = by_precedence.into_iter().find(|(holds, _)| *holds);
         let mut words = vec![Said::CheckedIn(id)];
         match reason {
@@ -236,15 +240,21 @@ impl Model {
             words.insert(0, Said::Created(id));
         }
         self.speech.then(words);
+        self.take_late_generation(id);
         let owner = self.take_owner(id);
         if self.is_stale(id) && !self.makes(Mistake::StaleAfterEstablishment) {
             let words = self.discard(id, CloseReason::Stale);
             self.speech.then(words);
-            if let Some(owner) = owner {
-                let why = self.cleared();
-                let reason = CheckOutFailure::ConnectionError;
-                let words = self.refuse(now, &owner, reason, &why);
-                self.speech.then(words);
+            let asks = self.options.load_balanced && !self.makes(Mistake::StaleEstablishmentFails);
+            match owner {
+                Some(owner) if asks => self.ask_again(now, owner),
+                Some(owner) => {
+                    let why = self.cleared();
+                    let reason = CheckOutFailure::ConnectionError;
+                    let words = self.refuse(now, &owner, reason, &why);
+                    self.speech.then(words);
+                }
+                None => {}
             }
         } else if let Some(owner) = owner {
             self.grant(now, &owner, id);
@@ -315,8 +325,11 @@ impl Model {
         ))
     }
 
-    /// CMAP-143, in lower case.
-    pub(super) fn timed_out(&self) -> Why {
+    /// CMAP-143, in lower case; behind a load balancer a full pool tells what it is full of.
+    pub(super) fn timed_out(&self, waiter: &Waiter) -> Why {
+        if let Some(text) = self.who_has_the_connections(waiter) {
+            return Why::Text(text);
+        }
         let connection = self.connection();
         Why::Text(format!(
             "Timed out while checking out a {connection} from connection pool"

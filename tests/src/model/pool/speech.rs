@@ -1,5 +1,7 @@
 //! What a pool says after an input, and how far its order is fixed.
 
+use super::service;
+use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind},
@@ -49,6 +51,7 @@ pub enum Said {
     PoolCreated,
     PoolReady,
     PoolCleared { interrupt: bool },
+    ServiceCleared(u8),
     PoolClosed,
     Created(u64),
     Ready(u64, Duration),
@@ -62,6 +65,7 @@ pub enum Said {
     Grant(u64, u64),
     Fail(u64, Why),
     Interrupt(u64, Why),
+    ServiceGone(u8),
 }
 
 impl Said {
@@ -80,6 +84,7 @@ impl Said {
             Action::Interrupt { connection, error } => {
                 Self::Interrupt(connection.0, Why::of(error, address)?)
             }
+            Action::ServiceGone(id) => Self::ServiceGone(number(*id)?),
             other => return Err(format!("{other:?} is not known")),
         })
     }
@@ -96,6 +101,11 @@ impl Said {
                 let interrupt = *interrupt_in_use;
                 (address, Self::PoolCleared { interrupt })
             }
+            PoolEvent::Cleared {
+                address,
+                service: Some(service),
+                interrupt_in_use: false,
+            } => (address, Self::ServiceCleared(number(*service)?)),
             PoolEvent::Closed { address } => (address, Self::PoolClosed),
             PoolEvent::ConnectionCreated {
                 address,
@@ -152,8 +162,22 @@ impl Said {
     pub const fn is_event(&self) -> bool {
         !matches!(
             self,
-            Self::Open(_) | Self::Close(_) | Self::Grant(..) | Self::Fail(..) | Self::Interrupt(..)
+            Self::Open(_)
+                | Self::Close(_)
+                | Self::Grant(..)
+                | Self::Fail(..)
+                | Self::Interrupt(..)
+                | Self::ServiceGone(_)
         )
+    }
+}
+
+/// The number of a service of the tests.
+fn number(id: ObjectId) -> Result<u8, String> {
+    let number = id.bytes()[11];
+    match id == service(number) {
+        true => Ok(number),
+        false => Err(format!("{id} is no service of these tests")),
     }
 }
 
@@ -161,8 +185,8 @@ impl Said {
 #[derive(Clone, Debug)]
 struct Phrase {
     words: Vec<Said>,
-    /// The phrase of the same stage that has to come before.
-    after: Option<usize>,
+    /// The phrases of the same stage that have to come before.
+    after: Vec<usize>,
 }
 
 /// All that is said after one input: stages one after the other. Where nothing is required the
@@ -174,7 +198,7 @@ impl Speech {
     /// Next comes this.
     pub(super) fn then(&mut self, words: impl Into<Vec<Said>>) {
         self.stage();
-        self.also(words, None);
+        self.also(words, Vec::new());
     }
 
     /// What follows comes after all that was said so far.
@@ -183,7 +207,7 @@ impl Speech {
     }
 
     /// This belongs to the current stage; its number there.
-    pub(super) fn also(&mut self, words: impl Into<Vec<Said>>, after: Option<usize>) -> usize {
+    pub(super) fn also(&mut self, words: impl Into<Vec<Said>>, after: Vec<usize>) -> usize {
         if self.0.is_empty() {
             self.stage();
         }
@@ -207,7 +231,7 @@ impl Speech {
             while heard.contains(&false) {
                 let next = (0..stage.len()).find(|&n| {
                     let phrase = &stage[n];
-                    let turn = phrase.after.is_none_or(|before| heard[before]);
+                    let turn = phrase.after.iter().all(|before| heard[*before]);
                     !heard[n] && turn && said.starts_with(&phrase.words)
                 });
                 let Some(next) = next else {

@@ -1,0 +1,314 @@
+//! Pinned connections: what they wait for, and when they go back to their pool.
+//!
+//! For its pool a pinned connection is checked out all the time; uses of it are no check-outs
+//! (LB-31). One that broke stays where it is until its owner lets go: that it is broken is known to
+//! the topology at once, and that it is closed is told when it goes back (LB-36).
+
+use super::{
+    Client,
+    waiting::{Acquired, Waiting},
+};
+use crate::{
+    connection::{ConnectionFacts, Established, SocketId},
+    description::ServerId,
+    error::{Error, ErrorKind, Wait},
+    operation::{Command, Leftovers, Operation, OperationId, Pin, PinUse, SessionUse},
+    pool::{Condition, HeldFor, PooledId},
+    time::Instant,
+};
+
+/// A connection that somebody keeps.
+#[derive(Debug)]
+pub(super) struct Pinned {
+    server: ServerId,
+    pooled: PooledId,
+    /// How many cursors keep it.
+    cursors: u32,
+    /// How many transactions keep it: one at most (LB-41).
+    transactions: u32,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// It waits for its owner's next command.
+    Free,
+    /// A command runs on it, or is about to.
+    Leased,
+    /// A command ended before its reply was there. The next one may wait already.
+    Draining { next: Option<OperationId> },
+    /// It cannot be used any more.
+    Broken(Error),
+}
+
+impl Pinned {
+    fn count(&mut self, held_for: HeldFor) -> Option<&mut u32> {
+        match held_for {
+            HeldFor::Cursor => Some(&mut self.cursors),
+            HeldFor::Transaction => Some(&mut self.transactions),
+            HeldFor::Operation => None,
+        }
+    }
+
+    /// What the pool counts it as (LB-44).
+    fn held_for(&self) -> HeldFor {
+        match (self.transactions, self.cursors) {
+            (0, 0) => HeldFor::Operation,
+            (0, _) => HeldFor::Cursor,
+            _ => HeldFor::Transaction,
+        }
+    }
+}
+
+impl Client {
+    /// A cursor or a transaction no longer needs its connection. It goes back to its pool when
+    /// nobody else keeps it.
+    pub fn release(&mut self, now: Instant, pin: Pin) {
+        self.let_go(now, pin);
+        self.settle(now);
+    }
+
+    /// What a cursor held goes back.
+    pub fn take_leftovers(&mut self, now: Instant, leftovers: Leftovers) {
+        if let Some(session) = leftovers.session {
+            self.return_session(now, session);
+        }
+        if let Some(pin) = leftovers.pin {
+            self.release(now, pin);
+        }
+    }
+
+    /// A command will not be run after all: what it was to use goes back.
+    pub fn discard(&mut self, now: Instant, mut command: Command) {
+        if let SessionUse::Held(session) = std::mem::take(&mut command.session) {
+            self.return_session(now, session);
+        }
+        if let Some(PinUse::Last(pin)) = command.pin {
+            self.release(now, pin);
+        }
+    }
+
+    pub(super) fn let_go(&mut self, now: Instant, pin: Pin) {
+        let Some(pinned) = self.pins.get_mut(&pin.socket) else {
+            // The client was closed.
+            return;
+        };
+        if let Some(count) = pinned.count(pin.held_for) {
+            *count = count.saturating_sub(1);
+        }
+        self.after_pin_change(now, pin.socket);
+    }
+
+    /// Every connection that is not leased goes back; the leased ones do when their leases end. Who
+    /// waits for one fails.
+    pub(super) fn release_all_pins(&mut self, now: Instant) {
+        let sockets: Vec<SocketId> = self.pins.keys().copied().collect();
+        for socket in sockets {
+            let Some(pinned) = self.pins.get_mut(&socket) else {
+                continue;
+            };
+            (pinned.cursors, pinned.transactions) = (0, 0);
+            if let State::Draining { next: Some(id) } = pinned.state
+                && let Some(operation) = self.withdraw(now, id)
+            {
+                self.finish_operation(now, operation);
+                self.wake_with(id, pin_is_gone());
+            }
+            self.after_pin_change(now, socket);
+        }
+    }
+
+    fn after_pin_change(&mut self, now: Instant, socket: SocketId) {
+        let Some(pinned) = self.pins.get(&socket) else {
+            return;
+        };
+        let (server, pooled, held_for) = (pinned.server, pinned.pooled, pinned.held_for());
+        if held_for != HeldFor::Operation {
+            if let Some(slot) = self.pools.get_mut(&server) {
+                slot.pool.hold_for(pooled, held_for);
+            }
+            return;
+        }
+        let condition = match &pinned.state {
+            // It goes back when the lease does.
+            State::Leased => return,
+            State::Free => Condition::Healthy,
+            State::Draining { .. } => Condition::ReplyDue,
+            State::Broken(error) => Condition::Broken(Some(error.clone())),
+        };
+        self.pins.remove(&socket);
+        self.return_pooled(now, server, pooled, condition);
+    }
+
+    /// The lease of a connection ended that is to be kept from now on.
+    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, pinned: &[HeldFor]) {
+        if pinned.is_empty() || self.closed {
+            return;
+        }
+        let entry = self.pins.entry(facts.socket).or_insert(Pinned {
+            server: facts.server,
+            pooled: facts.pooled,
+            cursors: 0,
+            transactions: 0,
+            state: State::Leased,
+        });
+        for &held_for in pinned {
+            if let Some(count) = entry.count(held_for) {
+                *count += 1;
+            }
+        }
+        let held_for = entry.held_for();
+        if let Some(slot) = self.pools.get_mut(&facts.server) {
+            slot.pool.hold_for(facts.pooled, held_for);
+        }
+    }
+
+    /// True if a connection that comes back is kept by somebody. One that nobody keeps any more is
+    /// forgotten.
+    pub(super) fn is_kept(&mut self, socket: SocketId) -> bool {
+        let is_kept = |pinned: &Pinned| pinned.held_for() != HeldFor::Operation;
+        if self.pins.get(&socket).is_some_and(is_kept) {
+            return true;
+        }
+        self.pins.remove(&socket);
+        false
+    }
+
+    /// Keeps a connection whose lease came back, or whose outstanding reply is gone. Whoever waits
+    /// for it goes on.
+    pub(super) fn keep(
+        &mut self,
+        now: Instant,
+        mut connection: Box<Established>,
+        broken: Option<Error>,
+    ) {
+        connection.used = now;
+        let (server, pooled) = (connection.facts.server, connection.facts.pooled);
+        let socket = connection.facts.socket;
+        if let Some(slot) = self.pools.get_mut(&server) {
+            slot.parked.insert(pooled, connection);
+        }
+        let Some(pinned) = self.pins.get_mut(&socket) else {
+            return;
+        };
+        let next = match pinned.state {
+            State::Draining { next } => next,
+            State::Free | State::Leased | State::Broken(_) => None,
+        };
+        pinned.state = match &broken {
+            None => State::Free,
+            Some(error) => State::Broken(error.clone()),
+        };
+        if let Some(id) = next {
+            self.go_on_pinned(now, id);
+        }
+    }
+
+    /// The reply to a command on a pinned connection is outstanding.
+    pub(super) fn keep_draining(&mut self, socket: SocketId) {
+        if let Some(pinned) = self.pins.get_mut(&socket) {
+            pinned.state = State::Draining { next: None };
+        }
+    }
+
+    /// Takes the pinned connection for this operation, or lets it wait until the connection is
+    /// free.
+    pub(super) fn acquire_pinned(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        socket: SocketId,
+    ) -> Acquired {
+        operation.attempts += 1;
+        let error = match self.pins.get_mut(&socket) {
+            None => pin_is_gone(),
+            Some(pinned) => match &mut pinned.state {
+                State::Free => {
+                    pinned.state = State::Leased;
+                    let (server, pooled) = (pinned.server, pinned.pooled);
+                    self.selector.started(server);
+                    return Acquired::Granted {
+                        operation,
+                        server,
+                        pooled,
+                    };
+                }
+                State::Draining { next } if next.is_none() => {
+                    *next = Some(operation.id);
+                    let limit = operation.deadline;
+                    if let Some(limit) = limit {
+                        self.wait_limits.insert((limit, operation.id));
+                    }
+                    self.note_deadline(limit);
+                    return Acquired::Waiting(Waiting::ForPin {
+                        operation,
+                        socket,
+                        limit,
+                    });
+                }
+                State::Broken(error) => error.clone(),
+                State::Leased | State::Draining { .. } => {
+                    let message = "a cursor or transaction runs one command at a time";
+                    Error::argument(message)
+                }
+            },
+        };
+        self.finish_operation(now, operation);
+        Acquired::Failed(error)
+    }
+
+    /// An operation that was granted a pinned connection, or waits for one, leaves.
+    pub(super) fn leave_pinned(&mut self, socket: SocketId) {
+        if let Some(pinned) = self.pins.get_mut(&socket) {
+            match &mut pinned.state {
+                State::Draining { next } => *next = None,
+                State::Leased => pinned.state = State::Free,
+                State::Free | State::Broken(_) => {}
+            }
+        }
+    }
+
+    /// The operation that waited for a pinned connection tries again.
+    fn go_on_pinned(&mut self, now: Instant, id: OperationId) {
+        let Some(Waiting::ForPin {
+            mut operation,
+            limit,
+            ..
+        }) = self.waiting.remove(&id)
+        else {
+            return;
+        };
+        if let Some(limit) = limit {
+            self.wait_limits.remove(&(limit, id));
+        }
+        operation.attempts = operation.attempts.saturating_sub(1);
+        self.acquire_in_background(now, operation);
+    }
+
+    /// The time limit of an operation that waits for a pinned connection is over; `None` if it
+    /// waits for something else.
+    pub(super) fn pin_timeout(&self, id: OperationId) -> Option<Error> {
+        let waiting = self.waiting.get(&id)?;
+        matches!(waiting, Waiting::ForPin { .. }).then(|| {
+            let message = "the reply to an earlier command on the pinned connection did not come";
+            Error::timeout(Wait::CheckOut, message)
+        })
+    }
+
+    /// A command on a connection that broke says so itself; one that comes later says why it was
+    /// not sent.
+    pub(super) fn broken_pin(condition: Condition) -> Option<Error> {
+        match condition {
+            Condition::Healthy | Condition::ReplyDue => None,
+            Condition::Broken(error) => Some(error.unwrap_or_else(|| {
+                let message = "the connection is out of step with its server".to_owned();
+                ErrorKind::Protocol { message }.into()
+            })),
+        }
+    }
+}
+
+fn pin_is_gone() -> Error {
+    let message = "the connection that a cursor or transaction is bound to is gone";
+    Error::argument(message)
+}

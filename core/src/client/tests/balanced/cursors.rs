@@ -1,0 +1,296 @@
+//! Cursors keep their connections.
+
+use super::*;
+
+#[test]
+fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
+    // LB-30 to LB-34
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    assert_eq!(facts.service, Some(id(1)));
+    assert_eq!(
+        told(&mut world),
+        ["started", "created 1", "ready 1", "out 1"]
+    );
+    // Somebody else needs another one.
+    let other = world.lease(ping());
+    assert_ne!(other.socket(), facts.socket);
+    told(&mut world);
+    let lease = more(&mut world, &mut cursor);
+    assert_eq!(lease.socket(), facts.socket);
+    let request = World::request(&lease);
+    assert_eq!(request.get_i64("getMore").ok(), Some(5));
+    assert!(request.contains_key("lsid"), "{request}");
+    assert!(told(&mut world).is_empty(), "a reuse is no check-out");
+    let mut lease = lease;
+    World::answer(&mut lease, &cursor_reply(0, "nextBatch"));
+    let (reply, session) = (lease.take_reply().expect("it came"), lease.take_session());
+    world.check_in(lease, Outcome::Completed);
+    cursor.handle_reply(reply, session).expect("a batch");
+    assert!(!cursor.is_open());
+    let leftovers = cursor.take_idle();
+    leave(&mut world, leftovers);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert!(cursor.end().is_err_and(|left| left.is_empty()));
+    let again = world.lease(ping());
+    assert_eq!(again.socket(), facts.socket);
+}
+
+#[test]
+fn a_first_batch_that_is_all_keeps_nothing() {
+    // LB-32
+    let mut world = world();
+    let mut lease = world.lease(find());
+    World::answer(&mut lease, &cursor_reply(0, "firstBatch"));
+    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    world.check_in(lease, Outcome::Completed);
+    let events = told(&mut world);
+    assert_eq!(events.last().map(String::as_str), Some("in 1"));
+    let leftovers = cursor.take_idle();
+    assert!(!leftovers.is_empty(), "its session goes back");
+    leave(&mut world, leftovers);
+    assert!(told(&mut world).is_empty());
+}
+
+#[test]
+fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
+    // LB-35
+    for outcome in ["ok", "error", "reset"] {
+        let mut world = world();
+        let (mut cursor, facts) = open_cursor(&mut world);
+        told(&mut world);
+        let kill = cursor.end().expect("it is open");
+        let mut lease = world.lease(kill);
+        assert_eq!(lease.socket(), facts.socket);
+        let request = World::request(&lease);
+        assert_eq!(request.get_str("killCursors").ok(), Some("c"));
+        let expected: &[&str] = match outcome {
+            "reset" => {
+                world.check_in(lease, reset());
+                &["cleared 1", "in 1", "closed 1: Error"]
+            }
+            "ok" => {
+                World::answer(&mut lease, &rawdoc! { "ok": 1 });
+                world.check_in(lease, Outcome::Completed);
+                &["in 1"]
+            }
+            _ => {
+                World::answer(&mut lease, &rawdoc! { "ok": 0, "code": 7, "errmsg": "no" });
+                world.check_in(lease, Outcome::Completed);
+                &["in 1"]
+            }
+        };
+        assert_eq!(told(&mut world), expected, "{outcome}");
+    }
+}
+
+#[test]
+fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
+    // LB-36, trap 5; scenario 34: nothing leaks where the cursor cannot be ended any more.
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    let lease = more(&mut world, &mut cursor);
+    told(&mut world);
+    let Verdict::Done(Err(error)) = world.check_in(lease, reset()) else {
+        panic!("it broke");
+    };
+    cursor.handle_failure(&error);
+    assert_eq!(told(&mut world), ["cleared 1"]);
+    assert!(!cursor.is_open() && cursor.more(None).is_none());
+    let idle = cursor.take_idle();
+    leave(&mut world, idle);
+    assert!(told(&mut world).is_empty());
+    let leftovers = cursor.end().expect_err("the server is out of reach");
+    leave(&mut world, leftovers);
+    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert!(world.closed.contains(&facts.socket));
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
+    // LB-37
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    let refused = rawdoc! { "ok": 0, "code": 7, "errmsg": "host not found" };
+    told(&mut world);
+    let error = fetch(&mut world, &mut cursor, &refused).expect_err("refused");
+    assert_eq!(error.code(), Some(7));
+    assert!(cursor.more(None).is_none(), "nothing more is read");
+    assert!(told(&mut world).is_empty());
+    let kill = cursor.end().expect("the server has it still");
+    world.perform(kill, &rawdoc! { "ok": 1 });
+    assert_eq!(told(&mut world), ["in 1"]);
+}
+
+#[test]
+fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
+    // The caller leaves in mid-exchange, then closes the cursor.
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut cursor);
+    let request = lease.output().to_vec();
+    let header = Header::decode(&request, 1 << 20).expect("a request");
+    lease.sent(request.len());
+    told(&mut world);
+    world.check_in(lease, Outcome::Abandoned);
+    assert_eq!(world.draining, [facts.socket]);
+    let kill = cursor.end().expect("it is open");
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    let mut late = Vec::new();
+    MessageWriter::begin(&mut late, 9, header.request_id)
+        .body(&cursor_reply(5, "nextBatch"))
+        .end();
+    let fate = world.client.handle_received(world.now, facts.socket, &late);
+    assert_eq!(fate, Fate::Parked);
+    let start = world.client.resume(world.now, waiting);
+    let mut lease = world.leased(start);
+    assert_eq!(lease.socket(), facts.socket);
+    assert!(told(&mut world).is_empty());
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 1"]);
+}
+
+#[test]
+fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut cursor);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    told(&mut world);
+    let mut kill = cursor.end().expect("it is open");
+    kill.set_timeout(Some(std::time::Duration::from_secs(60)));
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    // The process did not stand still, time passed.
+    for _ in 0..8 {
+        world.wait(std::time::Duration::from_millis(500));
+    }
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert!(world.closed.contains(&facts.socket));
+}
+
+#[test]
+fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut cursor);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    told(&mut world);
+    let mut kill = cursor.end().expect("it is open");
+    kill.set_timeout(Some(std::time::Duration::from_millis(100)));
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    world.wait(std::time::Duration::from_millis(100));
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("its time is over");
+    };
+    assert!(error.is_timeout(), "{error}");
+    // It was the last to use the connection, which drains on in its pool.
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn a_client_that_closes_closes_what_cursors_keep() {
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    world.client.close(world.now);
+    world.run();
+    assert!(world.closed.contains(&facts.socket));
+    assert!(world.client.is_over());
+    let events = told(&mut world);
+    assert!(
+        events.contains(&format!("closed 1: {:?}", CloseReason::PoolClosed)),
+        "{events:?}"
+    );
+    // Its owner hears of it later.
+    let kill = cursor.end().expect("it does not know");
+    world.client.discard(world.now, kill);
+    assert!(world.client.is_over());
+}
+
+#[test]
+fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    told(&mut world);
+    let kill = cursor.end().expect("it is open");
+    world.client.discard(world.now, kill);
+    assert_eq!(told(&mut world), ["in 1"]);
+}
+
+#[test]
+fn where_there_is_no_load_balancer_nothing_is_pinned() {
+    // LB-26 for the hello is held by the tests of `hello`.
+    let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
+    let mut lease = world.lease(find());
+    assert_eq!(lease.pin(HeldFor::Cursor), None);
+    assert_eq!(lease.facts().service, None);
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    told(&mut world);
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 1"]);
+    drop(cursor);
+}
+
+#[test]
+fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
+    // LB-32: the same for every command whose reply has a cursor.
+    for name in ["find", "aggregate", "listCollections", "listIndexes"] {
+        let mut world = world();
+        let mut command = Command::new(name, "db", CommandKind::Read);
+        command.body().str(name, "c");
+        let mut lease = world.lease(command);
+        World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+        let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+        world.check_in(lease, Outcome::Completed);
+        told(&mut world);
+        assert_eq!(world.client.counts().leased, 1, "{name}");
+        fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
+        assert!(told(&mut world).is_empty());
+        let leftovers = cursor.take_idle();
+        leave(&mut world, leftovers);
+        assert_eq!(told(&mut world), ["in 1"], "{name}");
+    }
+}
+
+#[test]
+fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
+    // CMAP-103: neither a batch nor a kill goes out on the parent's connection.
+    let mut world = world();
+    let (mut resting, facts) = open_cursor(&mut world);
+    let (mut draining, second) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut draining);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    let kill = draining.end().expect("it is open");
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    world.sent.clear();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    assert!(world.closed.contains(&facts.socket) && world.closed.contains(&second.socket));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let start = world
+        .client
+        .start(world.now, resting.more(None).expect("it is open"));
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let kill = resting.end().expect("it does not know");
+    let start = world.client.start(world.now, kill);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert_eq!(world.sent, []);
+    assert_ne!(world.lease(ping()).socket(), facts.socket);
+}

@@ -1,0 +1,114 @@
+//! Behind a load balancer: services instead of servers, and connections that cursors and
+//! transactions keep.
+
+mod cursors;
+mod services;
+mod transactions;
+
+use super::*;
+use crate::{
+    connection::ConnectionFacts,
+    event::{CloseReason, PoolEvent, SdamEvent},
+    operation::{Cursor, Leftovers, Pin, SessionUse},
+    options::ReadMode,
+    pool::HeldFor,
+};
+
+const URI: &str = "mongodb://lb/?loadBalanced=true";
+
+fn id(n: u8) -> ObjectId {
+    let mut bytes = [0; 12];
+    bytes[11] = n;
+    ObjectId::from_bytes(bytes)
+}
+
+fn service(n: u8) -> RawDocumentBuf {
+    let mut hello = mongos();
+    hello.append(bson::cstr!("serviceId"), id(n));
+    hello
+}
+
+fn world() -> World {
+    let mut world = World::with_subscriptions(URI, service(1), Subscriptions::all());
+    told(&mut world);
+    world
+}
+
+/// What was told of the pool since, in short.
+fn told(world: &mut World) -> Vec<String> {
+    std::iter::from_fn(|| world.client.poll_event())
+        .filter_map(|event| match event.kind {
+            EventKind::Pool(event) => Some(event),
+            _ => None,
+        })
+        .map(|event| match event {
+            PoolEvent::CheckOutStarted { .. } => "started".into(),
+            PoolEvent::CheckedOut { connection, .. } => format!("out {connection}"),
+            PoolEvent::CheckedIn { connection, .. } => format!("in {connection}"),
+            PoolEvent::ConnectionCreated { connection, .. } => format!("created {connection}"),
+            PoolEvent::ConnectionReady { connection, .. } => format!("ready {connection}"),
+            PoolEvent::ConnectionClosed {
+                connection, reason, ..
+            } => format!("closed {connection}: {reason:?}"),
+            PoolEvent::Cleared {
+                service: Some(service),
+                ..
+            } => format!("cleared {}", service.bytes()[11]),
+            PoolEvent::CheckOutFailed { reason, .. } => format!("failed: {reason:?}"),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+fn cursor_reply(id: i64, batch: &str) -> RawDocumentBuf {
+    let body = bson::doc! { "ok": 1, "cursor": { "id": id, "ns": "db.c", batch: [{ "a": 1 }] } };
+    RawDocumentBuf::try_from(&body).expect("BSON")
+}
+
+fn shutting_down() -> RawDocumentBuf {
+    rawdoc! { "ok": 0, "code": 11600, "errmsg": "interrupted at shutdown" }
+}
+
+/// A find that leaves a cursor open on the server.
+fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
+    let mut lease = world.lease(find());
+    let facts = lease.facts().clone();
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    (cursor, facts)
+}
+
+/// Leases the next batch and asserts that no check-out was needed.
+fn more(world: &mut World, cursor: &mut Cursor) -> Lease {
+    let command = cursor.more(None).expect("it is open");
+    world.lease(command)
+}
+
+fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<(), Error> {
+    let mut lease = more(world, cursor);
+    World::answer(&mut lease, reply);
+    let session = lease.take_session();
+    let reply = lease.take_reply().expect("it came");
+    match world.check_in(lease, Outcome::Completed) {
+        Verdict::Done(Ok(())) => cursor.handle_reply(reply, session),
+        Verdict::Done(Err(error)) => {
+            cursor.handle_failure(&error);
+            Err(error)
+        }
+        Verdict::Again(_) => panic!("a cursor's follow-up is not tried again"),
+    }
+}
+
+fn leave(world: &mut World, leftovers: Leftovers) {
+    let now = world.now;
+    world.client.take_leftovers(now, leftovers);
+    world.run();
+}
+
+fn lease_a_transaction(world: &mut World) -> (Lease, Pin) {
+    let mut lease = world.lease(insert());
+    let pin = lease.pin(HeldFor::Transaction).expect("a load balancer");
+    (lease, pin)
+}

@@ -1,0 +1,162 @@
+//! Services instead of servers: what the handshake wants, and whom errors concern.
+
+use super::*;
+
+#[test]
+fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
+    // LB-14, LB-25, LB-27
+    let options = uri::parse(URI).expect("a connection string").options;
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let mut client = Client::new(config.with_subscriptions(Subscriptions::all()));
+    client.open(Instant::ZERO);
+    assert!(client.poll_action().is_none());
+    assert_eq!(client.deadline(), None);
+    let heartbeats = std::iter::from_fn(|| client.poll_event())
+        .filter(|e| matches!(&e.kind, EventKind::Sdam(SdamEvent::HeartbeatStarted { .. })));
+    assert_eq!(heartbeats.count(), 0);
+    assert!(matches!(
+        client.start(Instant::ZERO, ping()),
+        Start::Waiting(_)
+    ));
+    let Some(Action::Dial { socket, .. }) = client.poll_action() else {
+        panic!("it is dialled");
+    };
+    client.handle_connected(Instant::ZERO, socket);
+    let Some(Action::Transmit { bytes, .. }) = client.poll_action() else {
+        panic!("it is greeted");
+    };
+    let mut decoder = FrameDecoder::new();
+    decoder.extend(&bytes);
+    let (header, frame) = decoder.frame().expect("a message").expect("whole");
+    assert_eq!(header.op_code, crate::wire::OpCode::Msg);
+    let hello = Message::decode(frame).expect("a message").body;
+    assert_eq!(hello.get_i32("hello").ok(), Some(1));
+    assert_eq!(hello.get_bool("loadBalanced").ok(), Some(true));
+}
+
+#[test]
+fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
+    // LB-28, LB-47
+    let mut world = World::with_subscriptions(URI, mongos(), Subscriptions::all());
+    told(&mut world);
+    for connection in [1, 2] {
+        let Start::Waiting(operation) = world.client.start(world.now, ping()) else {
+            panic!("it waits");
+        };
+        world.run();
+        let now = world.now;
+        let Start::Failed(error) = world.client.resume(now, operation) else {
+            panic!("it fails");
+        };
+        let text = "Driver attempted to initialize in load balancing mode, but the server does not \
+                    support this mode.";
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(
+            told(&mut world),
+            [
+                "started".to_owned(),
+                format!("created {connection}"),
+                format!("closed {connection}: Error"),
+                "failed: ConnectionError".into(),
+            ]
+        );
+    }
+}
+
+#[test]
+fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
+    // LB-48, LB-50: trap 11, a shutdown error in hello clears nothing.
+    let mut world = World::with_subscriptions(URI, shutting_down(), Subscriptions::all());
+    let started = world.client.start(world.now, ping());
+    assert!(matches!(started, Start::Waiting(_)));
+    world.run();
+    let events = told(&mut world);
+    assert!(events.contains(&"closed 1: Error".into()), "{events:?}");
+    assert!(
+        !events.iter().any(|e| e.starts_with("cleared")),
+        "{events:?}"
+    );
+
+    let text = "mongodb://user:pencil@lb/?loadBalanced=true";
+    let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
+    let started = world.client.start(world.now, ping());
+    assert!(matches!(started, Start::Waiting(_)));
+    // The same reply is no answer to authentication.
+    world.run();
+    let events = told(&mut world);
+    let after = events.iter().position(|e| e == "cleared 1");
+    let after = after.unwrap_or_else(|| panic!("{events:?}"));
+    assert_eq!(
+        events[after + 1..],
+        ["closed 1: Error", "failed: ConnectionError"]
+    );
+    let server = world.client.topology().servers.values().next().cloned();
+    let kind = server.map(|server| server.server_type);
+    assert_eq!(kind, Some(crate::description::ServerType::LoadBalancer));
+}
+
+#[test]
+fn an_error_of_one_service_leaves_the_others_alone() {
+    // LB-51 to LB-54; scenario 24
+    let mut world = world();
+    let first = world.lease(ping());
+    let second = world.lease(ping());
+    world.hello = service(2);
+    let mut other = world.lease(ping());
+    told(&mut world);
+    let before = world.client.topology().clone();
+    world.check_in(first, reset());
+    assert_eq!(told(&mut world), ["cleared 1", "in 1", "closed 1: Error"]);
+    // Of the same generation, and so old news.
+    world.check_in(second, reset());
+    assert_eq!(told(&mut world), ["in 2", "closed 2: Error"]);
+    World::answer(&mut other, &rawdoc! { "ok": 1 });
+    world.check_in(other, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 3"]);
+    let mut other = world.lease(ping());
+    World::answer(&mut other, &shutting_down());
+    told(&mut world);
+    world.check_in(other, Outcome::Completed);
+    assert_eq!(told(&mut world), ["cleared 2", "in 3", "closed 3: Stale"]);
+    assert!(Arc::ptr_eq(&before, world.client.topology()));
+}
+
+#[test]
+fn a_read_preference_is_sent_as_to_a_router() {
+    // LB-23, LB-24
+    let mut world = world();
+    for (mode, expected) in [
+        (ReadMode::Primary, None),
+        (ReadMode::SecondaryPreferred, Some("secondaryPreferred")),
+        (ReadMode::Nearest, Some("nearest")),
+    ] {
+        let mut command = find();
+        command.set_read_preference(Arc::new(ReadPreference::new(mode)));
+        let mut lease = world.lease(command);
+        let request = World::request(&lease);
+        let sent = request.get_document("$readPreference").ok();
+        assert_eq!(sent.and_then(|sent| sent.get_str("mode").ok()), expected);
+        World::answer(&mut lease, &cursor_reply(0, "firstBatch"));
+        world.check_in(lease, Outcome::Completed);
+    }
+}
+
+#[test]
+fn sessions_are_always_there_and_never_too_old() {
+    // LB-21, LB-22
+    let hello = rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21,
+        "serviceId": id(1),
+    };
+    let mut world = World::new(URI, hello);
+    let mut lsids = Vec::new();
+    for _ in 0..2 {
+        let mut lease = world.lease(ping());
+        lsids.push(World::request(&lease).get("lsid").cloned());
+        World::answer(&mut lease, &rawdoc! { "ok": 1 });
+        world.check_in(lease, Outcome::Completed);
+        world.wait(std::time::Duration::from_secs(86_400));
+    }
+    assert!(lsids[0].is_some());
+    assert_eq!(lsids[0], lsids[1]);
+}

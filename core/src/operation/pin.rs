@@ -1,0 +1,123 @@
+//! A connection that outlives an operation: behind a load balancer, what a cursor or a transaction
+//! began can only go on where it began (LB-30).
+
+use super::{Command, Lease};
+use crate::{
+    connection::SocketId,
+    error::{Error, Label},
+    pool::HeldFor,
+};
+
+/// The right to go on using one connection.
+///
+/// It is made by [`Lease::pin`] and goes back by
+/// [`Client::release`](crate::client::Client::release) or with the last command that uses it
+/// ([`Command::set_last_use`](super::Command::set_last_use)). One that is dropped instead keeps its
+/// connection from everybody until the client closes.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the connection is kept until the pin is released"]
+pub struct Pin {
+    pub(crate) socket: SocketId,
+    pub(crate) held_for: HeldFor,
+}
+
+/// How a command uses a pinned connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PinUse {
+    /// Somebody else keeps the pin.
+    Borrowed(SocketId),
+    /// The pin is released when the operation is over, however it ends (LB-35).
+    Last(Pin),
+}
+
+impl PinUse {
+    pub(crate) fn socket(&self) -> SocketId {
+        match self {
+            Self::Borrowed(socket) => *socket,
+            Self::Last(pin) => pin.socket,
+        }
+    }
+}
+
+impl Lease {
+    /// Keeps the connection for a cursor or a transaction after the lease is given back (LB-31,
+    /// LB-32). `None` where there is no need: every connection of the pool leads to the same server
+    /// unless there is a load balancer.
+    ///
+    /// A connection may be pinned more than once, as by a transaction and the cursors that were
+    /// opened in it (LB-42); it is free again when all pins were released.
+    pub fn pin(&mut self, held_for: HeldFor) -> Option<Pin> {
+        self.connection.facts.service?;
+        self.pinned.push(held_for);
+        Some(Pin {
+            socket: self.connection.facts.socket,
+            held_for,
+        })
+    }
+}
+
+/// The connection of a session's transaction, and when it is given up: at the points where a
+/// sharded transaction lets go of its server (LB-39, LB-40).
+///
+/// ```
+/// use onionskin_core::operation::{TransactionPin, TransactionStep};
+///
+/// let mut pin = TransactionPin::default();
+/// // Where there is no load balancer nothing is ever pinned.
+/// assert_eq!(pin.after(TransactionStep::Abort, Ok(())), None);
+/// ```
+#[derive(Debug, Default)]
+pub struct TransactionPin(Option<Pin>);
+
+/// What a session with a transaction just did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStep {
+    /// An operation of the transaction came to its end.
+    Operation,
+    /// An attempt to commit came to its end.
+    Commit,
+    /// An attempt to abort came to its end, or none was needed.
+    Abort,
+    /// A new transaction starts.
+    Start,
+    /// An operation outside of the transaction begins.
+    Outside,
+    /// The session ends.
+    End,
+}
+
+impl TransactionPin {
+    /// Keeps the connection of this lease, unless one is kept already: to be called for the first
+    /// command of a transaction, before anything is sent, so that it is kept whatever comes of it.
+    pub fn keep(&mut self, lease: &mut Lease) {
+        if self.0.is_none() {
+            self.0 = lease.pin(HeldFor::Transaction);
+        }
+    }
+
+    /// Lets a command of the transaction run on its connection, if one is kept.
+    pub fn apply(&self, command: &mut Command) {
+        if let Some(pin) = &self.0 {
+            command.set_pin(pin);
+        }
+    }
+
+    /// The pin that is to be released now, before anything else is done in the session. A commit
+    /// that succeeded keeps it, because it may be repeated.
+    #[must_use = "what is given up goes back to the client"]
+    pub fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) -> Option<Pin> {
+        let failed_with = |label| result.is_err_and(|error| error.has_label(&label));
+        let gives_up = match step {
+            TransactionStep::Operation => failed_with(Label::TransientTransactionError),
+            TransactionStep::Commit => {
+                failed_with(Label::UnknownTransactionCommitResult)
+                    || failed_with(Label::TransientTransactionError)
+            }
+            TransactionStep::Abort
+            | TransactionStep::Start
+            | TransactionStep::Outside
+            | TransactionStep::End => true,
+        };
+        if gives_up { self.0.take() } else { None }
+    }
+}

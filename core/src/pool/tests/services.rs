@@ -1,0 +1,257 @@
+//! The pool of a load balancer: services with generations of their own, and what is pinned.
+
+use super::*;
+
+fn service(n: u8) -> ObjectId {
+    let mut bytes = [0; 12];
+    bytes[11] = n;
+    ObjectId::from_bytes(bytes)
+}
+
+fn balanced(max_size: u32) -> Pool {
+    ready_pool(PoolOptions {
+        load_balanced: true,
+        ..options(max_size, 0, 2)
+    })
+}
+
+/// Checks out a new connection that leads to this service.
+fn fresh_to(pool: &mut Pool, request: u64, to: u8) -> PooledId {
+    assert_eq!(
+        pool.check_out(at(0), RequestId(request), None),
+        CheckOut::Waiting
+    );
+    let opened = opened(pool);
+    pool.handle_greeted(opened, service(to));
+    pool.handle_established(at(0), opened);
+    drain(pool);
+    opened
+}
+
+/// What the next request that fails is told.
+fn first_failure(pool: &mut Pool) -> String {
+    std::iter::from_fn(|| pool.poll_action())
+        .find_map(|action| match action {
+            Action::Fail { error, .. } => Some(error.to_string()),
+            _ => None,
+        })
+        .expect("its time was over")
+}
+
+fn opened(pool: &mut Pool) -> PooledId {
+    std::iter::from_fn(|| pool.poll_action())
+        .find_map(|action| match action {
+            Action::Open(connection) => Some(connection),
+            _ => None,
+        })
+        .expect("there was room")
+}
+
+#[test]
+fn a_clear_concerns_one_service_and_nobody_who_waits() {
+    // CMAP-99, CMAP-101, CMAP-102, LB-52
+    let mut pool = balanced(3);
+    let (a, b) = (fresh_to(&mut pool, 1, 7), fresh_to(&mut pool, 2, 8));
+    let c = fresh_to(&mut pool, 3, 7);
+    assert_eq!(pool.check_out(at(1), RequestId(4), None), CheckOut::Waiting);
+    drain(&mut pool);
+    pool.handle_clear_service(at(2), service(7), &reset());
+    assert_eq!(drain(&mut pool), ["PoolCleared(service 7)"]);
+    assert_eq!(pool.state(), PoolState::Ready);
+    // The connection to the other service serves who waits; those of the cleared one close.
+    give_back(&mut pool, at(3), b);
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 2", "CheckedOut 2 after 2 ms", "grant 2 to 4"]
+    );
+    give_back(&mut pool, at(4), a);
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 1", "Closed 1: Stale", "close 1"]
+    );
+    give_back(&mut pool, at(5), c);
+    assert_eq!(
+        drain(&mut pool),
+        ["CheckedIn 3", "Closed 3: Stale", "close 3", "gone 7"]
+    );
+}
+
+#[test]
+fn stale_connections_are_pruned_from_between_the_others() {
+    let mut pool = balanced(4);
+    let all: Vec<PooledId> = [7, 8, 7, 8]
+        .into_iter()
+        .zip(1..)
+        .map(|(to, request)| fresh_to(&mut pool, request, to))
+        .collect();
+    // The first and last to be handed out are of the service that stays.
+    for &place in &[1, 0, 2, 3] {
+        give_back(&mut pool, at(1), all[place]);
+    }
+    drain(&mut pool);
+    pool.handle_clear_service(at(2), service(7), &reset());
+    assert_eq!(pool.deadline(), Some(at(2)), "the next run is due at once");
+    pool.handle_timeout(at(2));
+    let done = drain(&mut pool);
+    assert_eq!(
+        done,
+        [
+            "PoolCleared(service 7)",
+            "Closed 1: Stale",
+            "close 1",
+            "Closed 3: Stale",
+            "close 3",
+            "gone 7"
+        ]
+    );
+    assert_eq!(pool.counts().available, 2);
+    assert_eq!(pool.deadline(), None);
+}
+
+#[test]
+fn a_service_begins_anew_after_its_last_connection() {
+    // CMAP-100
+    let mut pool = balanced(2);
+    let first = fresh_to(&mut pool, 1, 7);
+    pool.handle_clear_service(at(1), service(7), &reset());
+    assert_eq!(pool.generation_of(first), Some(0));
+    let second = fresh_to(&mut pool, 2, 7);
+    assert_eq!(pool.generation_of(second), Some(1), "it is counted on");
+    for connection in [first, second] {
+        let broken = Condition::Broken(None);
+        assert_eq!(pool.check_in(at(2), connection, broken), Ok(()));
+    }
+    assert!(drain(&mut pool).contains(&"gone 7".to_owned()));
+    let third = fresh_to(&mut pool, 3, 7);
+    assert_eq!(pool.generation_of(third), Some(0));
+    // One without connections is nothing to be told about.
+    pool.handle_clear_service(at(3), service(9), &reset());
+    assert_eq!(drain(&mut pool), ["gone 9"]);
+}
+
+#[test]
+fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
+    // CMAP-102: it does not fail, and keeps its turn.
+    let mut pool = ready_pool(PoolOptions {
+        load_balanced: true,
+        ..options(2, 0, 1)
+    });
+    let other = fresh_to(&mut pool, 1, 7);
+    assert_eq!(pool.check_out(at(1), RequestId(2), None), CheckOut::Waiting);
+    let second = opened(&mut pool);
+    assert_eq!(pool.handle_greeted(second, service(7)), Some(0));
+    assert_eq!(pool.check_out(at(2), RequestId(3), None), CheckOut::Waiting);
+    pool.handle_clear_service(at(3), service(7), &reset());
+    pool.handle_established(at(4), second);
+    assert_eq!(
+        drain(&mut pool),
+        [
+            "Started",
+            "PoolCleared(service 7)",
+            "Ready 2 after 3 ms",
+            "Closed 2: Stale",
+            "close 2",
+            "Created 3",
+            "open 3"
+        ]
+    );
+    let third = PooledId(3);
+    assert_eq!(pool.handle_greeted(third, service(8)), Some(0));
+    pool.handle_established(at(5), third);
+    let done = drain(&mut pool);
+    assert!(done.contains(&"grant 3 to 2".to_owned()), "{done:?}");
+    give_back(&mut pool, at(6), third);
+    give_back(&mut pool, at(6), other);
+    assert!(drain(&mut pool).contains(&"grant 3 to 3".to_owned()));
+}
+
+#[test]
+fn a_full_pool_tells_who_has_its_connections() {
+    // LB-43 to LB-46
+    let mut pool = ready_pool(PoolOptions {
+        load_balanced: true,
+        wait_queue_timeout: Some(Duration::from_millis(50)),
+        ..options(4, 0, 2)
+    });
+    let all: Vec<PooledId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
+    pool.hold_for(all[0], HeldFor::Cursor);
+    pool.hold_for(all[1], HeldFor::Cursor);
+    pool.hold_for(all[2], HeldFor::Cursor);
+    // A cursor in a transaction counts as the transaction's.
+    pool.hold_for(all[2], HeldFor::Transaction);
+    let timeout = |pool: &mut Pool, request| {
+        assert_eq!(
+            pool.check_out(at(0), RequestId(request), None),
+            CheckOut::Waiting
+        );
+        pool.handle_timeout(at(50));
+        first_failure(pool)
+    };
+    let text = timeout(&mut pool, 10);
+    assert!(
+        text.contains(
+            "Timeout waiting for connection from the connection pool. maxPoolSize: 4, connections \
+             in use by cursors: 2, connections in use by transactions: 1, connections in use by \
+             other operations: 1"
+        ),
+        "{text}"
+    );
+    // What went back is no longer held for anything.
+    give_back(&mut pool, at(60), all[0]);
+    pool.check_out(at(60), RequestId(11), None)
+        .expect_granted(all[0]);
+    let text = timeout(&mut pool, 12);
+    assert!(text.contains("cursors: 1, "), "{text}");
+    assert!(text.contains("other operations: 2"), "{text}");
+}
+
+impl CheckOut {
+    fn expect_granted(self, connection: PooledId) {
+        assert_eq!(self, Self::Granted(connection));
+    }
+}
+
+#[test]
+fn a_wait_for_a_turn_to_connect_is_told_as_such() {
+    // LB-45: only a full pool has users to be named.
+    let mut pool = ready_pool(PoolOptions {
+        load_balanced: true,
+        wait_queue_timeout: Some(Duration::from_millis(50)),
+        ..options(4, 0, 1)
+    });
+    for request in [1, 2] {
+        let asked = pool.check_out(at(0), RequestId(request), None);
+        assert_eq!(asked, CheckOut::Waiting);
+    }
+    pool.handle_timeout(at(50));
+    let failed = first_failure(&mut pool);
+    assert!(failed.contains("Timed out while checking out"), "{failed}");
+}
+
+#[test]
+fn a_wait_for_an_establishment_is_told_as_such() {
+    // LB-45: its own connection is what fills the pool.
+    let mut pool = balanced(1);
+    let asked = pool.check_out(at(0), RequestId(1), Some(at(50)));
+    assert_eq!(asked, CheckOut::Waiting);
+    assert_eq!(pool.counts().pending, 1);
+    pool.handle_timeout(at(50));
+    let failed = first_failure(&mut pool);
+    assert!(failed.contains("Timed out while checking out"), "{failed}");
+}
+
+#[test]
+fn only_a_connection_in_establishment_is_greeted_and_only_once() {
+    let mut pool = balanced(1);
+    let connection = fresh_to(&mut pool, 1, 7);
+    assert_eq!(pool.handle_greeted(connection, service(8)), None);
+    assert_eq!(pool.handle_greeted(PooledId(9), service(8)), None);
+    pool.hold_for(PooledId(9), HeldFor::Cursor);
+    give_back(&mut pool, at(1), connection);
+    // Nothing is held on a connection that nobody has.
+    pool.hold_for(connection, HeldFor::Cursor);
+    assert_eq!(
+        pool.check_out(at(1), RequestId(2), None),
+        CheckOut::Granted(connection)
+    );
+}

@@ -1,0 +1,200 @@
+//! Behind a load balancer: the section on clear and bookkeeping of load-balanced pools, and whom a
+//! time limit tells of.
+
+use super::{Mistake, Model, Place, Said, Waiter};
+use bson::oid::ObjectId;
+use onionskin_core::{
+    event::CloseReason,
+    pool::{HeldFor, PoolState},
+    time::Instant,
+};
+
+/// The entry of a service (CMAP-99).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Service {
+    pub(super) generation: u64,
+    pub(super) connections: u32,
+}
+
+/// The id by which the tests know this service.
+#[must_use]
+pub fn service(number: u8) -> ObjectId {
+    let mut bytes = [0; 12];
+    bytes[11] = number;
+    ObjectId::from_bytes(bytes)
+}
+
+impl Model {
+    /// CMAP-99, LB-49.
+    pub(super) fn greeted(&mut self, id: u64, service: u8) -> Option<u64> {
+        let connection = self.connections.get(&id)?;
+        let is_pending = connection.place == Place::Pending;
+        if !is_pending || connection.service.is_some() && !self.makes(Mistake::GreetedTwice) {
+            return None;
+        }
+        let _ = self.leave_service(id);
+        let entry = self.services.entry(service).or_default();
+        entry.connections += 1;
+        let mut generation = entry.generation;
+        if self.makes(Mistake::BeginsAtPoolGeneration) {
+            generation = self.generation;
+        }
+        let connection = self.connections.get_mut(&id).expect("it exists");
+        connection.service = Some(service);
+        connection.generation = generation;
+        Some(generation)
+    }
+
+    /// The mistake of looking at the service only when all is done.
+    pub(super) fn take_late_generation(&mut self, id: u64) {
+        if self.makes(Mistake::GenerationAtTheEnd)
+            && let Some(service) = self.connections[&id].service
+        {
+            let connection = self.connections.get_mut(&id).expect("it exists");
+            connection.generation = self.services[&service].generation;
+        }
+    }
+
+    /// CMAP-101, CMAP-102.
+    pub(super) fn clear_service(&mut self, now: Instant, service: u8) {
+        if self.state == PoolState::Closed {
+            return;
+        }
+        let Some(entry) = self.services.get_mut(&service) else {
+            // Nothing is left that could be cleared, and whoever keeps books should know.
+            let told = self.makes(Mistake::UnknownClearIsTold);
+            let word = told.then_some(Said::ServiceCleared(service));
+            self.speech.then(word.into_iter().collect::<Vec<_>>());
+            self.speech.then([Said::ServiceGone(service)]);
+            if self.makes(Mistake::ClearMakesService) {
+                self.services.entry(service).or_default().generation = 1;
+            }
+            return;
+        };
+        entry.generation += 1;
+        if self.makes(Mistake::ServiceClearHitsAll) {
+            let others = self.services.iter_mut().filter(|(id, _)| **id != service);
+            others.for_each(|(_, other)| other.generation += 1);
+        }
+        if self.makes(Mistake::ServiceClearCountsForPool) {
+            self.generation += 1;
+        }
+        self.was_cleared = true;
+        if self.makes(Mistake::ServiceClearPauses) {
+            self.state = PoolState::Paused;
+        }
+        if !self.makes(Mistake::ServiceClearIsSilent) {
+            self.speech.then([Said::ServiceCleared(service)]);
+        }
+        if self.makes(Mistake::ServiceClearFailsQueue) {
+            self.speech.stage();
+            self.fail_queue(now);
+        }
+        if self.makes(Mistake::ServiceClearClosesPending) {
+            let pending = self.connections.iter().filter_map(|(id, c)| {
+                let hit = c.place == Place::Pending && c.service == Some(service);
+                hit.then_some((*id, CloseReason::Stale))
+            });
+            self.discard_all(pending.collect());
+        }
+    }
+
+    /// LB-43; a connection has one purpose at a time (LB-44).
+    pub(super) fn hold(&mut self, id: u64, held_for: HeldFor) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if connection.place == Place::InUse || self.mistake == Some(Mistake::UnusedIsHeld) {
+            connection.held_for = held_for;
+            connection.was_cursors |= held_for == HeldFor::Cursor;
+        }
+    }
+
+    /// It came back, and is kept for nothing any more.
+    pub(super) fn release(&mut self, id: u64) {
+        let connection = self.connections.get_mut(&id).expect("it exists");
+        connection.held_for = HeldFor::Operation;
+        connection.was_cursors = false;
+    }
+
+    /// A connection of a service is no more; the service, if it was the last (CMAP-100).
+    pub(super) fn leave_service(&mut self, id: u64) -> Option<u8> {
+        let service = self.connections[&id].service?;
+        let entry = self.services.get_mut(&service)?;
+        entry.connections -= 1;
+        let left = entry.connections;
+        if self.makes(Mistake::ServiceNotForgotten) {
+            return (left == 0).then_some(service);
+        }
+        if self.makes(Mistake::ForgottenTooEarly) && left == 1 {
+            // Whoever comes next begins anew, and whoever is left belongs to nothing.
+            let entry = self.services.get_mut(&service)?;
+            entry.generation = 0;
+        }
+        if left > 0 {
+            return None;
+        }
+        self.services.remove(&service);
+        (!self.makes(Mistake::ServiceLeavesSilently)).then_some(service)
+    }
+
+    /// Closes all of these, in any order; a service is gone after its last.
+    pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
+        let mut ends = Vec::new();
+        for (id, reason) in all {
+            let service = self.connections[&id].service;
+            let mut words = self.discard(id, reason);
+            let gone = words.split_off(2);
+            ends.push((service, self.speech.also(words, vec![])));
+            if !gone.is_empty() {
+                let before = ends.iter().filter(|(of, _)| *of == service);
+                let before = before.map(|(_, end)| *end).collect();
+                self.speech.also(gone, before);
+            }
+        }
+    }
+
+    /// The connection came to nothing for a reason that is not the request's: it keeps its turn
+    /// and its time.
+    pub(super) fn ask_again(&mut self, now: Instant, mut waiter: Waiter) {
+        waiter.connection = None;
+        if self.makes(Mistake::AskAgainStartsAnew) {
+            waiter.started = now;
+        }
+        // Those who came later wait for something to become possible.
+        match self.makes(Mistake::AskAgainGoesLast) {
+            true => self.waiters.push(waiter),
+            false => self.waiters.insert(0, waiter),
+        }
+    }
+
+    /// LB-45, LB-46: it waited for a connection because there may be no more of them.
+    pub(super) fn who_has_the_connections(&self, waiter: &Waiter) -> Option<String> {
+        let balanced = self.options.load_balanced;
+        let waits = waiter.connection.is_none() || self.makes(Mistake::EstablishingIsToldOfUsers);
+        let full = self.is_full() || self.makes(Mistake::AnyWaitIsToldOfUsers);
+        if !balanced || !waits || !full || self.makes(Mistake::FullIsNotTold) {
+            return None;
+        }
+        let twice = self.makes(Mistake::CursorInTransactionCountsTwice);
+        let (mut cursors, mut transactions, mut others) = (0, 0, 0);
+        for connection in self.connections.values() {
+            let used = connection.place == Place::InUse;
+            match connection.held_for {
+                HeldFor::Cursor if used => cursors += 1,
+                HeldFor::Transaction if used => transactions += 1,
+                HeldFor::Operation if used => others += 1,
+                _ if self.makes(Mistake::UnusedCountAsOthers) => others += 1,
+                _ => {}
+            }
+            let counts = twice && used && connection.was_cursors;
+            cursors += u32::from(counts && connection.held_for == HeldFor::Transaction);
+        }
+        let max_size = self.options.max_size;
+        Some(format!(
+            "Timeout waiting for connection from the connection pool. maxPoolSize: {max_size}, \
+             connections in use by cursors: {cursors}, connections in use by transactions: \
+             {transactions}, connections in use by other operations: {others}"
+        ))
+    }
+}

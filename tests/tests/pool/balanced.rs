@@ -1,0 +1,73 @@
+//! Small pools behind a load balancer, exhaustively.
+
+use crate::explorer::{Bounds, SMALL, are_all_found, explore};
+use onionskin_tests::model::pool::Mistake;
+
+/// Three requests for two connections, to either of two services; one of them is cleared once.
+const BALANCED: Bounds = Bounds {
+    services: 2,
+    service_clears: 1,
+    ..SMALL
+};
+
+#[test]
+fn every_interleaving_of_clears_of_services() {
+    let mut bounds = BALANCED;
+    (bounds.max_connecting, bounds.due) = (2, 1);
+    explore(bounds, 55_989, 19);
+}
+
+#[test]
+fn every_interleaving_of_clears_of_services_and_callers_who_give_up() {
+    let mut bounds = BALANCED;
+    (bounds.cancels, bounds.close) = (1, true);
+    explore(bounds, 17_609, 18);
+}
+
+#[test]
+fn every_interleaving_of_three_services_and_population() {
+    let mut bounds = BALANCED;
+    (bounds.services, bounds.service_clears) = (3, 1);
+    (bounds.min_size, bounds.max_connecting) = (1, 2);
+    explore(bounds, 52_363, 18);
+}
+
+#[test]
+fn every_interleaving_of_connections_that_are_kept() {
+    let mut bounds = BALANCED;
+    (bounds.services, bounds.holds) = (1, 2);
+    bounds.deadlines = 1;
+    explore(bounds, 28_032, 20);
+}
+
+#[test]
+fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
+    use Mistake as M;
+    let mut held = BALANCED;
+    (held.max_size, held.holds, held.deadlines) = (1, 1, 1);
+    let mut twice = held;
+    twice.holds = 2;
+    let clears = [
+        M::ServiceClearPauses,
+        M::ServiceClearFailsQueue,
+        M::ServiceClearHitsAll,
+        M::ServiceClearClosesPending,
+        M::ClearMakesService,
+        M::ServiceNotForgotten,
+        M::ForgottenTooEarly,
+        M::ServiceLeavesSilently,
+        M::BeginsAtPoolGeneration,
+        M::GenerationAtTheEnd,
+        M::StaleBetweenFreshStays,
+        M::StaleEstablishmentFails,
+        M::AskAgainGoesLast,
+    ];
+    let clears = clears.map(|mistake| (BALANCED, mistake));
+    let others = [
+        (held, M::HoldNotReleased),
+        (twice, M::CursorInTransactionCountsTwice),
+        (held, M::FullIsNotTold),
+        (held, M::EstablishingIsToldOfUsers),
+    ];
+    are_all_found(clears.into_iter().chain(others));
+}

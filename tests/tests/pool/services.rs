@@ -1,0 +1,131 @@
+//! Books of the services behind a load balancer: which connections each has, and how often it was
+//! cleared since it had its first.
+
+use crate::{bench::Found, watch::want};
+use onionskin_core::pool::{Pool, PoolState, PooledId};
+use onionskin_tests::model::pool::{Answer, Input};
+use std::collections::BTreeMap;
+
+/// A connection past its hello.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    service: u8,
+    generation: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Services {
+    members: BTreeMap<u64, Member>,
+    /// Of services that have members.
+    generations: BTreeMap<u8, u64>,
+    /// What has to be told yet: a service that is gone, one that was cleared.
+    gone: Option<u8>,
+    cleared: Option<u8>,
+    /// The pool is closed, which is the end of all clears.
+    closed: bool,
+}
+
+impl Services {
+    pub(crate) fn knows(&self, connection: u64) -> bool {
+        self.members.contains_key(&connection)
+    }
+
+    /// What the input changes; `pending` are the connections that can be greeted.
+    pub(crate) fn before(&mut self, input: &Input, answer: &Answer, pending: &[u64]) -> Found {
+        match (input, answer) {
+            (
+                Input::Greeted {
+                    connection,
+                    service,
+                },
+                Answer::Greeted(generation),
+            ) => {
+                let known = *self.generations.get(service).unwrap_or(&0);
+                let fits = pending.contains(connection) && !self.knows(*connection);
+                let expected = fits.then_some(known);
+                if let Some(generation) = expected {
+                    let member = Member {
+                        service: *service,
+                        generation,
+                    };
+                    self.members.insert(*connection, member);
+                    self.generations.insert(*service, generation);
+                }
+                want(*generation == expected, || {
+                    format!("not {expected:?} (CMAP-99)")
+                })
+            }
+            (Input::Close, _) => {
+                self.closed = true;
+                Ok(())
+            }
+            (Input::ClearService(service), _) if !self.closed => {
+                if let Some(generation) = self.generations.get_mut(service) {
+                    *generation += 1;
+                    self.cleared = Some(*service);
+                } else {
+                    self.gone = Some(*service);
+                }
+                Ok(())
+            }
+            (_, Answer::Greeted(_)) => Err("nobody was greeted".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this connection was made stale by a clear of its service.
+    pub(crate) fn is_stale(&self, connection: u64) -> bool {
+        let member = self.members.get(&connection);
+        member.is_some_and(|member| self.generations[&member.service] > member.generation)
+    }
+
+    /// A connection is no more: its service is gone with the last (CMAP-100).
+    pub(crate) fn close(&mut self, connection: u64) -> Found {
+        self.is_told()?;
+        let Some(Member { service, .. }) = self.members.remove(&connection) else {
+            return Ok(());
+        };
+        if self.members.values().all(|other| other.service != service) {
+            self.generations.remove(&service);
+            self.gone = Some(service);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_gone(&mut self, service: u8) -> Found {
+        want(self.gone.take() == Some(service), || "it is not".into())
+    }
+
+    /// CMAP-101.
+    pub(crate) fn note_cleared(&mut self, service: u8) -> Found {
+        want(self.cleared.take() == Some(service), || "it was not".into())
+    }
+
+    fn is_told(&self) -> Found {
+        want(self.gone.is_none(), || {
+            format!("{:?} is gone and nobody knows", self.gone)
+        })
+    }
+
+    /// What has to hold between any two inputs.
+    pub(crate) fn after(&mut self, pool: &Pool, subscribed: bool) -> Found {
+        self.is_told()?;
+        let cleared = self.cleared.take().filter(|_| subscribed);
+        want(cleared.is_none(), || format!("nobody knows of {cleared:?}"))?;
+        for (&id, member) in &self.members {
+            let of = pool.generation_of(PooledId(id));
+            want(of == Some(member.generation), || {
+                format!("{id} is of {of:?}")
+            })?;
+        }
+        let paused = pool.state() == PoolState::Paused && !self.members.is_empty();
+        want(!paused, || "it pauses (CMAP-102)".into())?;
+        want(pool.generation() == 0, || {
+            "the pool itself was cleared".into()
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.generations.is_empty()
+    }
+}
