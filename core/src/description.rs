@@ -38,7 +38,7 @@ pub enum ServerType {
 }
 
 impl ServerType {
-    /// True for the types that hold data (SDAM-13).
+    /// True for the types that hold data (SDAM-13), or lead to such (LB-20).
     #[must_use]
     pub const fn is_data_bearing(self) -> bool {
         matches!(

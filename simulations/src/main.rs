@@ -67,7 +67,13 @@ struct Serve {
     #[arg(long, value_name = "ROUTERS")]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
     sharded: Option<usize>,
-    /// Port of the first member; the others follow. Free ports if left out.
+    /// So many services behind a load balancer. Each listens at a port of its own as well, where
+    /// another load balancer may connect, with or without the PROXY protocol.
+    #[arg(long, value_name = "SERVICES", num_args = 0..=1, default_missing_value = "2")]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
+    load_balanced: Option<usize>,
+    /// The first port: that of the load balancer, or of the first member; the others follow. Free
+    /// ports if left out.
     #[arg(long, value_name = "BASE")]
     port: Option<u16>,
     /// Encrypt connections, with a certificate authority made for the occasion.
@@ -130,10 +136,11 @@ fn run_demo(demo: Demo) -> io::Result<()> {
 }
 
 fn run_serve(serve: Serve) -> io::Result<()> {
-    let mut options = match serve.sharded {
-        Some(routers) => ServeOptions::sharded(routers),
-        None if serve.standalone => ServeOptions::standalone(),
-        None => ServeOptions::replica_set(&serve.replica_set, serve.members),
+    let mut options = match (serve.load_balanced, serve.sharded) {
+        (Some(services), _) => ServeOptions::load_balanced(services),
+        (None, Some(routers)) => ServeOptions::sharded(routers),
+        (None, None) if serve.standalone => ServeOptions::standalone(),
+        (None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
     // No more than seven members may vote; the others follow.
     for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
@@ -155,6 +162,11 @@ fn run_serve(serve: Serve) -> io::Result<()> {
     writeln!(out, "{}", deployment.uri())?;
     out.flush()?;
     drop(out);
+    if serve.load_balanced.is_some() {
+        for (number, address) in deployment.addresses().iter().enumerate() {
+            eprintln!("Service {number}: {address}");
+        }
+    }
     if let Some(directory) = deployment.tls_directory() {
         eprintln!("CA certificate: {}", directory.join("ca.pem").display());
     }

@@ -1,9 +1,15 @@
-//! What a check out and a check in cost on a warm pool, with 10 and 100 connections.
+//! What a check out and a check in cost on a warm pool, with 10 and 100 connections, alone and
+//! under contention.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use onionskin_tests::loads::pool::{SIZES, Warm};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use std::{alloc::System, time::Duration};
+use std::{
+    alloc::System,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -41,5 +47,33 @@ fn operations(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, operations);
+/// Threads share a pool as operations share a client: a lock around each check out and each check
+/// in. What is timed is one operation of all threads together, so that a perfect lock would make no
+/// difference between the rows.
+fn threads(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("100 connections behind a lock");
+    for count in [1, 2] {
+        group.bench_function(format!("operation, threads: {count}"), |b| {
+            b.iter_custom(|operations| {
+                let pool = Mutex::new(Warm::new(100, None, false));
+                let share = operations.div_ceil(count);
+                let began = Instant::now();
+                thread::scope(|scope| {
+                    for _ in 0..count {
+                        scope.spawn(|| {
+                            for _ in 0..share {
+                                let connection = pool.lock().expect("no panic").begin();
+                                pool.lock().expect("no panic").end(connection);
+                            }
+                        });
+                    }
+                });
+                began.elapsed()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, operations, threads);
 criterion_main!(benches);

@@ -1,65 +1,19 @@
 //! Every adapter against FerretDB and against the simulated deployment, with the same cases.
 
-use onionskin::{Client, Error, ErrorKind, Runtime};
-use onionskin_async_std::AsyncStdRuntime;
+mod adapters;
+
+use adapters::{Adapter, AsyncStd, Smol, Tokio};
+use onionskin::{Client, Error, ErrorKind};
 use onionskin_core::error::TlsFault;
 use onionskin_simulations::{
     deployment::User,
     serve::{Embedded, ServeOptions},
 };
-use onionskin_smol::SmolRuntime;
 use onionskin_tests::{
     crud,
     peers::{self, Certificates, FerretDb},
 };
-use onionskin_tokio::TokioRuntime;
 use std::{path::Path, time::Duration};
-
-/// One runtime, and how futures run on it.
-trait Adapter {
-    /// What connects, waits and spawns.
-    type R: Runtime + Default;
-
-    /// Its name in reports.
-    const NAME: &'static str;
-
-    /// Runs a future to its end.
-    fn block_on<T>(future: impl Future<Output = T>) -> T;
-}
-
-struct Tokio;
-
-impl Adapter for Tokio {
-    type R = TokioRuntime;
-    const NAME: &'static str = "tokio";
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(future)
-    }
-}
-
-struct AsyncStd;
-
-impl Adapter for AsyncStd {
-    type R = AsyncStdRuntime;
-    const NAME: &'static str = "async-std";
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        async_std::task::block_on(future)
-    }
-}
-
-struct Smol;
-
-impl Adapter for Smol {
-    type R = SmolRuntime;
-    const NAME: &'static str = "smol";
-
-    fn block_on<T>(future: impl Future<Output = T>) -> T {
-        smol::block_on(future)
-    }
-}
 
 fn crud<A: Adapter>(deployment: &str, uri: &str) {
     let name = format!("{deployment}, {}", A::NAME);

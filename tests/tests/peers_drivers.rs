@@ -4,11 +4,12 @@
 //! The programs in `tests/peers` judge; these tests start what they judge. Whatever the driver of
 //! this repository is tried against holds up against drivers that others wrote.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use onionskin_tests::peers::{self, Output, Peer};
+use onionskin_tests::peers::{self, Output, Peer, ProxyProtocol};
 
 /// Bound on one driver's run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,12 +53,13 @@ fn all_were_found(output: &Output) {
 }
 
 fn python(interpreter: &Path, uri: &str) -> Command {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/peers/pymongo/follow_step_down.py"
-    );
+    python_script(interpreter, "follow_step_down.py", uri)
+}
+
+fn python_script(interpreter: &Path, name: &str, uri: &str) -> Command {
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pymongo");
     let mut command = Command::new(interpreter);
-    command.args([script, uri]);
+    command.arg(Path::new(scripts).join(name)).arg(uri);
     command
 }
 
@@ -160,4 +162,61 @@ fn drivers_without_the_password_or_the_authority_are_not_let_in() {
         assert!(!output.status.success(), "{uri} was let in");
         assert!(output.stderr.contains(reason), "{uri}: {output:?}");
     }
+}
+
+/// Each driver against services behind a load balancer, which it reaches by this connection string.
+fn satisfy_behind_a_balancer(uri: &str) {
+    let mut runs = Vec::new();
+    if let Some(interpreter) = peers::python_with_pymongo() {
+        runs.push(python(&interpreter, uri));
+        runs.push(python_script(&interpreter, "load_balanced.py", uri));
+    }
+    let mut others = Vec::new();
+    others.extend(peers::official_driver_binary().map(Command::new));
+    others.extend(peers::node_driver_script().map(|script| {
+        let mut node = Command::new("node");
+        node.arg(script);
+        node
+    }));
+    for mut command in others {
+        command.args([uri, "--without-step-down"]);
+        runs.push(command);
+    }
+    for command in runs {
+        let what = format!("{command:?}");
+        let output = peers::run(command, RUN_TIMEOUT).expect("the driver runs");
+        assert!(output.status.success(), "{what}: {output:?}");
+    }
+}
+
+#[test]
+fn each_driver_is_satisfied_behind_a_load_balancer() {
+    for more in SERVED {
+        let arguments = ["--load-balanced"].iter().chain(more).copied();
+        let server = peers::serve(arguments).expect("onionskin serve starts");
+        satisfy_behind_a_balancer(server.uri());
+    }
+}
+
+#[test]
+fn each_driver_is_satisfied_behind_haproxy() {
+    let server = peers::serve(["--load-balanced", "2"]).expect("onionskin serve starts");
+    // What is said of the services follows the connection string.
+    let services = || -> Vec<SocketAddr> {
+        let log = server.log();
+        let services = log.lines().filter_map(|line| {
+            let (_, address) = line.strip_prefix("Service ")?.split_once(": ")?;
+            address.parse().ok()
+        });
+        services.collect()
+    };
+    let patience = Instant::now() + RUN_TIMEOUT;
+    while services().len() < 2 {
+        assert!(Instant::now() < patience, "{}", server.log());
+        std::thread::yield_now();
+    }
+    let Some(balancer) = peers::haproxy(&services(), ProxyProtocol::Binary).expect("starts") else {
+        return;
+    };
+    satisfy_behind_a_balancer(balancer.uri());
 }

@@ -13,6 +13,8 @@
 //! ```
 //!
 //! A client may be made anywhere; its tasks run on the global executor of async-std.
+//!
+//! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
 
 #![forbid(unsafe_code)]
 

@@ -14,6 +14,11 @@ use std::{fmt, ops::Deref};
 ///
 /// Threads may share a client, or have clones of it, but they have their turns one after the other;
 /// where they should not wait for each other, give each a client of its own.
+///
+/// In a child that was forked, a client goes on with connections of its own: see [Forking]. Fork
+/// between calls, and while no other thread makes one.
+///
+/// [Forking]: onionskin#forking
 #[derive(Clone)]
 pub struct Client(onionskin::Client<BlockingRuntime>);
 

@@ -7,7 +7,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, ThreadId},
@@ -30,6 +30,8 @@ pub(crate) struct Executor {
     driver: Mutex<Option<ThreadId>>,
     /// Tasks that were woken.
     ready: Mutex<VecDeque<Arc<Task>>>,
+    /// Which process this was last; zero at first.
+    process: AtomicU32,
     pub(crate) reactor: Reactor,
 }
 
@@ -137,6 +139,16 @@ impl Executor {
             executor: Arc::downgrade(self),
         });
         task.wake();
+    }
+
+    /// The process that runs. In a child that was forked, the bell is the parent's no longer.
+    pub(crate) fn process_id(&self) -> u32 {
+        let process = std::process::id();
+        let before = self.process.swap(process, Ordering::Relaxed);
+        if before != process && before != 0 {
+            self.reactor.renew_bell();
+        }
+        process
     }
 
     /// True in the thread that drives.

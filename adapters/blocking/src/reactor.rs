@@ -62,8 +62,11 @@ pub(crate) struct Reactor {
     timers: Mutex<Timers>,
     /// True while a thread waits, and until it has looked around again.
     is_waiting: AtomicBool,
-    bell: Option<(UnixStream, UnixStream)>,
+    bell: Mutex<Option<Bell>>,
 }
+
+/// What rings, and what hears it.
+type Bell = Arc<(UnixStream, UnixStream)>;
 
 #[derive(Debug, Default)]
 struct Timers {
@@ -77,14 +80,24 @@ impl Default for Reactor {
             sources: Mutex::default(),
             timers: Mutex::default(),
             is_waiting: AtomicBool::new(false),
-            bell: UnixStream::pair().ok().filter(|(rope, bell)| {
-                rope.set_nonblocking(true).is_ok() && bell.set_nonblocking(true).is_ok()
-            }),
+            bell: Mutex::new(new_bell()),
         }
     }
 }
 
+fn new_bell() -> Option<Bell> {
+    let (rope, bell) = UnixStream::pair().ok()?;
+    rope.set_nonblocking(true).ok()?;
+    bell.set_nonblocking(true).ok()?;
+    Some(Arc::new((rope, bell)))
+}
+
 impl Reactor {
+    /// Another bell: the one that there was would ring in another process.
+    pub(crate) fn renew_bell(&self) {
+        *lock(&self.bell) = new_bell();
+    }
+
     pub(crate) fn add_source(&self, socket: Socket) -> Arc<Source> {
         let source = Arc::new(Source {
             socket,
@@ -119,10 +132,10 @@ impl Reactor {
     /// waits, and this costs nothing.
     pub(crate) fn ring(&self) {
         if self.is_waiting.swap(false, Ordering::SeqCst)
-            && let Some((rope, _)) = &self.bell
+            && let Some(bell) = &*lock(&self.bell)
         {
             // A full bell rings as well.
-            let _ = (&*rope).write(&[0]);
+            let _ = (&bell.0).write(&[0]);
         }
     }
 
@@ -136,17 +149,18 @@ impl Reactor {
                 (!flags.is_empty()).then(|| (source.clone(), flags))
             })
             .collect();
+        let bell = lock(&self.bell).clone();
         let mut polled: Vec<PollFd<'_>> = waiting
             .iter()
             .map(|(source, flags)| PollFd::new(&source.socket, *flags))
             .collect();
-        if let Some((_, bell)) = &self.bell {
-            polled.push(PollFd::new(bell, PollFlags::IN));
+        if let Some(bell) = &bell {
+            polled.push(PollFd::new(&bell.1, PollFlags::IN));
         }
         // First this, then the look: whoever makes something ready in between rings.
         self.is_waiting.store(true, Ordering::SeqCst);
         let limit = if is_idle() {
-            self.limit()
+            self.limit(bell.is_some())
         } else {
             Some(Duration::ZERO)
         };
@@ -159,25 +173,18 @@ impl Reactor {
                 source.tell(polled.revents());
             }
         }
-        if was_rung {
-            self.silence();
+        if let (true, Some(bell)) = (was_rung, &bell) {
+            silence(&bell.1);
         }
         self.wake_timers();
     }
 
-    fn limit(&self) -> Option<Duration> {
+    fn limit(&self, has_bell: bool) -> Option<Duration> {
         let next = lock(&self.timers).wakers.keys().next().copied();
         let limit = next.map(|(until, _)| left(until));
-        match self.bell {
-            Some(_) => limit,
-            None => Some(limit.unwrap_or(WITHOUT_BELL).min(WITHOUT_BELL)),
-        }
-    }
-
-    fn silence(&self) {
-        if let Some((_, bell)) = &self.bell {
-            let mut sound = [0; 16];
-            while matches!((&*bell).read(&mut sound), Ok(count) if count == sound.len()) {}
+        match has_bell {
+            true => limit,
+            false => Some(limit.unwrap_or(WITHOUT_BELL).min(WITHOUT_BELL)),
         }
     }
 
@@ -196,6 +203,11 @@ impl Reactor {
             waker.wake();
         }
     }
+}
+
+fn silence(mut bell: &UnixStream) {
+    let mut sound = [0; 16];
+    while matches!(bell.read(&mut sound), Ok(count) if count == sound.len()) {}
 }
 
 impl Interest {

@@ -100,6 +100,10 @@ impl Runtime for BlockingRuntime {
             .unwrap_or_default()
     }
 
+    fn process_id(&self) -> Option<u32> {
+        Some(self.executor.process_id())
+    }
+
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
         getrandom::fill(bytes).map_err(io::Error::from)
     }

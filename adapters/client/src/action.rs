@@ -20,7 +20,8 @@ use std::{
 /// An operation on its way.
 ///
 /// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
-/// and the wait-queue place go where they belong, and no other operation is disturbed.
+/// and the wait-queue place go where they belong, and no other operation is disturbed. So a
+/// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, D: Decode> {
     /// Kept open until the operation is over.

@@ -49,9 +49,13 @@ struct Handle<R: Runtime> {
 
 impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
-        self.shared.with(|inner, now| inner.core.close(now));
+        let shared = &self.shared;
+        shared.with(|inner, now| {
+            inner.notice_fork(&shared.runtime, now);
+            inner.core.close(now);
+        });
         // Sockets are closed by their tasks.
-        self.shared.runtime.run_ready();
+        shared.runtime.run_ready();
     }
 }
 
@@ -149,7 +153,7 @@ impl<R: Runtime> ClientBuilder<R> {
         if logged != Subscriptions::default() {
             listeners.insert(0, trace::listener(log));
         }
-        let ids = ObjectIds::new(&seed);
+        let ids = ObjectIds::new(&seed, runtime.process_id());
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
@@ -274,7 +278,10 @@ impl<R: Runtime> Client<R> {
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {
-            let command = shared.with(|inner, _| inner.core.end_sessions());
+            let command = shared.with(|inner, now| {
+                inner.notice_fork(&shared.runtime, now);
+                inner.core.end_sessions()
+            });
             let Some(mut command) = command else { break };
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
             let said = crate::Execution::new(self.clone(), Ok(command), Nothing).await;

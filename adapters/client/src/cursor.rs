@@ -24,6 +24,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
+/// It is fetched from and ended by whoever holds it, never by two at once (LB-38). Behind a load
+/// balancer it also keeps a connection of its pool until it is exhausted, closed or dropped
+/// (LB-30).
+///
 /// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
 /// background.
 #[must_use = "a cursor gives its documents only when it is polled"]
@@ -34,6 +38,8 @@ pub struct Cursor<R: Runtime, T> {
     /// The next batch on its way.
     fetching: Option<Execution<R, TakeReply>>,
     timeout: Option<Duration>,
+    /// The process that it was opened in.
+    process: Option<u32>,
     marker: PhantomData<fn() -> T>,
 }
 
@@ -43,11 +49,13 @@ impl<R: Runtime, T> Cursor<R, T> {
         cursor: operation::Cursor,
         timeout: Option<Duration>,
     ) -> Self {
+        let process = client.runtime().process_id();
         let mut this = Self {
             client,
             cursor,
             fetching: None,
             timeout,
+            process,
             marker: PhantomData,
         };
         this.give_back_idle();
@@ -62,6 +70,7 @@ impl<R: Runtime, T> Cursor<R, T> {
             cursor,
             fetching: self.fetching.take(),
             timeout: self.timeout,
+            process: self.process,
             marker: PhantomData,
         }
     }
@@ -69,6 +78,7 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// Ends the cursor on the server and waits for that, two seconds at most. A cursor that is
     /// dropped is ended as well, but nobody waits for it.
     pub async fn close(mut self) {
+        self.leave_to_parent();
         self.fetching = None;
         match self.cursor.end() {
             Ok(mut command) => {
@@ -111,6 +121,10 @@ impl<R: Runtime, T> Cursor<R, T> {
             if !self.cursor.is_batch_empty() {
                 return Poll::Ready(Ok(true));
             }
+            if self.cursor.is_open() && self.leave_to_parent() {
+                let message = "the cursor was opened by the process that this one was forked from";
+                return Poll::Ready(Err(Error::argument(message)));
+            }
             match self.cursor.more(self.timeout) {
                 None => return Poll::Ready(Ok(false)),
                 Some(command) => {
@@ -119,6 +133,16 @@ impl<R: Runtime, T> Cursor<R, T> {
                 }
             }
         }
+    }
+
+    /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
+    /// is neither read nor ended here. True if that is so.
+    fn leave_to_parent(&mut self) -> bool {
+        let is_left = self.client.runtime().process_id() != self.process;
+        if is_left {
+            self.cursor = operation::Cursor::over();
+        }
+        is_left
     }
 }
 
@@ -160,6 +184,7 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
 
 impl<R: Runtime, T> Drop for Cursor<R, T> {
     fn drop(&mut self) {
+        self.leave_to_parent();
         // A fetch under way is dropped first. It holds the session, which the core takes back from
         // it and does not use again; the cursor is then ended without one.
         self.fetching = None;

@@ -1,34 +1,60 @@
 //! New ObjectIds.
 
+use crate::Runtime;
 use bson::oid::ObjectId;
 use onionskin_core::{random::Seed, time::WallTime};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
 
 /// Makes ObjectIds: seconds, five bytes of this client's own, and a counter (OID rules of the BSON
 /// specification).
 pub(crate) struct ObjectIds {
-    own: [u8; 5],
+    own: Mutex<Own>,
     counter: AtomicU32,
 }
 
+/// The bytes, and the process that they belong to.
+struct Own {
+    bytes: [u8; 5],
+    process: Option<u32>,
+}
+
 impl ObjectIds {
-    pub(crate) fn new(seed: &Seed) -> Self {
+    pub(crate) fn new(seed: &Seed, process: Option<u32>) -> Self {
         let mut random = seed.split("object ids").random();
-        let mut own = [0; 5];
-        random.fill(&mut own);
+        let mut bytes = [0; 5];
+        random.fill(&mut bytes);
         Self {
-            own,
+            own: Mutex::new(Own { bytes, process }),
             counter: AtomicU32::new(random.next_u32()),
         }
     }
 
-    pub(crate) fn next(&self, now: WallTime) -> ObjectId {
+    pub(crate) fn next<R: Runtime>(&self, runtime: &R, now: WallTime) -> ObjectId {
         let seconds = u32::try_from(now.as_unix_millis() / 1000).unwrap_or(u32::MAX);
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&seconds.to_be_bytes());
-        bytes[4..9].copy_from_slice(&self.own);
+        bytes[4..9].copy_from_slice(&self.own(runtime));
         bytes[9..].copy_from_slice(&counter.to_be_bytes()[1..]);
         ObjectId::from_bytes(bytes)
+    }
+
+    /// A child that was forked goes on with the counter of its parent, and so needs other bytes.
+    fn own<R: Runtime>(&self, runtime: &R) -> [u8; 5] {
+        let process = runtime.process_id();
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.process != process {
+            own.process = process;
+            let mut bytes = own.bytes;
+            if runtime.entropy(&mut bytes).is_err() {
+                let number = process.unwrap_or_default().to_be_bytes();
+                bytes.iter_mut().zip(number).for_each(|(b, n)| *b ^= n);
+            }
+            own.bytes = bytes;
+        }
+        own.bytes
     }
 }

@@ -7,6 +7,19 @@
 //! Every decision is made by [`onionskin_core`]; here, futures move bytes and wait. So each call
 //! can be bounded with `.timeout(..)` and each future can be dropped at any await point: the core
 //! hears of it and keeps its house in order.
+//!
+//! # Forking
+//!
+//! Connections are not fork-safe: two processes that write to one socket, or read from it, garble
+//! both conversations. A client on a runtime whose [`process_id`](Runtime::process_id) tells
+//! (`onionskin-blocking`) notices at the first call in a child that it was forked. It closes its
+//! copies of all sockets without a word to the servers, which its parent still talks to, empties
+//! its pools and its sessions, and finds its servers anew. Cursors stay with the parent: the child
+//! can read what a cursor has fetched already, and then gets an error.
+//!
+//! On other runtimes a child has none of the threads that would move its sockets. There, make
+//! clients after forking. And nowhere fork while a call is under way, in an event listener or in
+//! another thread: the child would have half of a call, or a lock that nobody opens.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +52,7 @@ pub use events::EventListener;
 pub use runtime::Runtime;
 
 pub use bson;
-pub use onionskin_core as core;
+pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
 pub use onionskin_core::{
     error::{Error, ErrorKind, Fault, Result},
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},

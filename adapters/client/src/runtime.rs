@@ -52,6 +52,13 @@ pub trait Runtime: Send + Sync + 'static {
     /// The calendar: time since 1970-01-01T00:00:00Z.
     fn wall_time(&self) -> Duration;
 
+    /// The process that runs, for a runtime that goes on in a child when its process is forked. A
+    /// client there notices at the next call, and leaves all connections to its parent. Default:
+    /// `None`, for runtimes whose threads and wakers a child does not have.
+    fn process_id(&self) -> Option<u32> {
+        None
+    }
+
     /// Fills `bytes` with what nobody can guess.
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()>;
 }

@@ -2,12 +2,14 @@
 
 use crate::{Runtime, events::Delivery, ids::ObjectIds, signal::Signal, socket};
 use atomic_waker::AtomicWaker;
+use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     client::{Action, Client as Core, Outcome, Start, Verdict},
     connection::SocketId,
     error::Error,
     operation::{Command, Lease, OperationId},
+    random::Seed,
     time::{Instant, WallTime},
 };
 use std::{
@@ -20,17 +22,21 @@ use std::{
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
     start: std::time::Duration,
+    /// One lock for topology, pools and queues: what belongs to one step is one step for all
+    /// threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
     /// Wakes the timer when an earlier deadline came up.
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Delivery,
-    pub(crate) ids: ObjectIds,
+    ids: ObjectIds,
 }
 
 /// What the lock guards.
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
     sockets: BTreeMap<SocketId, Socket<S>>,
+    /// Streams that nobody holds any more; they close once the lock is released.
+    left: Vec<S>,
     wakers: BTreeMap<OperationId, Waker>,
     /// What the timer task will wake up for.
     pub(crate) timer_set: Option<Instant>,
@@ -38,6 +44,8 @@ pub(crate) struct Inner<S> {
     tasks: usize,
     /// Who waits for the end of everything.
     idle: Vec<Waker>,
+    /// The process that the connections belong to.
+    process: Option<u32>,
 }
 
 struct Socket<S> {
@@ -85,17 +93,19 @@ pub(crate) enum Begun<S> {
 
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(runtime: R, core: Core, delivery: Delivery, ids: ObjectIds) -> Arc<Self> {
-        let start = runtime.now();
+        let (start, process) = (runtime.now(), runtime.process_id());
         Arc::new(Self {
             runtime,
             start,
             inner: Mutex::new(Inner {
                 core,
                 sockets: BTreeMap::new(),
+                left: Vec::new(),
                 wakers: BTreeMap::new(),
                 timer_set: None,
                 tasks: 0,
                 idle: Vec::new(),
+                process,
             }),
             timer: AtomicWaker::new(),
             delivery,
@@ -112,6 +122,10 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn wall_time(&self) -> WallTime {
         let millis = self.runtime.wall_time().as_millis();
         WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn new_object_id(&self) -> ObjectId {
+        self.ids.next(&self.runtime, self.wall_time())
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner<R::Stream>> {
@@ -157,6 +171,7 @@ impl<R: Runtime> Shared<R> {
         if after.rearm {
             self.timer.wake();
         }
+        // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(after.streams);
     }
 
@@ -173,6 +188,7 @@ impl<R: Runtime> Shared<R> {
 
     pub(crate) fn begin(self: &Arc<Self>, command: Command) -> Begun<R::Stream> {
         self.with(|inner, now| {
+            inner.notice_fork(&self.runtime, now);
             let start = inner.core.start(now, command);
             inner.take_socket(now, start)
         })
@@ -241,6 +257,22 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
+    /// A child that was forked leaves to its parent what belongs to it, before it does anything
+    /// else (CMAP-37, CMAP-105).
+    pub(crate) fn notice_fork<R: Runtime>(&mut self, runtime: &R, now: Instant) {
+        let process = runtime.process_id();
+        if process == self.process {
+            return;
+        }
+        self.process = process;
+        let mut bytes = [0; 32];
+        match runtime.entropy(&mut bytes) {
+            Ok(()) => self.core.handle_forked(now, &Seed::new(bytes)),
+            // With the same chance as its parent it would use the sessions of its parent.
+            Err(_) => self.core.close(now),
+        }
+    }
+
     /// Takes a lease and its socket back from whoever ends with them.
     fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
         // An interruption that was meant for this exchange must not hit the next one; those that
@@ -251,9 +283,16 @@ impl<S> Inner<S> {
 
     /// Puts a stream where leases find it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.stream = Some(stream);
+        match self.sockets.get_mut(&id) {
+            Some(socket) => socket.stream = Some(stream),
+            None => self.left.push(stream),
         }
+    }
+
+    /// Forgets a socket whose holder lets it go, and closes its stream in due course.
+    pub(crate) fn let_go(&mut self, id: SocketId, stream: Option<S>) {
+        self.forget(id);
+        self.left.extend(stream);
     }
 
     /// Forgets a socket whose holder lets it go.
@@ -338,6 +377,7 @@ impl<S> Inner<S> {
                 _ => {}
             }
         }
+        after.streams.append(&mut self.left);
         let deadline = self.core.deadline();
         after.rearm = match (deadline, self.timer_set) {
             (Some(deadline), Some(set)) => deadline < set,

@@ -211,7 +211,8 @@ impl<R: Runtime> Pump<'_, R> {
                 (Fate::Open, kept) => *stream = kept,
                 // Parked under the lock under which it became ready: the next lease finds it.
                 (Fate::Parked, Some(ready)) => inner.park(*id, ready),
-                (Fate::Parked | Fate::Closed, _) => inner.forget(*id),
+                // Closing may take its time, so it is not done under the lock.
+                (Fate::Parked | Fate::Closed, rest) => inner.let_go(*id, rest),
             }
             fate
         })
@@ -229,5 +230,39 @@ impl<R: Runtime> Pump<'_, R> {
             inner.forget(*id);
         });
         Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::error::ErrorKind;
+
+    #[test]
+    fn an_error_of_the_system_keeps_what_matters_of_it() {
+        // CMAP-46: too few descriptors here say nothing about the server.
+        for (error, expected) in [
+            (io::Error::from_raw_os_error(24), NetworkFault::OutOfSockets),
+            (io::Error::from_raw_os_error(23), NetworkFault::OutOfSockets),
+            (
+                io::ErrorKind::ConnectionRefused.into(),
+                NetworkFault::Refused,
+            ),
+            (io::ErrorKind::NotFound.into(), NetworkFault::Refused),
+            (io::ErrorKind::BrokenPipe.into(), NetworkFault::Reset),
+            (io::ErrorKind::UnexpectedEof.into(), NetworkFault::Closed),
+            (
+                io::ErrorKind::HostUnreachable.into(),
+                NetworkFault::Unreachable,
+            ),
+            (io::ErrorKind::OutOfMemory.into(), NetworkFault::Other),
+        ] {
+            let error = network_error(&error, &Address::tcp("db", 27017));
+            let fault = match error.kind() {
+                ErrorKind::Network { fault, .. } => Some(*fault),
+                _ => None,
+            };
+            assert_eq!(fault, Some(expected), "{error:?}");
+        }
     }
 }

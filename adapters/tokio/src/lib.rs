@@ -14,6 +14,8 @@
 //!
 //! A client is made within a tokio runtime whose I/O and time drivers are enabled; its tasks run
 //! there, wherever its operations are awaited or dropped.
+//!
+//! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
 
 #![forbid(unsafe_code)]
 

@@ -160,7 +160,8 @@ pub(super) fn sdam_options(
     subscriptions: Subscriptions,
     seed: &Seed,
 ) -> SdamOptions {
-    // Behind a load balancer nothing is monitored, in whatever way (LB-14).
+    // Behind a load balancer nothing is monitored, in whatever way (LB-14). One socket for all, as
+    // LB-29 has it, is for clients without pools; those that scan have them.
     let scanning = options.monitoring() == Monitoring::Scanning && !options.load_balanced();
     SdamOptions {
         seeds: options.hosts().to_vec(),
@@ -192,5 +193,7 @@ pub(super) fn handshake_options(
         load_balanced: options.load_balanced(),
         server_api: options.server_api().copied(),
         connect_timeout: options.connect_timeout(),
+        socket_timeout: options.socket_timeout(),
+        timeout: options.timeout(),
     }
 }

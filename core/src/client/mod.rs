@@ -7,6 +7,7 @@
 mod action;
 mod config;
 mod draining;
+mod forking;
 mod operations;
 mod pinning;
 mod pools;
@@ -120,7 +121,10 @@ pub struct Client {
     next_socket: u64,
     next_operation: u64,
     next_request: i32,
+    /// No operation begins any more.
     closed: bool,
+    /// Monitors and pools are closed as well.
+    ended: bool,
 }
 
 impl Client {
@@ -182,6 +186,7 @@ impl Client {
             next_operation: 0,
             next_request: 0,
             closed: false,
+            ended: false,
         }
     }
 
@@ -251,21 +256,36 @@ impl Client {
         }
     }
 
-    /// Ends everything: monitors, pools, waiting operations. Leased connections close when they are
-    /// given back.
+    /// Ends everything: operations that wait fail at once, monitors and pools end as soon as no
+    /// connection is leased. Until then servers are still checked: one that is lost would otherwise
+    /// keep its last operation, and with it the client, for ever.
     pub fn close(&mut self, now: Instant) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
         self.fail_all_waiting(now);
         self.release_all_pins(now);
+        self.settle(now);
+    }
+
+    /// Closes monitors and pools, if this is the moment.
+    pub(super) fn end_unused(&mut self, now: Instant) -> bool {
+        let is_used = || self.pools.values().any(|slot| slot.leased() > 0);
+        if !self.closed || self.ended || is_used() {
+            return false;
+        }
+        self.end(now);
+        true
+    }
+
+    /// Closes monitors and pools. Leased connections close when they are given back.
+    pub(super) fn end(&mut self, now: Instant) {
+        self.ended = true;
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             self.close_pool(now, server);
         }
         self.sdam.close(now);
-        self.settle(now);
-        self.armed = self.exact_deadline();
     }
 
     /// The next order.

@@ -72,6 +72,9 @@ impl Client {
     /// The socket must be parked again before this is called; if the connection is not to be used
     /// any more, an order to close it follows.
     pub fn check_in(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        if let Err(error) = self.own(&lease) {
+            return Verdict::Done(Err(error));
+        }
         if lease.is_preliminary() {
             return self.check_in_ping(now, lease, outcome);
         }

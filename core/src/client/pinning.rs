@@ -99,14 +99,22 @@ impl Client {
         self.after_pin_change(now, pin.socket);
     }
 
-    /// Every connection that is not leased goes back; the leased ones do when their leases end.
+    /// Every connection that is not leased goes back; the leased ones do when their leases end. Who
+    /// waits for one fails.
     pub(super) fn release_all_pins(&mut self, now: Instant) {
         let sockets: Vec<SocketId> = self.pins.keys().copied().collect();
         for socket in sockets {
-            if let Some(pinned) = self.pins.get_mut(&socket) {
-                (pinned.cursors, pinned.transactions) = (0, 0);
-                self.after_pin_change(now, socket);
+            let Some(pinned) = self.pins.get_mut(&socket) else {
+                continue;
+            };
+            (pinned.cursors, pinned.transactions) = (0, 0);
+            if let State::Draining { next: Some(id) } = pinned.state
+                && let Some(operation) = self.withdraw(now, id)
+            {
+                self.finish_operation(now, operation);
+                self.wake_with(id, pin_is_gone());
             }
+            self.after_pin_change(now, socket);
         }
     }
 
@@ -213,10 +221,7 @@ impl Client {
     ) -> Acquired {
         operation.attempts += 1;
         let error = match self.pins.get_mut(&socket) {
-            None => {
-                let message = "the connection that a cursor or transaction is bound to is gone";
-                Error::argument(message)
-            }
+            None => pin_is_gone(),
             Some(pinned) => match &mut pinned.state {
                 State::Free => {
                     pinned.state = State::Leased;
@@ -301,4 +306,9 @@ impl Client {
             })),
         }
     }
+}
+
+fn pin_is_gone() -> Error {
+    let message = "the connection that a cursor or transaction is bound to is gone";
+    Error::argument(message)
 }

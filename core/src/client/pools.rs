@@ -107,7 +107,12 @@ impl Client {
         let address = slot.address.clone();
         let generation = slot.pool.generation();
         let options = self.handshake.clone();
-        let connection = Connection::new(now, address, Purpose::Operations, options);
+        let purpose = if slot.pool.is_population(pooled) {
+            Purpose::Population
+        } else {
+            Purpose::Operations
+        };
+        let connection = Connection::new(now, address, purpose, options);
         let owner = super::sockets::Owner::Pool {
             server,
             pooled,

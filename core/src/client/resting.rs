@@ -54,12 +54,23 @@ impl Client {
         self.limits.scan.is_none() && connection.used + PROBE_AFTER <= now
     }
 
+    /// A lease of another client is refused: its numbers mean other things here (CMAP-19, CMAP-87).
+    pub(super) fn own(&self, lease: &Lease) -> Result<(), Error> {
+        if lease.facts().client == self.topology().id {
+            return Ok(());
+        }
+        Err(Error::argument("the lease belongs to another client"))
+    }
+
     /// Takes a lease back that was not begun, because its connection turned out to be unusable
     /// ([`Lease::probed`]). The socket must be parked again before.
     ///
     /// The connection closes, and that is all: a server may close what is idle, and when it did so
     /// nobody knows. The operation goes for another one, and this was no attempt of it.
     pub fn refuse(&mut self, now: Instant, lease: Lease, error: Error) -> Start {
+        if let Err(error) = self.own(&lease) {
+            return Start::Failed(error);
+        }
         let Lease {
             connection,
             mut operation,

@@ -18,7 +18,7 @@ impl Client {
                 self.acquire_in_background(now, operation);
             } else if std::mem::take(&mut self.reselect) {
                 self.on_reselect(now);
-            } else {
+            } else if !self.end_unused(now) {
                 break;
             }
         }

@@ -47,9 +47,16 @@ impl Client {
         operation: &mut Operation,
     ) -> Result<Option<ServerId>, Error> {
         let rules = match self.limits.scan {
-            Some(rules) if operation.command.target.is_none() && self.sdam.scans() => rules,
+            Some(rules) if self.sdam.scans() => rules,
             _ => return self.select(operation),
         };
+        if operation.command.target.is_some() {
+            // What runs where its cursor lives scans only if it has to wait (SEL-2).
+            match self.select(operation) {
+                Ok(None) => {}
+                selected => return selected,
+            }
+        }
         let scans_before = match operation.scans_before {
             Some(scans) => scans,
             None => {

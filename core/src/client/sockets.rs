@@ -258,11 +258,13 @@ impl Client {
         let Some((transport, hello)) = socket.connection.into_parts() else {
             return;
         };
+        let client = self.topology().id;
         let Some(slot) = self.pools.get_mut(&server) else {
             self.actions.push_back(Action::Close { socket: id });
             return;
         };
         let facts = ConnectionFacts {
+            client,
             address,
             server,
             socket: id,

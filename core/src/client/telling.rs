@@ -34,7 +34,8 @@ impl Client {
     ) {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
         // Once per operation, not once per round (SEL-61).
-        if !wanted || std::mem::replace(&mut operation.told.waiting, true) {
+        let selects = operation.command.target.is_none();
+        if !wanted || !selects || std::mem::replace(&mut operation.told.waiting, true) {
             return;
         }
         let facts = self.selection_facts(operation);

@@ -2,6 +2,7 @@
 
 use super::{Action, Client};
 use crate::{
+    address::Address,
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
@@ -114,16 +115,20 @@ impl Client {
             ..
         } = self;
         if let Some(target) = &operation.command.target {
-            let server = sdam.server_id(target).filter(|id| pools.contains_key(id));
-            let Some(server) = server else {
-                let message = format!("{target}, where the cursor lives, is no longer there");
-                return Err(Error::new(ErrorKind::ServerSelection {
-                    message,
-                    cause: None,
-                }));
+            let Some(server) = sdam.server_id(&target.address) else {
+                return Err(target_error(&target.address, "is no longer there", None));
             };
-            selector.started(server);
-            return Ok(Some(server));
+            let description = sdam.server(server);
+            if description.is_some_and(|s| s.server_type.is_available())
+                && pools.contains_key(&server)
+            {
+                selector.started(server);
+                return Ok(Some(server));
+            }
+            if target.is_awaited {
+                return Ok(None);
+            }
+            return Err(self.target_is_lost(&target.address));
         }
         selector.select(
             sdam.changes(),
@@ -132,6 +137,19 @@ impl Client {
             &criteria(operation, &limits.primary),
             &operation.deprioritized,
         )
+    }
+
+    /// The one server that could serve cannot be used.
+    fn target_is_lost(&self, target: &Address) -> Error {
+        let known = self.sdam.description().servers.get(target);
+        let cause = known.and_then(|known| known.error.clone());
+        match &cause {
+            Some(error) => {
+                let what = format!("cannot be used: {}", error.kind());
+                target_error(target, &what, cause)
+            }
+            None => target_error(target, "has not answered yet", None),
+        }
     }
 
     fn too_many_wait(&self) -> Error {
@@ -242,7 +260,7 @@ impl Client {
         }
     }
 
-    fn wake_with(&mut self, id: OperationId, error: Error) {
+    pub(super) fn wake_with(&mut self, id: OperationId, error: Error) {
         self.waiting.insert(id, Waiting::Failed(error));
         self.actions.push_back(Action::Wake { operation: id });
     }
@@ -308,6 +326,9 @@ impl Client {
 
     /// Why the operation found no server.
     pub(super) fn nothing_suits(&self, operation: &Operation) -> Error {
+        if let Some(target) = &operation.command.target {
+            return self.target_is_lost(&target.address);
+        }
         selection_error(
             self.sdam.description(),
             &criteria(operation, &self.limits.primary),
@@ -342,6 +363,11 @@ impl Client {
             }
         }
     }
+}
+
+fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
+    let message = format!("{target}, where the cursor lives, {what}");
+    Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 
 /// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the

@@ -3,7 +3,7 @@
 use super::{SocketId, Transport};
 use crate::{
     address::Address,
-    description::{ServerId, ServerType},
+    description::{ServerId, ServerType, TopologyId},
     pool::PooledId,
     time::Instant,
 };
@@ -12,6 +12,8 @@ use bson::oid::ObjectId;
 /// Facts from the connection's own hello, which bind what may be sent on it (SDAM-125).
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
+    /// The client that made it: all numbers below are its own.
+    pub client: TopologyId,
     /// The server's address.
     pub address: Address,
     /// The server's life in the topology.

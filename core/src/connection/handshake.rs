@@ -1,5 +1,7 @@
 //! Dial, TLS, hello, authentication, ready; then, for monitors, one check at a time.
 
+mod limits;
+
 use super::{HandshakeOptions, Output, Purpose, Transport, types::lost_early};
 use crate::{
     address::Address,
@@ -8,7 +10,7 @@ use crate::{
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
     sdam::Phase,
-    time::{Instant, deadline_after_freeze},
+    time::Instant,
     tls::TlsSession,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
@@ -66,12 +68,7 @@ impl Connection {
         purpose: Purpose,
         options: Arc<HandshakeOptions>,
     ) -> Self {
-        let deadline = match purpose {
-            Purpose::Operations => options.connect_timeout.map(|limit| now + limit),
-            // The monitor bounds its checks itself, connecting included (sdam.md, timer T-3).
-            Purpose::Monitor => None,
-        };
-        Self {
+        let mut connection = Self {
             address,
             options,
             purpose,
@@ -79,11 +76,13 @@ impl Connection {
             transport: Transport::for_handshake(None),
             conversation: None,
             hello: None,
-            deadline,
+            deadline: None,
             request_id: 0,
             awaited_id: 0,
             output: VecDeque::new(),
-        }
+        };
+        connection.renew_deadline(now, Wait::Connect);
+        connection
     }
 
     /// The socket is connected.
@@ -141,33 +140,6 @@ impl Connection {
             _ => return self.fail(error),
         };
         self.fail(lost_early(error, hint));
-    }
-
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
-            return;
-        };
-        if let Some(later) = deadline_after_freeze(deadline, now) {
-            self.deadline = Some(later);
-            return;
-        }
-        let (wait, doing) = match self.state {
-            State::Dialling => (Wait::Connect, "connecting"),
-            State::Securing => (Wait::Connect, "the TLS handshake"),
-            State::Greeting { .. } => (Wait::Handshake, "the answer to hello"),
-            State::Authenticating { .. } => (Wait::Handshake, "authentication"),
-            State::Resting | State::Checking { .. } | State::Over => return,
-        };
-        let limit = self.options.connect_timeout.unwrap_or_default();
-        let message = format!("{doing} took longer than {} ms", limit.as_millis());
-        self.fail(Error::timeout(wait, message));
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 
     /// Sends a check on a monitor's connection that rests. `awaitable`: the server may hold its
@@ -259,16 +231,10 @@ impl Connection {
         self.request_id
     }
 
-    fn renew_deadline(&mut self, now: Instant) {
-        if self.purpose == Purpose::Operations {
-            self.deadline = self.options.connect_timeout.map(|limit| now + limit);
-        }
-    }
-
     /// The way is open and, where wanted, secure: greet.
     fn on_secure(&mut self, now: Instant, random: &mut Random) {
         let credential = match self.purpose {
-            Purpose::Operations => self.options.credential.clone(),
+            Purpose::Operations | Purpose::Population => self.options.credential.clone(),
             Purpose::Monitor => None,
         };
         if let Some(credential) = credential {
@@ -297,7 +263,7 @@ impl Connection {
                 .body_with(|body| hello.write(body))
                 .end();
         });
-        self.renew_deadline(now);
+        self.renew_deadline(now, Wait::Handshake);
         self.state = State::Greeting { sent: now };
     }
 
@@ -392,7 +358,7 @@ impl Connection {
             ));
         }
         // A monitor's connection never carries more than hellos.
-        if self.purpose == Purpose::Operations {
+        if self.purpose != Purpose::Monitor {
             self.transport.set_max_bytes(hello.max_message_size_bytes);
         }
         self.output.push_back(Output::Greeted {
@@ -415,7 +381,7 @@ impl Connection {
                 self.state = State::Resting;
                 self.deadline = None;
             }
-            Purpose::Operations => {
+            Purpose::Operations | Purpose::Population => {
                 self.hello = Some(hello);
                 self.state = State::Authenticating { rounds: 0 };
                 self.on_step(now, step, 0);
@@ -468,7 +434,7 @@ impl Connection {
                     };
                     message.body_with(fill).end();
                 });
-                self.renew_deadline(now);
+                self.renew_deadline(now, Wait::Handshake);
                 self.state = State::Authenticating { rounds: rounds + 1 };
             }
         }

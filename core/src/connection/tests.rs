@@ -6,6 +6,7 @@ use crate::{
     error::{Error, ErrorKind, NetworkFault},
     options::TlsOptions,
     random::Seed,
+    sdam::Phase,
     time::Instant,
     tls::TlsContext,
 };
@@ -20,6 +21,8 @@ fn options() -> HandshakeOptions {
         load_balanced: false,
         server_api: None,
         connect_timeout: None,
+        socket_timeout: None,
+        timeout: None,
     }
 }
 
@@ -36,7 +39,11 @@ fn hung_up_on(tls: Option<TlsContext>) -> Error {
     connection.handle_connected(now, &mut Seed::new([0; 32]).random());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
-        Some(Output::Failed { error, .. }) => error,
+        Some(Output::Failed { error, phase }) => {
+            // CMAP-47: an end within the TLS handshake counts like one before hello's reply.
+            assert_eq!(phase, Phase::Hello);
+            error
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -87,4 +94,70 @@ fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
     assert_eq!(frozen.deadline(), Some(at(600_500)));
     frozen.handle_timeout(at(600_500));
     assert!(timed_out(&mut frozen), "only one more moment");
+}
+
+#[test]
+fn each_step_has_the_limit_that_the_options_give_it() {
+    // CMAP-153, CMAP-154, CMAP-155. In milliseconds: connect, socket, timeout; then connecting,
+    // commands where somebody waits, and commands in the background.
+    for (options, expected) in [
+        ([Some(10), None, None], [Some(10), Some(10), Some(10)]),
+        ([None, None, None], [None, None, None]),
+        ([Some(10), Some(20), None], [Some(10), Some(20), Some(20)]),
+        ([None, Some(20), None], [None, Some(20), Some(20)]),
+        (
+            [Some(10), Some(20), Some(30)],
+            [Some(10), Some(10), Some(30)],
+        ),
+        (
+            [Some(10), Some(20), Some(0)],
+            [Some(10), Some(10), Some(10)],
+        ),
+        ([None, Some(20), Some(0)], [None, None, None]),
+    ] {
+        let [connect_timeout, socket_timeout, timeout] =
+            options.map(|limit| limit.map(Duration::from_millis));
+        let limits = [Purpose::Operations, Purpose::Population].map(|purpose| {
+            let mut connection = dialled(
+                purpose,
+                HandshakeOptions {
+                    connect_timeout,
+                    socket_timeout,
+                    timeout,
+                    ..self::options()
+                },
+            );
+            let socket = connection.deadline();
+            let later = Instant::ZERO + Duration::from_millis(5);
+            connection.handle_connected(later, &mut Seed::new([0; 32]).random());
+            let left = |at: Instant, since| at.saturating_since(since).as_millis();
+            let commands = connection.deadline().map(|at| left(at, later));
+            (socket.map(|at| left(at, Instant::ZERO)), commands)
+        });
+        let [(socket, commands), (also_socket, background)] = limits;
+        assert_eq!([socket, commands, background], expected, "{options:?}");
+        assert_eq!(also_socket, socket);
+    }
+}
+
+#[test]
+fn connecting_and_tls_have_one_limit_together() {
+    // CMAP-153
+    let context = TlsContext::new(&TlsOptions::default()).expect("a context");
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let options = HandshakeOptions {
+        tls: Some(context),
+        connect_timeout: Some(Duration::from_millis(300)),
+        socket_timeout: Some(Duration::from_millis(100)),
+        ..options()
+    };
+    let mut connection = dialled(Purpose::Operations, options);
+    connection.handle_connected(at(250), &mut Seed::new([0; 32]).random());
+    assert_eq!(connection.deadline(), Some(at(300)));
+    connection.handle_timeout(at(300));
+    let Some(Output::Failed { error, .. }) = connection.poll_output() else {
+        panic!("it is late");
+    };
+    let expected = "timed out: the TLS handshake took longer than 300 ms";
+    assert!(error.to_string().starts_with(expected), "{error}");
 }

@@ -14,8 +14,10 @@ use std::{sync::Arc, time::Duration};
 pub enum Purpose {
     /// To check a server or to measure its round trip time: never authenticates (AUTH-13).
     Monitor,
-    /// To run operations.
+    /// To run operations; one waits for it, or did when it was begun.
     Operations,
+    /// To run operations later: it is made for `minPoolSize`.
+    Population,
 }
 
 /// What all connections of a client have in common.
@@ -33,8 +35,14 @@ pub struct HandshakeOptions {
     pub load_balanced: bool,
     /// The declared API version, which every command carries.
     pub server_api: Option<ServerApi>,
-    /// Limit of connecting and TLS together, of the hello, and of each step of authentication.
+    /// `connectTimeoutMS`: bounds connecting and TLS together, and each command after that where
+    /// neither of the others does.
     pub connect_timeout: Option<Duration>,
+    /// `socketTimeoutMS`: bounds each command, unless `timeout` is there.
+    pub socket_timeout: Option<Duration>,
+    /// `timeoutMS` of the client: bounds each command on a connection that is made in the
+    /// background.
+    pub timeout: Option<Duration>,
 }
 
 /// What a connection reports, in order.

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn code_zero_is_no_code() {
-        // sdam.md A.12, point 7
+        // A.12, point 7
         assert_eq!(
             CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 0 }).code,
             None

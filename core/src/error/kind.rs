@@ -204,7 +204,9 @@ pub enum ErrorKind {
         /// The text of the specification.
         message: String,
     },
-    /// The monitor lost the server and broke the operation's connection; safe to retry (CMAP-97).
+    /// The pool was cleared while the operation used a connection, because the monitor lost the
+    /// server, and the connection was broken; safe to retry (CMAP-97). Together with `PoolCleared`
+    /// it is what [`is_pool_cleared`](Error::is_pool_cleared) means.
     Interrupted {
         /// The text of the specification.
         message: String,

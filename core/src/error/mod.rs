@@ -159,6 +159,18 @@ impl Error {
         }
     }
 
+    /// True if the pool was cleared, because the server is in doubt, while the operation waited for
+    /// a connection or used one: the `PoolClearedError` of the specifications, and the more precise
+    /// one of operations that were interrupted (CMAP-97, CMAP-142). To try again is safe as far as
+    /// the operation itself is.
+    #[must_use]
+    pub fn is_pool_cleared(&self) -> bool {
+        matches!(
+            self.0.kind,
+            ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. }
+        )
+    }
+
     /// True if a deadline passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
@@ -224,6 +236,25 @@ mod tests {
             error.to_string(),
             "the server broke the protocol: nonsense (server a:1)"
         );
+    }
+
+    #[test]
+    fn an_interrupted_operation_met_a_cleared_pool() {
+        // CMAP-97, CMAP-142; CMAP-144: kinds are matched, and nobody reads texts.
+        let message = String::new();
+        let cleared = ErrorKind::PoolCleared {
+            message: message.clone(),
+        };
+        let interrupted = ErrorKind::Interrupted {
+            message: message.clone(),
+        };
+        for (kind, expected) in [
+            (cleared, true),
+            (interrupted, true),
+            (ErrorKind::PoolClosed { message }, false),
+        ] {
+            assert_eq!(Error::new(kind).is_pool_cleared(), expected);
+        }
     }
 
     #[test]

@@ -53,11 +53,19 @@ pub struct Command {
     pub(crate) elements: Vec<u8>,
     pub(crate) sequence: Option<(&'static str, Vec<u8>)>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
-    pub(crate) target: Option<Address>,
+    pub(crate) target: Option<Target>,
     pub(crate) pin: Option<PinUse>,
     pub(crate) session: SessionUse,
     pub(crate) acknowledged: bool,
     pub(crate) timeout: Option<Duration>,
+}
+
+/// The one server that may run a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: Address,
+    /// Whether to wait for it.
+    pub(crate) is_awaited: bool,
 }
 
 /// The body may hold secrets, as `createUser` does, so only its size is shown.
@@ -149,9 +157,21 @@ impl Command {
         self.read_preference = Some(preference);
     }
 
-    /// Runs the command on this server only (SEL-2).
+    /// Runs the command on this server only (SEL-2). If it cannot be used for now, the command
+    /// waits for it as for any server.
     pub fn set_target(&mut self, target: Address) {
-        self.target = Some(target);
+        self.target = Some(Target {
+            address: target,
+            is_awaited: true,
+        });
+    }
+
+    /// Runs the command on this server only, and fails if that cannot be used for now.
+    pub fn set_target_without_wait(&mut self, target: Address) {
+        self.target = Some(Target {
+            address: target,
+            is_awaited: false,
+        });
     }
 
     /// Runs the command on this pinned connection: no server is selected and no connection checked

@@ -311,7 +311,8 @@ impl Cursor {
             .array("cursors", &ids);
         match self.pin.take() {
             Some(pin) => command.set_last_use(pin),
-            None => command.set_target(self.server.clone()),
+            // Nobody waits for an end that the server may have come to by itself.
+            None => command.set_target_without_wait(self.server.clone()),
         }
         command.set_session(
             self.session

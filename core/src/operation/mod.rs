@@ -19,7 +19,7 @@ pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{Batch, Cursor, Leftovers};
 pub use lease::{Lease, Reply};
-pub use pin::Pin;
+pub use pin::{Pin, TransactionPin, TransactionStep};
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;

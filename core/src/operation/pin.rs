@@ -1,8 +1,12 @@
 //! A connection that outlives an operation: behind a load balancer, what a cursor or a transaction
 //! began can only go on where it began (LB-30).
 
-use super::Lease;
-use crate::{connection::SocketId, pool::HeldFor};
+use super::{Command, Lease};
+use crate::{
+    connection::SocketId,
+    error::{Error, Label},
+    pool::HeldFor,
+};
 
 /// The right to go on using one connection.
 ///
@@ -49,5 +53,71 @@ impl Lease {
             socket: self.connection.facts.socket,
             held_for,
         })
+    }
+}
+
+/// The connection of a session's transaction, and when it is given up: at the points where a
+/// sharded transaction lets go of its server (LB-39, LB-40).
+///
+/// ```
+/// use onionskin_core::operation::{TransactionPin, TransactionStep};
+///
+/// let mut pin = TransactionPin::default();
+/// // Where there is no load balancer nothing is ever pinned.
+/// assert_eq!(pin.after(TransactionStep::Abort, Ok(())), None);
+/// ```
+#[derive(Debug, Default)]
+pub struct TransactionPin(Option<Pin>);
+
+/// What a session with a transaction just did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStep {
+    /// An operation of the transaction came to its end.
+    Operation,
+    /// An attempt to commit came to its end.
+    Commit,
+    /// An attempt to abort came to its end, or none was needed.
+    Abort,
+    /// A new transaction starts.
+    Start,
+    /// An operation outside of the transaction begins.
+    Outside,
+    /// The session ends.
+    End,
+}
+
+impl TransactionPin {
+    /// Keeps the connection of this lease, unless one is kept already: to be called for the first
+    /// command of a transaction, before anything is sent, so that it is kept whatever comes of it.
+    pub fn keep(&mut self, lease: &mut Lease) {
+        if self.0.is_none() {
+            self.0 = lease.pin(HeldFor::Transaction);
+        }
+    }
+
+    /// Lets a command of the transaction run on its connection, if one is kept.
+    pub fn apply(&self, command: &mut Command) {
+        if let Some(pin) = &self.0 {
+            command.set_pin(pin);
+        }
+    }
+
+    /// The pin that is to be released now, before anything else is done in the session. A commit
+    /// that succeeded keeps it, because it may be repeated.
+    #[must_use = "what is given up goes back to the client"]
+    pub fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) -> Option<Pin> {
+        let failed_with = |label| result.is_err_and(|error| error.has_label(&label));
+        let gives_up = match step {
+            TransactionStep::Operation => failed_with(Label::TransientTransactionError),
+            TransactionStep::Commit => {
+                failed_with(Label::UnknownTransactionCommitResult)
+                    || failed_with(Label::TransientTransactionError)
+            }
+            TransactionStep::Abort
+            | TransactionStep::Start
+            | TransactionStep::Outside
+            | TransactionStep::End => true,
+        };
+        if gives_up { self.0.take() } else { None }
     }
 }

@@ -40,6 +40,13 @@ impl Pool {
         self.settle(now);
     }
 
+    /// True for a connection that is made because there are fewer than `minPoolSize`, and not for a
+    /// request (CMAP-154).
+    #[must_use]
+    pub fn is_population(&self, connection: PooledId) -> bool {
+        self.populating == Some(connection)
+    }
+
     /// Why an available connection must not be handed out any more (CMAP-25, CMAP-26).
     pub(super) fn perished(&self, now: Instant, slot: Slot) -> Option<CloseReason> {
         if self.is_stale(slot) {

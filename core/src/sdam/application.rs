@@ -2,7 +2,7 @@
 //! the newer rules, where the label tells overload from failure.
 
 use super::action::{ApplicationError, Phase};
-use crate::error::{CommandFault, Error, ErrorKind, Label, TopologyVersion};
+use crate::error::{CommandFault, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,9 +153,11 @@ fn command_fault(error: &Error) -> Option<&CommandFault> {
     }
 }
 
-/// True for errors that the client made for itself: they say nothing about a server (SDAM-116).
+/// True for errors that the client made for itself: they say nothing about a server (SDAM-116). So
+/// does a process that has no descriptors left: the connections that there are go on.
 fn is_own(error: &Error) -> bool {
     match error.kind() {
+        ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
         ErrorKind::InvalidUri { .. }
         | ErrorKind::InvalidOption { .. }
         | ErrorKind::InvalidArgument { .. }
@@ -169,8 +171,7 @@ fn is_own(error: &Error) -> bool {
         | ErrorKind::ClientClosed
         | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
-        ErrorKind::Network { .. }
-        | ErrorKind::Tls { .. }
+        ErrorKind::Tls { .. }
         | ErrorKind::Protocol { .. }
         | ErrorKind::Authentication { .. }
         | ErrorKind::Command(_)
@@ -218,7 +219,7 @@ fn state_change(error: &Error) -> Option<StateChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{NetworkFault, TlsFault, Wait, WriteFault};
+    use crate::error::{TlsFault, Wait, WriteFault};
     use bson::{RawDocumentBuf, rawdoc};
 
     const MOVED: Verdict = Verdict {
@@ -374,6 +375,10 @@ mod tests {
                     NOTHING,
                 ),
                 (Error::timeout(Wait::CheckOut, "queue"), NOTHING),
+                (
+                    Error::network(NetworkFault::OutOfSockets, "EMFILE"),
+                    NOTHING,
+                ),
             ] {
                 assert_eq!(
                     verdict(phase, error.clone(), false),

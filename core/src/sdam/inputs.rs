@@ -285,7 +285,7 @@ impl Sdam {
         });
     }
 
-    fn mark_unknown(
+    pub(super) fn mark_unknown(
         &mut self,
         now: Instant,
         id: ServerId,

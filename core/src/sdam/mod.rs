@@ -7,6 +7,7 @@
 mod action;
 mod application;
 mod changes;
+mod forking;
 mod generation;
 mod inputs;
 mod monitor;

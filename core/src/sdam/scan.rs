@@ -251,7 +251,17 @@ impl Sdam {
         }
     }
 
-    fn plan_scan(&mut self, now: Instant) {
+    /// A scan under way is forgotten, and the next one comes as soon as somebody waits for it.
+    pub(super) fn drop_scan(&mut self, now: Instant) {
+        if let Some(scan) = &mut self.scan {
+            scan.running = None;
+            scan.stale = true;
+            scan.earliest = now;
+            scan.cooldowns.clear();
+        }
+    }
+
+    pub(super) fn plan_scan(&mut self, now: Instant) {
         let Some(scan) = &self.scan else {
             return;
         };

@@ -61,12 +61,7 @@ impl Sdam {
         }
         if self.is_load_balanced() {
             for address in seeds {
-                let new = ServerDescription {
-                    server_type: ServerType::LoadBalancer,
-                    last_update_time: Some(now),
-                    ..ServerDescription::unknown(address)
-                };
-                self.apply(now, new, PoolOrder::Ready);
+                self.add_balancer(now, address);
             }
         } else {
             self.start_monitors(now, &seeds);
@@ -97,6 +92,16 @@ impl Sdam {
         self.emit_topology(previous);
         self.out
             .emit(|topology| SdamEvent::TopologyClosed { topology });
+    }
+
+    /// A load balancer is taken for what it is said to be, and its pool is ready at once.
+    pub(super) fn add_balancer(&mut self, now: Instant, address: Address) {
+        let new = ServerDescription {
+            server_type: ServerType::LoadBalancer,
+            last_update_time: Some(now),
+            ..ServerDescription::unknown(address)
+        };
+        self.apply(now, new, PoolOrder::Ready);
     }
 
     /// Replaces a server's description and does everything that follows.
@@ -207,7 +212,7 @@ impl Sdam {
         }
     }
 
-    fn add_server(&mut self, address: Address) {
+    pub(super) fn add_server(&mut self, address: Address) {
         if self.ids.contains_key(&address) {
             return;
         }
@@ -350,7 +355,7 @@ impl Sdam {
 }
 
 impl Server {
-    fn stop(self, now: Instant, out: &mut Outbox, id: ServerId, cause: &Error) {
+    pub(super) fn stop(self, now: Instant, out: &mut Outbox, id: ServerId, cause: &Error) {
         if let Some(monitor) = self.monitor {
             monitor.stop(now, out, cause);
         }

@@ -70,6 +70,7 @@ impl Topology {
         let update = apply(description, self.rules, previous, Arc::new(new));
         // Both look at every server, and at nothing that a repeated reply brings.
         if is_news || !update.is_confined() {
+            // LB-15
             if description.topology_type != TopologyType::LoadBalanced {
                 description.compatibility_error = compatibility_error(description);
             }

@@ -66,6 +66,12 @@ impl Selector {
         }
     }
 
+    /// Draws from here on. Children of one process that all drew what it would have drawn would go
+    /// to the same servers at the same time.
+    pub fn reseed(&mut self, random: Random) {
+        self.random = random;
+    }
+
     /// Lets the application have a say. It is asked at each selection, so that nothing is
     /// remembered between them (SEL-10).
     #[must_use]

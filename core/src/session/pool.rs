@@ -22,10 +22,12 @@ pub struct ServerSession {
     pub txn_number: i64,
     last_use: Instant,
     dirty: bool,
+    /// The pool's number when it was made.
+    process: u32,
 }
 
 impl ServerSession {
-    fn new(now: Instant, random: &mut Random) -> Self {
+    fn new(now: Instant, random: &mut Random, process: u32) -> Self {
         let mut id = [0; 16];
         random.fill(&mut id);
         // RFC 4122, section 4.4: version and variant.
@@ -36,6 +38,7 @@ impl ServerSession {
             txn_number: 0,
             last_use: now,
             dirty: false,
+            process,
         }
     }
 
@@ -89,6 +92,8 @@ impl ServerSession {
 pub struct SessionPool {
     /// Oldest first.
     sessions: VecDeque<ServerSession>,
+    /// How many forks lie behind it.
+    process: u32,
 }
 
 impl SessionPool {
@@ -116,15 +121,25 @@ impl SessionPool {
                 if found.is_some() {
                     self.forget_old(now, timeout_minutes);
                 }
-                ServerSession::new(now, random)
+                ServerSession::new(now, random, self.process)
             }
         }
     }
 
-    /// Takes a session back, unless it is dirty or about to end.
+    /// The process was forked, and this is the child: the sessions are its parent's, also those
+    /// that somebody here still holds.
+    pub fn handle_forked(&mut self) {
+        self.sessions.clear();
+        self.process = self.process.wrapping_add(1);
+    }
+
+    /// Takes a session back, unless it is dirty, about to end, or of a parent process.
     pub fn put_back(&mut self, now: Instant, timeout_minutes: Option<i64>, session: ServerSession) {
         self.forget_old(now, timeout_minutes);
-        if session.is_dirty() || session.is_about_to_end(now, timeout_minutes) {
+        if session.is_dirty()
+            || session.process != self.process
+            || session.is_about_to_end(now, timeout_minutes)
+        {
             return;
         }
         if self.sessions.len() >= MAX_POOLED_SESSIONS {
@@ -212,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn sessions_of_a_parent_are_neither_kept_nor_taken_back() {
+        let (mut pool, mut random) = (SessionPool::new(), random());
+        let [held, kept] = [(); 2].map(|()| pool.take(Instant::ZERO, Some(30), &mut random));
+        pool.put_back(Instant::ZERO, Some(30), kept);
+        pool.handle_forked();
+        assert!(pool.is_empty());
+        pool.put_back(Instant::ZERO, Some(30), held);
+        assert!(pool.is_empty());
+        let own = pool.take(Instant::ZERO, Some(30), &mut random);
+        pool.put_back(Instant::ZERO, Some(30), own);
+        assert_eq!(pool.len(), 1);
+    }
+
+    #[test]
     fn a_use_starts_the_time_again() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         let mut session = pool.take(Instant::ZERO, Some(30), &mut random);
@@ -235,7 +264,7 @@ mod tests {
         pool.put_back(minutes(2), Some(30), older);
         assert_eq!(pool.len(), 1);
         let fresh = pool.take(minutes(2), None, &mut random);
-        let another = ServerSession::new(minutes(40), &mut random);
+        let another = ServerSession::new(minutes(40), &mut random, 0);
         pool.put_back(minutes(2), Some(30), fresh);
         pool.put_back(minutes(40), Some(30), another);
         assert_eq!(pool.len(), 1, "giving one back forgets what became too old");
@@ -255,7 +284,7 @@ mod tests {
     fn ids_are_drained_in_batches_and_the_pool_is_bounded() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         for _ in 0..=MAX_POOLED_SESSIONS {
-            let session = ServerSession::new(Instant::ZERO, &mut random);
+            let session = ServerSession::new(Instant::ZERO, &mut random, 0);
             pool.put_back(Instant::ZERO, Some(30), session);
         }
         assert_eq!(pool.len(), MAX_POOLED_SESSIONS);
@@ -268,7 +297,7 @@ mod tests {
 
     #[test]
     fn transaction_numbers_only_grow() {
-        let mut session = ServerSession::new(Instant::ZERO, &mut random());
+        let mut session = ServerSession::new(Instant::ZERO, &mut random(), 0);
         assert_eq!(
             (session.next_txn_number(), session.next_txn_number()),
             (1, 2)

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_dns_adds_is_held_to_the_rules() {
-        // DNS-10, DNS-11, DNS-12, DNS-39, LB-7
+        // DNS-10, DNS-11, DNS-12, DNS-39, LB-7, LB-8, LB-11
         for (uri, hosts, txt) in [
             ("mongodb+srv://c.example.net", 0, None),
             ("mongodb+srv://c.example.net/?loadBalanced=true", 2, None),

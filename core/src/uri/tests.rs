@@ -184,6 +184,7 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
     assert_eq!((o.max_pool_size(), o.min_pool_size()), (0, 500));
     assert_eq!(
         o.timeout(),
+        // CMAP-155
         Some(Duration::ZERO),
         "it still switches the older limits off"
     );
@@ -197,6 +198,19 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "maxPoolSize=-1",
         "maxPoolSize=2147483648",
         "maxPoolSize=1.5",
+        // CMAP-8 to CMAP-12, CMAP-15
+        "minPoolSize=-1",
+        "minPoolSize=few",
+        "maxIdleTimeMS=-1",
+        "maxIdleTimeMS=long",
+        "maxConnecting=0",
+        "maxConnecting=-1",
+        "maxConnecting=few",
+        "waitQueueTimeoutMS=-1",
+        "waitQueueTimeoutMS=long",
+        // CMAP-14: the queue is bounded, but not by options.
+        "waitQueueSize=5",
+        "waitQueueMultiple=5",
         "heartbeatFrequencyMS=499",
         "serverSelectionTimeoutMS=0",
         "maxStalenessSeconds=0",
@@ -228,6 +242,30 @@ fn a_long_app_name_is_ignored() {
     let name = "ü".repeat(64);
     assert!(warns(&format!("mongodb://a/?appName={name}")).is_empty());
     assert_eq!(warns(&format!("mongodb://a/?appName={name}n")).len(), 1);
+}
+
+#[test]
+fn a_load_balancer_is_told_of_by_true_and_by_nothing_else() {
+    // LB-1, LB-10
+    let parsed = |value: &str| parse(&format!("mongodb://lb/?loadBalanced={value}"));
+    assert!(!parse("mongodb://lb").expect("fine").options.load_balanced());
+    for (value, expected) in [("true", true), ("false", false)] {
+        let parsed = parsed(value).expect("fine");
+        assert_eq!(parsed.options.load_balanced(), expected);
+        assert!(parsed.warnings.is_empty());
+    }
+    // What is no boolean is ignored, and so in conflict with nothing. Old spellings of
+    // booleans still count (CS-28), with a warning as well.
+    for (value, hosts, expected) in [
+        ("maybe", "a,b", false),
+        ("2", "a,b", false),
+        ("1", "a", true),
+    ] {
+        let text = format!("mongodb://{hosts}/?loadBalanced={value}");
+        let parsed = parse(&text).expect("it is warned of");
+        assert_eq!(parsed.options.load_balanced(), expected, "{value}");
+        assert_eq!(parsed.warnings.len(), 1, "{value}");
+    }
 }
 
 #[test]

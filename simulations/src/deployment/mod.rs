@@ -17,7 +17,7 @@ pub use story::{Action, ConnId, MemberState, Story};
 
 use crate::{
     replica::{Replica, SetConfig},
-    server::{Credentials, Member, Output},
+    server::{Arrival, Credentials, Member, Output},
     store::Store,
 };
 use network::{Envelope, Network};
@@ -57,6 +57,8 @@ pub struct Deployment {
     transmits: VecDeque<ConnId>,
     traffic: VecDeque<Traffic>,
     actions: VecDeque<Action>,
+    /// Whose turn it is to get a connection from the load balancer.
+    turn: usize,
 }
 
 impl Deployment {
@@ -87,6 +89,7 @@ impl Deployment {
             transmits: VecDeque::new(),
             traffic: VecDeque::new(),
             actions: VecDeque::new(),
+            turn: 0,
         };
         deployment.settle(Instant::ZERO);
         Ok(deployment)
@@ -94,16 +97,24 @@ impl Deployment {
 
     /// A client connected to `member`. If that one refuses, the answer is [`Action::Close`].
     pub fn handle_connected(&mut self, now: Instant, connection: ConnId, member: usize) {
-        if self.homes.contains_key(&connection) {
-            return;
-        }
-        let home = self.clients_member(member);
-        if home.is_some_and(|home| home.handle_connected(now, connection)) {
-            self.homes.insert(connection, member);
-        } else {
-            self.actions.push_back(Action::Close(connection));
-        }
-        self.settle(now);
+        self.connect(now, connection, member, Arrival::Direct);
+    }
+
+    /// The same by way of a load balancer, be it the deployment's or somebody else's: the client
+    /// has to know of it, and hears which service it has reached (LB-57).
+    pub fn handle_forwarded(&mut self, now: Instant, connection: ConnId, member: usize) {
+        self.connect(now, connection, member, Arrival::Forwarded);
+    }
+
+    /// The member to which the load balancer hands the next connection: those that run, in turn.
+    /// `None` while none runs.
+    #[must_use]
+    pub fn balance(&mut self) -> Option<usize> {
+        let (count, turn) = (self.members(), self.turn);
+        let mut places = (0..count).map(|step| (turn + step) % count);
+        let chosen = places.find(|&member| self.members[member].is_up())?;
+        self.turn = chosen + 1;
+        Some(chosen)
     }
 
     /// Bytes arrived from a client.
@@ -183,6 +194,14 @@ impl Deployment {
         self.actions
             .push_back(Action::Tell(Story::Killed { member }));
         self.settle(now);
+    }
+
+    /// Closes all connections of clients to a member, whose process goes on.
+    pub fn disconnect(&mut self, now: Instant, member: usize) {
+        if let Some(home) = self.clients_member(member) {
+            home.disconnect();
+            self.settle(now);
+        }
     }
 
     /// Ends a member's process in order: it steps down, tells its clients for a while that it goes
@@ -295,6 +314,19 @@ impl Deployment {
             .count()
     }
 
+    fn connect(&mut self, now: Instant, connection: ConnId, member: usize, arrival: Arrival) {
+        if self.homes.contains_key(&connection) {
+            return;
+        }
+        let home = self.clients_member(member);
+        if home.is_some_and(|home| home.handle_connected(now, connection, arrival)) {
+            self.homes.insert(connection, member);
+        } else {
+            self.actions.push_back(Action::Close(connection));
+        }
+        self.settle(now);
+    }
+
     /// Carries messages and outputs until nothing moves at this moment.
     fn settle(&mut self, now: Instant) {
         for index in 0..self.members.len() {
@@ -335,7 +367,9 @@ impl Deployment {
 
 fn set_config(options: &DeploymentOptions) -> SetConfig {
     let set = match &options.shape {
-        Shape::Standalone | Shape::Sharded => ReplicaSetOptions::new("", 1),
+        Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => {
+            ReplicaSetOptions::new("", 1)
+        }
         Shape::ReplicaSet(set) => set.clone(),
     };
     SetConfig {

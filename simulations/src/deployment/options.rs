@@ -52,6 +52,13 @@ impl DeploymentOptions {
         Self::of(Shape::Sharded, routers)
     }
 
+    /// Services behind a load balancer: routers in front of one shard, and somebody at `balancer`
+    /// who hands each new connection to the next of them.
+    #[must_use]
+    pub fn load_balanced(balancer: Address, services: Vec<Address>) -> Self {
+        Self::of(Shape::LoadBalanced { balancer }, services)
+    }
+
     fn of(shape: Shape, addresses: Vec<Address>) -> Self {
         Self {
             shape,
@@ -71,6 +78,12 @@ impl DeploymentOptions {
         let members = match &self.shape {
             Shape::Standalone => 1,
             Shape::Sharded => self.addresses.len(),
+            Shape::LoadBalanced { balancer } => {
+                if self.addresses.contains(balancer) {
+                    return fail("a load balancer has an address of its own");
+                }
+                self.addresses.len()
+            }
             Shape::ReplicaSet(set) => {
                 if set.name.is_empty() || set.name.contains('\0') {
                     return fail("a replica set has a name");
@@ -129,6 +142,12 @@ pub enum Shape {
     /// Routers, one at each address, and a shard behind them: a replica set of one member that
     /// only the routers reach.
     Sharded,
+    /// The same behind a load balancer. Each router is a service with a `serviceId` of its own,
+    /// which it tells clients that come by way of the balancer (LB-57).
+    LoadBalanced {
+        /// Where the balancer is.
+        balancer: Address,
+    },
 }
 
 /// A replica set.

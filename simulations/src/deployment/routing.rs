@@ -4,7 +4,7 @@
 use super::{Action, ConnId, Deployment, DeploymentOptions, Shape, set_config};
 use crate::{
     replica::Replica,
-    server::{Credentials, Member},
+    server::{Arrival, Credentials, Member},
 };
 use onionskin_core::{address::Address, random::Seed, time::Instant};
 use std::sync::Arc;
@@ -35,8 +35,9 @@ const fn inner(connection: ConnId) -> ConnId {
 
 /// The shard behind the routers, if there are any.
 pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> {
-    if !matches!(options.shape, Shape::Sharded) {
-        return None;
+    match options.shape {
+        Shape::Sharded | Shape::LoadBalanced { .. } => {}
+        Shape::Standalone | Shape::ReplicaSet(_) => return None,
     }
     let address = Address::tcp("shard", 27018);
     let mut of_shard = DeploymentOptions::replica_set(SHARD_NAME, vec![address]);
@@ -57,11 +58,16 @@ impl Deployment {
         self.members.get_mut(member).filter(|_| reachable)
     }
 
-    /// Forgets a client's connection, and the one behind it.
+    /// Forgets a client's connection, and the one behind it, with the cursors that only it could
+    /// have used.
     pub(super) fn forget(&mut self, connection: ConnId) {
+        let shard = self.options.addresses.len();
         for connection in [connection, inner(connection)] {
             if let Some(member) = self.homes.remove(&connection) {
-                self.members[member].handle_disconnected(connection);
+                let orphans = self.members[member].handle_disconnected(connection);
+                if let Some(shard) = self.members.get_mut(shard) {
+                    shard.end_cursors(&orphans);
+                }
             }
         }
     }
@@ -83,7 +89,7 @@ impl Deployment {
             return;
         }
         if !self.homes.contains_key(&inner) {
-            if !self.members[shard].handle_connected(now, inner) {
+            if !self.members[shard].handle_connected(now, inner, Arrival::Direct) {
                 return self.actions.push_back(Action::Close(connection));
             }
             self.homes.insert(inner, shard);

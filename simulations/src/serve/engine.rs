@@ -2,29 +2,24 @@
 
 mod peer;
 
-use super::{Order, ServeOptions, Status, certificate};
-use crate::deployment::{
-    Action, ConnId, Deployment, DeploymentOptions, ReplicaSetOptions, Shape, Story,
+use super::{
+    Order, ServeOptions, Status,
+    setup::{deployment_options, tls, uri},
 };
-use onionskin_core::{
-    address::Address,
-    random::Seed,
-    time::{Instant, WallTime},
-};
+use crate::deployment::{Action, ConnId, Deployment, Story};
+use onionskin_core::{random::Seed, time::Instant};
 use peer::Peer;
 use rustls::{ServerConfig, ServerConnection};
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
-    fmt::Write as _,
     io,
+    net::SocketAddr,
     path::PathBuf,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime},
+    slice,
+    sync::Arc,
+    time::Duration,
 };
 use tokio::{
     net::TcpListener,
@@ -35,9 +30,6 @@ use tokio::{
 /// Stories that are kept for [`Status`].
 const MAX_STORIES: usize = 1000;
 
-/// Numbers the directories for certificates, so that deployments of one process do not share them.
-static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
-
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -47,12 +39,23 @@ const READS_PER_TURN: usize = 16;
 /// How long to wait after a failed accept, for example when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What a port leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Member(usize),
+    /// The load balancer, who hands connections on to members.
+    Balancer,
+}
+
 /// Everything that the tasks of the loop share; they take turns on one thread.
 struct Shared {
     deployment: RefCell<Deployment>,
     peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
     stories: RefCell<VecDeque<Story>>,
-    addresses: Vec<std::net::SocketAddr>,
+    /// Where members listen.
+    addresses: Vec<SocketAddr>,
+    /// Where the load balancer listens, if the members are services behind one.
+    balancer: Option<SocketAddr>,
     listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
     tls: Option<Arc<ServerConfig>>,
     started: tokio::time::Instant,
@@ -70,31 +73,36 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) async fn bind(options: ServeOptions) -> io::Result<Self> {
+        let mut doors = Vec::new();
+        if options.load_balanced {
+            doors.push(Door::Balancer);
+        }
+        doors.extend((0..options.members.len()).map(Door::Member));
         let mut listeners = Vec::new();
-        let mut addresses = Vec::new();
-        for index in 0..options.members.len() {
-            let offset = u16::try_from(index).unwrap_or(u16::MAX);
-            let port = match options.port {
-                None => 0,
-                Some(base) => base
-                    .checked_add(offset)
-                    .ok_or_else(|| io::Error::other("the ports run past 65535"))?,
-            };
-            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-            addresses.push(listener.local_addr()?);
-            listeners.push(listener);
+        let (mut addresses, mut balancer) = (Vec::new(), None);
+        for (place, door) in doors.into_iter().enumerate() {
+            let listener = bind(options.port, place).await?;
+            match door {
+                Door::Balancer => balancer = Some(listener.local_addr()?),
+                Door::Member(_) => addresses.push(listener.local_addr()?),
+            }
+            listeners.push((door, listener));
         }
         let (tls, tls_directory) = tls(&options)?;
-        let uri = uri(&options, &addresses, tls_directory.as_ref());
+        let hosts = balancer
+            .as_ref()
+            .map_or(addresses.as_slice(), slice::from_ref);
+        let uri = uri(&options, hosts, tls_directory.as_ref());
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&options.seed.to_le_bytes());
-        let deployment = Deployment::new(deployment_options(options, &addresses), &Seed::new(seed))
-            .map_err(io::Error::other)?;
+        let options = deployment_options(options, &addresses, balancer);
+        let deployment = Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
         let shared = Rc::new(Shared {
             deployment: RefCell::new(deployment),
             peers: RefCell::default(),
             stories: RefCell::default(),
             addresses,
+            balancer,
             listening: RefCell::default(),
             tls,
             started: tokio::time::Instant::now(),
@@ -102,9 +110,12 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
         });
-        for (member, listener) in listeners.into_iter().enumerate() {
-            let accept = task::spawn_local(accept(Rc::clone(&shared), member, listener));
-            shared.listening.borrow_mut().push(Some(accept));
+        for (door, listener) in listeners {
+            let accept = task::spawn_local(accept(Rc::clone(&shared), door, listener));
+            // The balancer's goes on whatever befalls the members.
+            if let Door::Member(_) = door {
+                shared.listening.borrow_mut().push(Some(accept));
+            }
         }
         Ok(Self {
             shared,
@@ -119,6 +130,10 @@ impl Engine {
 
     pub(super) fn tls_directory(&self) -> Option<PathBuf> {
         self.tls_directory.clone()
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.addresses.clone()
     }
 
     /// Runs until it is told to stop.
@@ -161,6 +176,7 @@ impl Shared {
             match &order {
                 Order::Kill(member, _) => deployment.kill(now, *member),
                 Order::Restart(member, _) => deployment.restart(now, *member),
+                Order::Disconnect(member, _) => deployment.disconnect(now, *member),
                 Order::StepDown(answer) => {
                     let _ = answer.send(deployment.step_down(now));
                 }
@@ -173,6 +189,7 @@ impl Shared {
         match order {
             Order::Kill(_, done)
             | Order::Restart(_, done)
+            | Order::Disconnect(_, done)
             | Order::Partition(_, done)
             | Order::Heal(done) => {
                 let _ = done.send(());
@@ -238,7 +255,9 @@ impl Shared {
                     let address = shared.addresses[member];
                     loop {
                         match TcpListener::bind(address).await {
-                            Ok(listener) => return accept(shared, member, listener).await,
+                            Ok(listener) => {
+                                return accept(shared, Door::Member(member), listener).await;
+                            }
                             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                         }
                     }
@@ -256,12 +275,33 @@ impl Shared {
     }
 }
 
-async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
+/// A free port, or the one at this place behind `base`.
+async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
+    let port = match base {
+        None => Some(0),
+        Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
+    };
+    let port = port.ok_or_else(|| io::Error::other("the ports run past 65535"))?;
+    TcpListener::bind(("127.0.0.1", port)).await
+}
+
+async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        let member = match door {
+            Door::Member(member) => Some(member),
+            Door::Balancer => shared.deployment.borrow_mut().balance(),
+        };
+        // Without a service to hand it to, the balancer closes what it has accepted.
+        let Some(member) = member else {
+            continue;
+        };
+        // Whoever reaches a service by its own port is a load balancer from outside.
+        let is_forwarded = shared.balancer.is_some();
+        let is_proxied = is_forwarded && door != Door::Balancer;
         let _ = stream.set_nodelay(true);
         let tls = match &shared.tls {
             None => None,
@@ -272,13 +312,16 @@ async fn accept(shared: Rc<Shared>, member: usize, listener: TcpListener) {
         };
         let conn = ConnId(shared.next_conn.get());
         shared.next_conn.set(conn.0 + 1);
-        let peer = Rc::new(Peer::new(stream, tls));
+        let peer = Rc::new(Peer::new(stream, tls, is_proxied));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
-        shared
-            .deployment
-            .borrow_mut()
-            .handle_connected(now, conn, member);
+        {
+            let mut deployment = shared.deployment.borrow_mut();
+            match is_forwarded {
+                true => deployment.handle_forwarded(now, conn, member),
+                false => deployment.handle_connected(now, conn, member),
+            }
+        }
         shared.pump();
         task::spawn_local(serve(Rc::clone(&shared), conn, peer));
     }
@@ -324,89 +367,4 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
             .handle_disconnected(now, conn);
         shared.pump();
     }
-}
-
-fn deployment_options(
-    options: ServeOptions,
-    addresses: &[std::net::SocketAddr],
-) -> DeploymentOptions {
-    let names: Vec<Address> = addresses
-        .iter()
-        .map(|a| Address::tcp(&a.ip().to_string(), a.port()))
-        .collect();
-    let shape = match options.replica_set {
-        _ if options.sharded => Shape::Sharded,
-        None => Shape::Standalone,
-        Some(name) => {
-            let mut set = ReplicaSetOptions::new(&name, options.members.len());
-            set.initial_primary = options.members.iter().position(|m| m.can_lead());
-            set.members = options.members;
-            set.election_timeout = options.election_timeout;
-            set.heartbeat_interval = options.heartbeat_interval;
-            Shape::ReplicaSet(set)
-        }
-    };
-    let mut result = DeploymentOptions::replica_set("", names);
-    result.shape = shape;
-    result.users = options.users;
-    result.limits = options.limits;
-    result.network = options.network;
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let millis = wall.unwrap_or_default().as_millis();
-    result.started_at = WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-    result
-}
-
-fn tls(options: &ServeOptions) -> io::Result<(Option<Arc<ServerConfig>>, Option<PathBuf>)> {
-    if !options.tls {
-        return Ok((None, None));
-    }
-    let directory = options.tls_directory.clone().unwrap_or_else(|| {
-        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onionskin-tls-{}-{number}", std::process::id());
-        std::env::temp_dir().join(name)
-    });
-    let config = certificate::generate(&directory)?;
-    Ok((Some(config), Some(directory)))
-}
-
-fn uri(
-    options: &ServeOptions,
-    addresses: &[std::net::SocketAddr],
-    tls_directory: Option<&PathBuf>,
-) -> String {
-    let mut uri = String::from("mongodb://");
-    if let Some(user) = options.users.first() {
-        let (name, password) = (encode(&user.name), encode(&user.password));
-        let _ = write!(uri, "{name}:{password}@");
-    }
-    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    uri.push_str(&hosts.join(","));
-    uri.push('/');
-    let mut separator = '?';
-    let mut option = |key: &str, value: &str| {
-        let _ = write!(uri, "{separator}{key}={}", encode(value));
-        separator = '&';
-    };
-    if let Some(name) = &options.replica_set {
-        option("replicaSet", name);
-    }
-    if let Some(directory) = tls_directory {
-        option("tls", "true");
-        option("tlsCAFile", &directory.join("ca.pem").to_string_lossy());
-    }
-    uri
-}
-
-/// Percent-encodes all but unreserved characters.
-fn encode(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }

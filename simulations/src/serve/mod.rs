@@ -6,12 +6,14 @@
 mod certificate;
 mod engine;
 mod options;
+mod proxy;
+mod setup;
 
 pub use options::ServeOptions;
 
 use crate::deployment::{MemberState, Story};
 use engine::Engine;
-use std::{io, path::PathBuf, sync::mpsc, thread, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
 
 /// How long a caller waits for the event loop to answer.
@@ -22,6 +24,7 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 enum Order {
     Kill(usize, mpsc::Sender<()>),
     Restart(usize, mpsc::Sender<()>),
+    Disconnect(usize, mpsc::Sender<()>),
     StepDown(mpsc::Sender<bool>),
     Partition(Vec<usize>, mpsc::Sender<()>),
     Heal(mpsc::Sender<()>),
@@ -56,6 +59,7 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Embedded {
     uri: String,
+    addresses: Vec<SocketAddr>,
     tls_directory: Option<PathBuf>,
     orders: queue::UnboundedSender<Order>,
     thread: Option<thread::JoinHandle<()>>,
@@ -81,7 +85,7 @@ impl Embedded {
             local.block_on(&runtime, async move {
                 match Engine::bind(options).await {
                     Ok(engine) => {
-                        let facts = (engine.uri(), engine.tls_directory());
+                        let facts = (engine.uri(), engine.addresses(), engine.tls_directory());
                         let _ = ready.send(Ok(facts));
                         engine.run(inbox).await;
                     }
@@ -97,9 +101,10 @@ impl Embedded {
         let facts = started
             .recv()
             .map_err(|_| io::Error::other("the event loop ended before it began"))?;
-        let (uri, tls_directory) = facts?;
+        let (uri, addresses, tls_directory) = facts?;
         Ok(Self {
             uri,
+            addresses,
             tls_directory,
             orders,
             thread: Some(thread),
@@ -110,6 +115,13 @@ impl Embedded {
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Where each member listens. Behind a load balancer these are the services, where another
+    /// load balancer may connect.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Where `ca.pem` lies, if connections are encrypted.
@@ -131,6 +143,11 @@ impl Embedded {
     /// Starts a member again that was killed.
     pub fn restart(&self, member: usize) {
         let _ = self.ask(|answer| Order::Restart(member, answer));
+    }
+
+    /// Closes all connections to a member, which goes on.
+    pub fn disconnect(&self, member: usize) {
+        let _ = self.ask(|answer| Order::Disconnect(member, answer));
     }
 
     /// Cuts these members off from the others. Clients still reach all of them.

@@ -10,9 +10,14 @@ pub struct ServeOptions {
     pub replica_set: Option<String>,
     /// Whether the members are routers in front of one shard. Default: false.
     pub sharded: bool,
+    /// Whether the members are services, which are such routers behind a load balancer. Each has
+    /// a port of its own as well, for another load balancer, which may speak the PROXY protocol.
+    /// Default: false.
+    pub load_balanced: bool,
     /// The members; a standalone has one.
     pub members: Vec<MemberOptions>,
-    /// The first member's port, the others follow. `None`: ports that are free. Default: none.
+    /// The first port, that of the load balancer or of the first member; the others follow.
+    /// `None`: ports that are free. Default: none.
     pub port: Option<u16>,
     /// Whether connections are encrypted. Default: false.
     pub tls: bool,
@@ -39,6 +44,7 @@ impl ServeOptions {
         Self {
             replica_set: Some(name.to_owned()),
             sharded: false,
+            load_balanced: false,
             members: vec![MemberOptions::default(); members],
             port: None,
             tls: false,
@@ -68,6 +74,16 @@ impl ServeOptions {
             replica_set: None,
             sharded: true,
             ..Self::replica_set("", routers)
+        }
+    }
+
+    /// Services behind a load balancer.
+    #[must_use]
+    pub fn load_balanced(services: usize) -> Self {
+        Self {
+            replica_set: None,
+            load_balanced: true,
+            ..Self::replica_set("", services)
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{Embedded, ServeOptions};
 use crate::deployment::MemberState;
-use bson::rawdoc;
+use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::wire::{FrameDecoder, Message, MessageWriter};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::TcpStream,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,18 +23,30 @@ fn addresses(uri: &str) -> Vec<String> {
 }
 
 fn is_primary(address: &str) -> Option<bool> {
-    let mut stream = TcpStream::connect(address).ok()?;
+    let mut stream = connect(address)?;
+    let hello = ask(&mut stream, &rawdoc! { "hello": 1, "$db": "admin" })?;
+    hello.get_bool("isWritablePrimary").ok()
+}
+
+fn connect(address: &str) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    Some(stream)
+}
+
+fn message(command: &RawDocument) -> Vec<u8> {
     let mut bytes = Vec::new();
-    MessageWriter::begin(&mut bytes, 1, 0)
-        .body(&rawdoc! { "hello": 1, "$db": "admin" })
-        .end();
-    stream.write_all(&bytes).ok()?;
+    MessageWriter::begin(&mut bytes, 1, 0).body(command).end();
+    bytes
+}
+
+/// The reply to a command; `None` if the connection ends instead.
+fn ask(stream: &mut (impl Read + Write), command: &RawDocument) -> Option<RawDocumentBuf> {
+    stream.write_all(&message(command)).ok()?;
     let mut decoder = FrameDecoder::new();
     loop {
         if let Some((_, frame)) = decoder.frame().ok()? {
-            let message = Message::decode(frame).ok()?;
-            return message.body.get_bool("isWritablePrimary").ok();
+            return Some(Message::decode(frame).ok()?.body.to_owned());
         }
         let count = stream.read(decoder.spare().ok()?).ok()?;
         if count == 0 {
@@ -104,4 +118,167 @@ fn routers_are_served_at_a_port_each() {
     deployment.kill(1);
     until("a closed port", || is_primary(&routers[1]).is_none());
     assert_eq!(is_primary(&routers[0]), Some(true));
+}
+
+fn balanced_hello() -> RawDocumentBuf {
+    rawdoc! { "hello": 1, "loadBalanced": true, "$db": "admin" }
+}
+
+/// The service that answers on a connection which begins with these bytes.
+fn service(address: &str, header: &[u8]) -> Option<ObjectId> {
+    let mut stream = connect(address)?;
+    stream.write_all(header).ok()?;
+    let hello = ask(&mut stream, &balanced_hello())?;
+    hello.get_object_id("serviceId").ok()
+}
+
+/// A header of the PROXY protocol's version 2, with a field behind its addresses.
+fn binary_header() -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11".to_vec();
+    header.extend(17_u16.to_be_bytes());
+    header.extend([127, 0, 0, 1, 127, 0, 0, 1, 0xc0, 0, 0x69, 0x89]);
+    header.extend([0xea, 0, 2, 1, 2]);
+    header
+}
+
+const TEXT_HEADER: &[u8] = b"PROXY TCP4 127.0.0.1 127.0.0.1 49152 27017\r\n";
+
+#[test]
+fn services_are_served_behind_one_port_and_at_one_each() {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
+    let uri = deployment.uri();
+    assert!(uri.ends_with("/?loadBalanced=true"), "{uri}");
+    let balancer = addresses(uri);
+    let [balancer] = balancer.as_slice() else {
+        panic!("{uri}");
+    };
+    let [one, other] = [(); 2].map(|()| service(balancer, &[]).expect("a service"));
+    assert_ne!(one, other);
+    assert_eq!(service(balancer, &[]), Some(one), "in turn");
+    let services: Vec<String> = deployment
+        .addresses()
+        .iter()
+        .map(|a| a.to_string())
+        .collect();
+    assert_eq!(services.len(), 2);
+    assert!(!services.contains(balancer));
+    assert_eq!(
+        is_primary(&services[0]),
+        None,
+        "the client has to know of a balancer"
+    );
+    // Another balancer may stand in front, and says so or not.
+    for header in [&[], TEXT_HEADER, &binary_header()] {
+        assert_eq!(service(&services[0], header), Some(one), "{header:?}");
+        assert_eq!(service(&services[1], header), Some(other), "{header:?}");
+    }
+    for malformed in [
+        b"PROXY TCP4 nowhere\r\n".as_slice(),
+        b"\r\n\r\n\0\r\nQUIT\n\x31\x11\0\x0c",
+    ] {
+        assert_eq!(service(&services[0], malformed), None, "{malformed:?}");
+    }
+    // What clients of the deployment's own balancer send is their business.
+    assert_eq!(service(balancer, TEXT_HEADER), None);
+}
+
+#[test]
+fn a_header_may_come_in_pieces_and_with_what_follows() {
+    let deployment = Embedded::start(ServeOptions::load_balanced(1)).expect("starts");
+    let address = deployment.addresses()[0].to_string();
+    for header in [TEXT_HEADER, &binary_header()] {
+        let mut stream = connect(&address).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        let (part, rest) = header.split_at(header.len() / 2);
+        for byte in part {
+            stream.write_all(&[*byte]).expect("written");
+        }
+        let hello = [rest, &message(&balanced_hello())].concat();
+        stream.write_all(&hello).expect("written");
+        let pong = ask(&mut stream, &rawdoc! { "ping": 1, "$db": "admin" });
+        let first = pong.expect("the hello's reply");
+        assert!(first.get_object_id("serviceId").is_ok(), "{first:?}");
+    }
+}
+
+#[test]
+fn the_balancer_outlives_its_services() {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
+    let balancer = addresses(deployment.uri()).remove(0);
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    let mut streams = [(); 2].map(|()| connect(&balancer).expect("a connection"));
+    let ids = streams.each_mut().map(|stream| {
+        let hello = ask(stream, &balanced_hello()).expect("a reply");
+        hello.get_object_id("serviceId").expect("a service")
+    });
+    deployment.disconnect(0);
+    assert!(
+        ask(&mut streams[0], &ping).is_none(),
+        "its connections are closed"
+    );
+    assert!(ask(&mut streams[1], &ping).is_some());
+    assert_eq!(
+        service(&balancer, &[]),
+        Some(ids[0]),
+        "and the service goes on"
+    );
+    deployment.kill(0);
+    deployment.kill(1);
+    assert!(ask(&mut streams[1], &ping).is_none());
+    assert_eq!(service(&balancer, &[]), None, "nobody is there");
+    deployment.restart(1);
+    let again = service(&balancer, &[]).expect("a service");
+    assert!(!ids.contains(&again), "a new process is a new service");
+}
+
+#[test]
+fn a_header_comes_before_the_encryption() {
+    let directory = std::env::temp_dir().join(format!("onionskin-proxy-{}", std::process::id()));
+    let mut options = ServeOptions::load_balanced(1);
+    options.tls = true;
+    options.tls_directory = Some(directory.clone());
+    let deployment = Embedded::start(options).expect("starts");
+    let authority = std::fs::read(directory.join("ca.pem")).expect("a certificate");
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(&authority).expect("a certificate"))
+        .expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = Arc::new(config);
+    let address = deployment.addresses()[0].to_string();
+    for header in [&[], TEXT_HEADER, &binary_header()] {
+        let mut stream = connect(&address).expect("a connection");
+        stream.write_all(header).expect("written");
+        let name = "localhost".try_into().expect("a name");
+        let tls = rustls::ClientConnection::new(config.clone(), name).expect("a client");
+        let mut stream = rustls::StreamOwned::new(tls, stream);
+        let hello = ask(&mut stream, &balanced_hello()).expect("a reply");
+        assert!(hello.get_object_id("serviceId").is_ok(), "{header:?}");
+    }
+    drop(deployment);
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+fn ports_follow_the_balancers() {
+    // Three free ports in a row are found by trying.
+    let free = || -> Option<Embedded> {
+        let base = std::net::TcpListener::bind("127.0.0.1:0")
+            .ok()?
+            .local_addr()
+            .ok()?;
+        let mut options = ServeOptions::load_balanced(2);
+        options.port = Some(base.port());
+        Embedded::start(options).ok()
+    };
+    let deployment = (0..50).find_map(|_| free()).expect("free ports");
+    let balancer = addresses(deployment.uri()).remove(0);
+    let first: std::net::SocketAddr = balancer.parse().expect("an address");
+    let ports: Vec<u16> = deployment.addresses().iter().map(|a| a.port()).collect();
+    assert_eq!(ports, [first.port() + 1, first.port() + 2]);
 }

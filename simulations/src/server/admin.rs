@@ -83,8 +83,16 @@ impl Member {
                 "current": count(connections),
                 "available": count(self.options.limits.max_connections - connections),
             },
-            "metrics": { "cursor": { "open": { "total": count(self.cursors.len()) } } },
+            "metrics": { "cursor": { "open": { "total": count(self.open_cursors()) } } },
             "storageEngine": { "name": "simulated" },
+        }
+    }
+
+    /// Those of clients; a router's own lie with the shard.
+    pub(crate) fn open_cursors(&self) -> usize {
+        match self.is_router() {
+            true => self.routing.open_cursors(),
+            false => self.cursors.len(),
         }
     }
 

@@ -53,7 +53,7 @@ impl Member {
         let index = self.replica.last().index;
         let holders = match &self.options.shape {
             Shape::ReplicaSet(set) => set.members.iter().filter(|m| !m.arbiter).count(),
-            Shape::Standalone | Shape::Sharded => 1,
+            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => 1,
         };
         let mut reply = reply;
         match need {

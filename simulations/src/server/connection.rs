@@ -60,6 +60,16 @@ pub(super) struct Pending {
     pub(super) deadline: Option<Instant>,
 }
 
+/// How a client's connection came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Straight to the server.
+    #[default]
+    Direct,
+    /// Through a load balancer.
+    Forwarded,
+}
+
 /// One client's connection.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
@@ -75,6 +85,9 @@ pub(super) struct Connection {
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,
     pub(super) app_name: Option<String>,
+    pub(super) arrival: Arrival,
+    /// Its first hello was answered; on a forwarded connection only that one is special.
+    pub(super) was_greeted: bool,
 }
 
 impl Connection {

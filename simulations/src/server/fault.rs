@@ -58,6 +58,7 @@ pub(super) fn name_of(code: i32) -> &'static str {
         262 => "ExceededTimeLimit",
         263 => "OperationNotSupportedInTransaction",
         334 => "MechanismUnavailable",
+        354 => "LoadBalancerSupportMismatch",
         391 => "ReauthenticationRequired",
         9001 => "SocketException",
         10107 => "NotWritablePrimary",
@@ -79,6 +80,11 @@ pub(super) const fn is_retryable(code: i32) -> bool {
         code,
         6 | 7 | 89 | 91 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436
     )
+}
+
+/// Errors after which the server closes the connection.
+pub(super) const fn is_final(code: i32) -> bool {
+    code == 354
 }
 
 /// Errors by which a member of a replica set tells that it is no primary, or none that can be

@@ -2,10 +2,10 @@
 
 use super::{
     Member,
-    connection::{Request, Waiting},
+    connection::{Arrival, Request, Waiting},
     dispatch::{Answer, Outcome},
     document::{count_field, truth},
-    fault::{bad_value, fault},
+    fault::{Fault, bad_value, fault},
     reply::Reply,
 };
 use crate::deployment::{ConnId, Shape};
@@ -32,6 +32,7 @@ impl Member {
             connection.app_name = Some(name);
         }
         self.check_quiescing()?;
+        let service = self.greet(conn, truth(command.get("loadBalanced")))?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
         if !self.streams() && (seen.is_some() || wait.is_some()) {
@@ -65,8 +66,30 @@ impl Member {
             }
         }
         let mut reply = self.hello_reply(now, request);
+        if let Some(service) = service {
+            reply.insert("serviceId", service);
+        }
         self.add_authentication(conn, command, &mut reply);
         Ok(Reply::from(reply).into())
+    }
+
+    /// What the first hello of a client that came through a load balancer has to say, and what it
+    /// is told: which service this is (LB-57). Without a balancer in between nobody asks.
+    fn greet(&mut self, conn: ConnId, knows: bool) -> Result<Option<ObjectId>, Fault> {
+        let service = self.service_id;
+        let Some(connection) = self.connection(conn) else {
+            return Ok(None);
+        };
+        if connection.arrival == Arrival::Direct || connection.was_greeted {
+            return Ok(None);
+        }
+        if !knows {
+            let text = "The server is behind a load balancer, but the driver does not have load \
+                        balancing enabled";
+            return Err(fault(354, text));
+        }
+        connection.was_greeted = true;
+        Ok(Some(service))
     }
 
     /// Answers a hello that waited; a stream goes on as if the client had asked again, so that a

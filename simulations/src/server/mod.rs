@@ -22,6 +22,7 @@ mod wait;
 mod wire;
 mod write;
 
+pub(crate) use connection::Arrival;
 pub(crate) use scram::Credentials;
 
 use crate::{
@@ -69,6 +70,8 @@ pub(crate) struct Member {
     random: Random,
     up: bool,
     process_id: ObjectId,
+    /// Which service this is behind a load balancer; the same as long as the process runs.
+    service_id: ObjectId,
     /// `topologyVersion.counter`.
     counter: i64,
     started: Instant,
@@ -130,6 +133,7 @@ impl Member {
             random,
             up: true,
             process_id: ObjectId::from_bytes([0; 12]),
+            service_id: ObjectId::from_bytes([0; 12]),
             counter: 0,
             started: Instant::ZERO,
             connections: BTreeMap::new(),
@@ -151,7 +155,12 @@ impl Member {
     }
 
     /// A client connected; false if it is refused.
-    pub(crate) fn handle_connected(&mut self, now: Instant, conn: ConnId) -> bool {
+    pub(crate) fn handle_connected(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        arrival: Arrival,
+    ) -> bool {
         if !self.up || self.connections.len() >= self.options.limits.max_connections {
             return false;
         }
@@ -160,6 +169,7 @@ impl Member {
         };
         let mut connection = Connection {
             is_queued,
+            arrival,
             ..Connection::default()
         };
         let limit = self.options.limits.max_message_bytes;
@@ -168,7 +178,8 @@ impl Member {
         true
     }
 
-    pub(crate) fn handle_disconnected(&mut self, conn: ConnId) {
+    /// A client is gone. Returns the cursors that end with its connection.
+    pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         if let Some(at) = connection.and_then(|c| c.pending?.deadline) {
             self.timers.remove(&(at, conn));
@@ -178,6 +189,14 @@ impl Member {
         self.admission.forget(conn);
         if self.stepping_down == Some(conn) {
             self.stepping_down = None;
+        }
+        self.routing.forget(conn)
+    }
+
+    /// Cursors whose client is gone.
+    pub(crate) fn end_cursors(&mut self, ids: &[i64]) {
+        for &id in ids {
+            self.cursors.remove(id);
         }
     }
 
@@ -254,6 +273,14 @@ impl Member {
         self.routing = Routing::default();
     }
 
+    /// Closes all connections.
+    pub(crate) fn disconnect(&mut self) {
+        let open: Vec<ConnId> = self.connections.keys().copied().collect();
+        for conn in open {
+            self.close(conn);
+        }
+    }
+
     pub(crate) fn restart(&mut self, now: Instant) {
         self.replica.restart(now);
         self.up = true;
@@ -305,7 +332,7 @@ impl Member {
     /// This member's options; none for a standalone.
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
-            Shape::Standalone | Shape::Sharded => None,
+            Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
             Shape::ReplicaSet(set) => set.members.get(self.index),
         }
     }
@@ -321,6 +348,7 @@ impl Member {
         let wall = self.wall_millis(now);
         self.random.fill(&mut self.ids.unique);
         self.process_id = self.ids.next(wall);
+        self.service_id = self.ids.next(wall);
     }
 
     fn drain_replica(&mut self, now: Instant) {

@@ -2,35 +2,56 @@
 
 use super::{
     Member, Output,
-    connection::{Pending, Request, Waiting},
+    connection::{Arrival, Connection, Pending, Request, Waiting},
     dispatch::{Answer, Outcome},
-    document::{integer_field, owned},
+    document::{integer, integer_field, owned},
     fail_point::FailEffect,
     fault::fault,
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use onionskin_core::wire::{Flags, Header, Message, MessageWriter};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// What a router remembers.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
-    /// Cursors that it has told clients of. Those of other routers it does not know.
-    cursors: BTreeSet<i64>,
+    /// Cursors that it has told clients of. Those of other routers it does not know. Behind a load
+    /// balancer a cursor ends with the connection that it was opened on, for its client could not
+    /// find back to this router by another.
+    cursors: BTreeMap<i64, Option<ConnId>>,
+}
+
+impl Routing {
+    /// A connection is gone: the cursors that go with it.
+    pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
+        let owned = self.cursors.iter().filter(|(_, o)| **o == Some(conn));
+        let gone: Vec<i64> = owned.map(|(id, _)| *id).collect();
+        for id in &gone {
+            self.cursors.remove(id);
+        }
+        gone
+    }
+
+    pub(super) fn open_cursors(&self) -> usize {
+        self.cursors.len()
+    }
 }
 
 impl Member {
     /// True if this is a router.
     pub(super) fn is_router(&self) -> bool {
-        matches!(self.options.shape, Shape::Sharded)
+        matches!(
+            self.options.shape,
+            Shape::Sharded | Shape::LoadBalanced { .. }
+        )
     }
 
     /// What the router says to a command before the shard sees it.
     pub(super) fn check_routed(&self, request: &Request) -> Answer {
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")
-            && !self.routing.cursors.contains(&id)
+            && !self.routing.cursors.contains_key(&id)
         {
             return Err(fault(43, format!("cursor id {id} not found")));
         }
@@ -39,7 +60,15 @@ impl Member {
 
     /// Hands a request on to the shard, and waits for its answer.
     pub(super) fn route(&mut self, conn: ConnId, request: Request, effect: Option<FailEffect>) {
-        let Ok(body) = RawDocumentBuf::try_from(&request.command) else {
+        let body = match request.name.as_str() {
+            "killCursors" => {
+                let mut command = request.command.clone();
+                command.insert("cursors", self.cursors_to_kill(&request).0);
+                RawDocumentBuf::try_from(&command)
+            }
+            _ => RawDocumentBuf::try_from(&request.command),
+        };
+        let Ok(body) = body else {
             return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
         };
         let flags = match request.reply_wanted {
@@ -80,8 +109,12 @@ impl Member {
         else {
             return self.close(conn);
         };
-        self.note_cursors(&request, reply.body);
-        let Some(body) = changed(reply.body, effect) else {
+        let (killed, unknown) = self.cursors_to_kill(&request);
+        self.note_cursors(conn, &request, reply.body);
+        for id in &killed {
+            self.routing.cursors.remove(id);
+        }
+        let Some(body) = changed(reply.body, unknown, effect) else {
             return self.close(conn);
         };
         self.next_request_id = self.next_request_id.wrapping_add(1).max(1);
@@ -97,14 +130,26 @@ impl Member {
         self.advance(now, conn);
     }
 
-    fn note_cursors(&mut self, request: &Request, reply: &RawDocument) {
+    /// The cursors of a `killCursors`: those that this router knows, and the others.
+    fn cursors_to_kill(&self, request: &Request) -> (Vec<i64>, Vec<i64>) {
+        let ids = match request.name.as_str() {
+            "killCursors" => request.command.get_array("cursors").ok(),
+            _ => None,
+        };
+        let ids = ids.into_iter().flatten().filter_map(integer);
+        ids.partition(|id| self.routing.cursors.contains_key(id))
+    }
+
+    fn note_cursors(&mut self, conn: ConnId, request: &Request, reply: &RawDocument) {
         let cursor = reply.get_document("cursor");
         let Ok(id) = cursor.and_then(|cursor| cursor.get_i64("id")) else {
             return;
         };
+        let forwarded = |c: &&mut Connection| c.arrival == Arrival::Forwarded;
+        let owner = self.connection(conn).filter(forwarded).map(|_| conn);
         let cursors = &mut self.routing.cursors;
         if id != 0 {
-            cursors.insert(id);
+            cursors.entry(id).or_insert(owner);
         } else if let Some(ended) = integer_field(&request.command, "getMore") {
             cursors.remove(&ended);
         }
@@ -114,12 +159,21 @@ impl Member {
     }
 }
 
-/// The shard's reply with what a fail point adds to it.
-fn changed(reply: &RawDocument, effect: Option<FailEffect>) -> Option<RawDocumentBuf> {
-    let Some(effect) = effect.filter(|e| e.concern.is_some() || e.labels.is_some()) else {
+/// The shard's reply with the cursors that it was not asked about, and what a fail point adds.
+fn changed(
+    reply: &RawDocument,
+    unknown_cursors: Vec<i64>,
+    effect: Option<FailEffect>,
+) -> Option<RawDocumentBuf> {
+    let effect = effect.filter(|e| e.concern.is_some() || e.labels.is_some());
+    if effect.is_none() && unknown_cursors.is_empty() {
         return Some(reply.to_owned());
-    };
+    }
     let mut reply: Document = owned(reply)?;
+    if let Ok(missing) = reply.get_array_mut("cursorsNotFound") {
+        missing.extend(unknown_cursors.into_iter().map(Bson::from));
+    }
+    let effect = effect.unwrap_or_default();
     if let Some(concern) = effect.concern {
         reply.insert("writeConcernError", concern);
     }

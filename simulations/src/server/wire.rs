@@ -4,7 +4,7 @@ use super::{
     Member, Output,
     connection::{Connection, Request},
     document::owned,
-    fault::{Fault, fault, is_not_primary, is_retryable, is_shutdown},
+    fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
     reply::{Envelope, Reply, Times},
 };
 use crate::deployment::ConnId;
@@ -126,6 +126,7 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
+        let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         let retryable = request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
             Ok(mut reply) => {
@@ -152,6 +153,9 @@ impl Member {
         }
         if !std::mem::replace(&mut connection.announced, true) {
             self.outputs.push_back(Output::Transmit(conn));
+        }
+        if is_final {
+            self.close(conn);
         }
         id
     }

@@ -42,9 +42,12 @@ fn pool(event: &PoolEvent) -> String {
         PoolEvent::Ready { address } => format!("{address} pool ready"),
         PoolEvent::Cleared {
             address,
+            service,
             interrupt_in_use,
-            ..
-        } => format!("{address} pool cleared, interrupting: {interrupt_in_use}"),
+        } => match service {
+            Some(service) => format!("{address} pool cleared of service {service}"),
+            None => format!("{address} pool cleared, interrupting: {interrupt_in_use}"),
+        },
         PoolEvent::Closed { address } => format!("{address} pool closed"),
         PoolEvent::ConnectionCreated {
             address,

@@ -76,6 +76,9 @@ pub struct WorldOptions {
     pub members: usize,
     /// Whether the members are routers, in front of one shard. Default: one time out of 6.
     pub sharded: bool,
+    /// Whether the members are services, behind a load balancer; this goes before `sharded`.
+    /// Default: one time out of 6.
+    pub load_balanced: bool,
     /// Clients. Default: 1 to 3.
     pub clients: usize,
     /// Concurrent callers of each client. Default: 1 to 8.
@@ -112,10 +115,12 @@ impl WorldOptions {
         let random = &mut world_seed(seed).split("options").random();
         let members = [1, 3, 3, 3, 5][index(random, 5)];
         let shape = &mut world_seed(seed).split("shape").random();
+        let balancer = &mut world_seed(seed).split("balanced").random();
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
             sharded: shape.chance(1, 6),
+            load_balanced: balancer.chance(1, 6),
             clients: 1 + index(random, 3),
             tasks: 1 + index(random, 8),
             safety: Duration::from_secs(20 + random.below(71)),

@@ -14,6 +14,8 @@ pub enum Disaster {
     ShutDown(usize),
     /// A killed member starts again.
     Restart(usize),
+    /// All connections to a member are closed; its process goes on.
+    Disconnect(usize),
     /// The primary steps down.
     StepDown,
     /// Messages from one member to another are lost.
@@ -70,6 +72,8 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
                 plan.push((at, Disaster::Kill(member)));
                 plan.push((later, Disaster::Restart(member)));
             }
+            // Behind a load balancer there is nobody to step down.
+            1 if options.load_balanced => plan.push((at, Disaster::Disconnect(member))),
             1 => plan.push((at, Disaster::StepDown)),
             2 => {
                 let to = index(random, options.members);

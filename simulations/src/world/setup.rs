@@ -14,6 +14,9 @@ const SET_NAME: &str = "rs";
 /// Who logs in where a login is asked for.
 const USER: (&str, &str) = ("user", "secret");
 
+/// The name of the load balancer's host.
+pub(super) const BALANCER: &str = "balancer";
+
 /// The port of every member.
 pub(super) const PORT: u16 = 27017;
 
@@ -22,6 +25,9 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         .map(|member| Address::tcp(&host(member), PORT))
         .collect();
     let mut wanted = match addresses.as_slice() {
+        _ if options.load_balanced => {
+            DeploymentOptions::load_balanced(balancer_address(), addresses)
+        }
         _ if options.sharded => DeploymentOptions::sharded(addresses),
         [alone] => DeploymentOptions::standalone(alone.clone()),
         _ => DeploymentOptions::replica_set(SET_NAME, addresses),
@@ -46,14 +52,23 @@ pub(super) fn host(member: usize) -> String {
     format!("member{member}")
 }
 
+/// Where the load balancer is.
+pub(super) fn balancer_address() -> Address {
+    Address::tcp(BALANCER, PORT)
+}
+
 /// The connection string of all clients.
 pub(super) fn uri(options: &WorldOptions) -> String {
-    let hosts: Vec<String> = (0..options.members).map(host).collect();
+    let hosts: Vec<String> = match options.load_balanced {
+        true => vec![BALANCER.to_owned()],
+        false => (0..options.members).map(host).collect(),
+    };
     let login = match options.login {
         true => format!("{}:{}@", USER.0, USER.1),
         false => String::new(),
     };
     let set = match options.members {
+        _ if options.load_balanced => "loadBalanced=true&".to_owned(),
         _ if options.sharded => String::new(),
         1 => String::new(),
         _ => format!("replicaSet={SET_NAME}&"),

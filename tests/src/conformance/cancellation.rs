@@ -1,4 +1,4 @@
-//! Futures that are dropped at every point where they wait.
+//! Futures that are dropped at every point where they wait (CMAP-112).
 
 use super::{
     Host, Stepper, at_rest, client, end, find, pause, ping,

@@ -2,15 +2,25 @@
 
 use super::{
     Host, at_rest, client, end, find,
-    server::{Server, Step, answer},
-    things, together,
+    server::{Gate, Server, Step, answer},
+    things, together, until,
 };
 use bson::doc;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::Poll,
+};
 
 /// Operations at once.
 const TASKS: i32 = 2_000;
 
-/// All of them complete, each with its own reply, over no more connections than there may be.
+/// Connections that the larger crowd shares.
+const CONNECTIONS: usize = 100;
+
+/// All of them complete, each with its own reply, over no more connections than there may be
+/// (CMAP-1, CMAP-29, CMAP-36).
 pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=4"));
@@ -27,7 +37,55 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The same while connections break under them and callers leave.
+/// Ten thousand operations at once on a hundred connections, all of which are needed: none of them
+/// answers before there are a hundred.
+pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
+    let gate = Gate::new();
+    let (held, asked) = (gate.clone(), AtomicUsize::new(0));
+    let server = Server::scripted::<H>(move |request| {
+        if request.name != "find" || asked.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+            return answer(request);
+        }
+        [vec![Step::Hold(held.clone())], answer(request)].concat()
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=100&maxConnecting=10"));
+    let opener = async {
+        until::<H>("all connections", || server.most_operating() == CONNECTIONS).await;
+        gate.open();
+    };
+    let operations = together::<H, _>((0..10_000).map(|n| {
+        let client = client.clone();
+        async move { find(&client, n).await.expect("the reply to this question") }
+    }));
+    both(opener, operations).await;
+    assert_eq!(server.seen("find").len(), 10_000);
+    assert_eq!(server.most_operating(), CONNECTIONS);
+    // Those of monitors and measurements come on top.
+    assert!(
+        server.accepted() <= 102,
+        "{} connections",
+        server.accepted()
+    );
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// Runs two futures to their ends.
+async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut are_over = [false; 2];
+    poll_fn(|context| {
+        are_over[0] = are_over[0] || first.as_mut().poll(context).is_ready();
+        are_over[1] = are_over[1] || second.as_mut().poll(context).is_ready();
+        match are_over {
+            [true, true] => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Fewer operations while connections break under them and callers leave.
 pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
     let server = Server::scripted::<H>(|request| match request.n() {
         Some(n) if n % 50 == 49 && request.name == "find" => vec![Step::Reset],

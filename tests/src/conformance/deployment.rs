@@ -1,11 +1,19 @@
 //! Whole deployments on real sockets, as far as the network between them and the client goes.
 
-use super::{Host, SLACK, client, things, together, until, within};
-use bson::{Document, doc};
-use onionskin_core::error::ErrorKind;
+use super::{Host, SLACK, builder, client, things, together, until, within};
+use bson::{Bson, Document, doc};
+use onionskin::{Client, Runtime};
+use onionskin_core::{
+    error::ErrorKind,
+    event::{Event, EventKind, PoolEvent},
+};
 use onionskin_simulations::{
     deployment::User,
     serve::{Embedded, ServeOptions},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// Documents in the collection that is read batch by batch.
@@ -79,4 +87,65 @@ pub async fn a_failover_costs_no_write<H: Host>() {
             .is_some_and(|status| status.connections == 0)
     })
     .await;
+}
+
+/// SDAM prose "Connection Pool Backpressure", with TLS and without: a server that lets in few
+/// connections hangs up on the others, in the midst of a TLS handshake. Operations find no
+/// connection, and the server is not given up (CMAP-44, CMAP-47).
+pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
+    for tls in [false, true] {
+        let mut options = ServeOptions::standalone();
+        options.tls = tls;
+        let deployment = Embedded::start(options).expect("a deployment");
+        let counts = Arc::new([const { AtomicUsize::new(0) }; 3]);
+        let counted = counts.clone();
+        let listener = Arc::new(move |event: &Event| match &event.kind {
+            EventKind::Pool(PoolEvent::CheckOutFailed { .. }) => {
+                counted[0].fetch_add(1, Ordering::SeqCst);
+            }
+            EventKind::Pool(PoolEvent::Cleared { .. }) => {
+                counted[1].fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        });
+        let options = "maxConnecting=100&appname=crowd";
+        let uri = deployment.uri();
+        let mark = if uri.contains('?') { '&' } else { '?' };
+        let builder = builder::<H>(&format!("{uri}{mark}{options}"));
+        let client = builder.event_listener(listener).build().expect("a client");
+        limit_connections(&client).await;
+        together::<H, _>((0..100).map(|_| {
+            let (things, counts) = (things(&client), counts.clone());
+            async move {
+                let result = things.find_one(doc! {}).await;
+                counts[2].fetch_add(usize::from(result.is_ok()), Ordering::SeqCst);
+            }
+        }))
+        .await;
+        let [failed, cleared, found] = [0, 1, 2].map(|count| counts[count].load(Ordering::SeqCst));
+        assert!(failed >= 10, "TLS {tls}: {failed} checkouts failed");
+        assert_eq!(cleared, 0, "TLS {tls}");
+        assert!(found >= 10, "TLS {tls}: {found} finds succeeded");
+        within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    }
+}
+
+/// Makes finds slow, and lets in twenty connections a second.
+async fn limit_connections<R: Runtime>(client: &Client<R>) {
+    let admin = client.database("admin");
+    let slow = doc! {
+        "failCommands": ["find"], "appName": "crowd", "blockConnection": true, "blockTimeMS": 500,
+    };
+    let slow = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": slow };
+    admin.run_command(slow).await.expect("a reply");
+    for (parameter, value) in [
+        ("RatePerSec", Bson::from(20)),
+        ("BurstCapacitySecs", 1.into()),
+        ("MaxQueueDepth", 1.into()),
+        ("Enabled", true.into()),
+    ] {
+        let name = format!("ingressConnectionEstablishmentRateLimiter{parameter}");
+        let set = doc! { "setParameter": 1, name: value };
+        admin.run_command(set).await.expect("a reply");
+    }
 }

@@ -25,6 +25,15 @@ use std::{
 
 /// A TLS server with a certificate for this name, and the file of the authority that signed it.
 pub(crate) fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
+    scripted_secure_server(name, scratch, answer)
+}
+
+/// The same with a script.
+pub(crate) fn scripted_secure_server(
+    name: &str,
+    scratch: &Scratch,
+    script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+) -> (Server, PathBuf) {
     let authority_key = KeyPair::generate().expect("a key");
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,7 +53,7 @@ pub(crate) fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) 
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .expect("they belong together");
-    (Server::tls(config), file)
+    (Server::tls(config, script), file)
 }
 
 fn tls_fault(error: &Error) -> Option<TlsFault> {

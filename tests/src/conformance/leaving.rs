@@ -3,7 +3,7 @@
 
 use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find,
-    identity::secure_server,
+    identity::{scripted_secure_server, secure_server},
     pause,
     server::{Gate, Request, Server, Step, answer},
     things, until, within,
@@ -153,31 +153,62 @@ fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
 /// A server that closes connections which rest, breaks them or speaks unasked on them, is found
 /// out before an operation is sent that could not be repeated.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
-    let speak = Step::Send(vec![0; 40]);
-    for farewell in [Step::Close, Step::HalfClose, Step::Reset, speak] {
+    for farewell in farewells() {
         let gate = Gate::new();
-        let (held, last) = (gate.clone(), farewell.clone());
-        let server = Server::scripted::<H>(move |request| {
-            let mut steps = answer(request);
-            if request.n() == Some(1) {
-                steps.extend([Step::Hold(held.clone()), last.clone()]);
-            }
-            steps
-        });
-        let clears = Arc::new(AtomicUsize::new(0));
-        let uri = server.uri("retryReads=false&retryWrites=false");
-        let builder = builder::<H>(&uri).event_listener(counter(&clears));
-        let client = builder.build().expect("a client");
-        find(&client, 1).await.expect("a reply");
-        gate.open();
-        pause::<H>(PROBE_AFTER).await;
-        find(&client, 2)
-            .await
-            .unwrap_or_else(|error| panic!("after {farewell:?}: {error}"));
-        assert_eq!(connections(&server).len(), 2, "after {farewell:?}");
-        assert_eq!(clears.load(Ordering::SeqCst), 0);
-        end::<H>(client, &server).await;
+        let server = Server::scripted::<H>(then(&gate, &farewell));
+        rests_until::<H>(server, "", &gate, &format!("after {farewell:?}")).await;
     }
+}
+
+/// The same behind TLS.
+pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
+    if !H::R::RUNS_IN_BACKGROUND {
+        // Clients that scan ask by ping, after a longer rest.
+        return;
+    }
+    for farewell in farewells() {
+        let gate = Gate::new();
+        let scratch = Scratch::new().expect("a directory");
+        let script = then(&gate, &farewell);
+        let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, script);
+        let options = format!("&tls=true&tlsCAFile={}", ca.display());
+        rests_until::<H>(server, &options, &gate, &format!("after {farewell:?}")).await;
+    }
+}
+
+/// What may happen to a connection at rest.
+fn farewells() -> [Step; 4] {
+    let speak = Step::Send(vec![0; 40]);
+    [Step::Close, Step::HalfClose, Step::Reset, speak]
+}
+
+/// After the first find is answered and the gate opened, this happens to its connection.
+fn then(gate: &Arc<Gate>, farewell: &Step) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
+    let (held, last) = (gate.clone(), farewell.clone());
+    move |request| {
+        let mut steps = answer(request);
+        if request.n() == Some(1) {
+            steps.extend([Step::Hold(held.clone()), last.clone()]);
+        }
+        steps
+    }
+}
+
+/// That costs the connection, and neither an operation nor the pool (CMAP-27).
+async fn rests_until<H: Host>(server: Server, options: &str, gate: &Gate, when: &str) {
+    let clears = Arc::new(AtomicUsize::new(0));
+    let uri = server.uri(&format!("retryReads=false&retryWrites=false{options}"));
+    let builder = builder::<H>(&uri).event_listener(counter(&clears));
+    let client = builder.build().expect("a client");
+    find(&client, 1).await.expect("a reply");
+    gate.open();
+    pause::<H>(PROBE_AFTER).await;
+    find(&client, 2)
+        .await
+        .unwrap_or_else(|error| panic!("{when}: {error}"));
+    assert_eq!(connections(&server).len(), 2, "{when}");
+    assert_eq!(clears.load(Ordering::SeqCst), 0);
+    end::<H>(client, &server).await;
 }
 
 /// A connection that rested and still stands is used again.

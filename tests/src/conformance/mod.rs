@@ -13,6 +13,7 @@ pub mod deadlines;
 pub mod deployment;
 pub mod dialing;
 pub mod endings;
+pub mod exhaustion;
 pub mod hostile;
 pub mod identity;
 pub mod leaving;
@@ -22,6 +23,7 @@ pub mod server;
 pub mod simulated;
 mod suite;
 pub mod traffic;
+pub mod trouble;
 pub mod uris;
 
 use bson::{Document, doc};

@@ -12,6 +12,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { @everywhere $host }
         $crate::conformance_suite! { @with_monitors $host }
         $crate::conformance_suite! { @on_a_system $host }
+        $crate::conformance_suite! { @with_monitors_on_a_system $host }
     };
     ($host:ty, scanning) => {
         $crate::conformance_suite! { @everywhere $host }
@@ -121,6 +122,8 @@ macro_rules! conformance_suite {
                 "the peer is a thread that treats a raw socket of the system",
             deployment::documents_come_back_over_tls_to_who_may_see_them:
                 "it is served on real sockets; the world's runs have one in virtual time",
+            deployment::a_limit_of_new_connections_clears_no_pool:
+                "it is served on real sockets; a scene of the monitoring tests has it without TLS",
             deployment::a_failover_costs_no_write:
                 "it is served on real sockets; the world's runs have one in virtual time",
             identity::a_good_certificate_is_accepted:
@@ -129,10 +132,28 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
+            leaving::what_happens_at_rest_behind_tls_costs_no_operation:
+                "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",
+            crowd::ten_thousand_operations_share_a_hundred_connections:
+                "it is about the system's sockets; storms in virtual time have tests of their own",
+            trouble::a_reset_in_any_phase_is_told:
+                "a proxy with threads breaks connections of the system",
+            trouble::a_stall_in_any_phase_costs_its_limit:
+                "a proxy with threads holds connections of the system back",
+            trouble::a_full_backlog_costs_the_connect_timeout:
+                "the virtual network has no backlog",
+            exhaustion::descriptors_that_run_out_are_told_and_missed_no_longer:
+                "it is the system that has no more of them",
             endings::any_thread_may_use_and_drop_a_client:
                 "a world has one thread; a second one would make it depend on the system's order",
+        }
+    };
+    (@with_monitors_on_a_system $host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            trouble::a_peer_that_vanishes_is_noticed:
+                "clients that scan have no check that would notice, only socketTimeoutMS",
         }
     };
     (@each $host:ty; $($module:ident::$check:ident $(: $reason:literal)?,)*) => {$(

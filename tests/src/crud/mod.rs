@@ -2,10 +2,12 @@
 //!
 //! One list of cases runs unchanged on each adapter, against a server for which nobody here wrote
 //! anything and against the simulated one: what holds for both is no agreement of the driver with
-//! itself. What only a replica set can do is in [`replica_set`].
+//! itself. What only a replica set can do is in [`replica_set`], and what is to be seen only behind
+//! a load balancer in [`load_balanced`].
 
 mod cursors;
 mod errors;
+pub mod load_balanced;
 mod reads;
 pub mod replica_set;
 mod watch;

@@ -1,12 +1,12 @@
 //! What a client sent, and what came of it.
 
-use bson::{Document, Timestamp};
+use bson::{Document, Timestamp, oid::ObjectId};
 use onionskin::EventListener;
 use onionskin_core::{
     address::Address,
-    event::{CommandEvent, EventKind},
+    event::{CommandEvent, EventKind, PoolEvent},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One attempt of an operation.
 #[derive(Clone, Debug)]
@@ -15,6 +15,10 @@ pub struct Sent {
     pub name: String,
     /// Where it went.
     pub server: Address,
+    /// The pool's number of the connection.
+    pub connection: u64,
+    /// Which service behind a load balancer it went to.
+    pub service: Option<ObjectId>,
     /// The same for all attempts of one operation.
     pub operation: u64,
     /// The wire's number of this attempt.
@@ -34,23 +38,33 @@ impl Sent {
     }
 }
 
-/// A record of all attempts, in the order in which they were made.
+/// A record of all attempts, in the order in which they were made, and of what befell the pool.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<Mutex<Vec<Sent>>>);
+pub struct Watch(Arc<Mutex<Record>>);
+
+#[derive(Debug, Default)]
+struct Record {
+    sent: Vec<Sent>,
+    pool: Vec<PoolEvent>,
+}
 
 impl Watch {
     /// What listens for it.
     pub(crate) fn listener(&self) -> EventListener {
         let record = self.clone();
-        Arc::new(move |event| {
-            if let EventKind::Command(event) = &event.kind {
-                record.on_command(event);
-            }
+        Arc::new(move |event| match &event.kind {
+            EventKind::Command(event) => record.on_command(event),
+            EventKind::Pool(event) => record.lock().pool.push(event.clone()),
+            _ => {}
         })
     }
 
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn on_command(&self, event: &CommandEvent) {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = &mut self.lock().sent;
         match event {
             CommandEvent::Started { facts, command } => {
                 let times = sent.iter().filter_map(|s| cluster_time(s.reply.as_ref()?));
@@ -58,6 +72,8 @@ impl Watch {
                 sent.push(Sent {
                     name: facts.name.to_string(),
                     server: facts.address.clone(),
+                    connection: facts.driver_connection_id,
+                    service: facts.service,
                     operation: facts.operation_id,
                     request: facts.request_id,
                     command: Document::try_from(command).expect("a command is BSON"),
@@ -77,14 +93,17 @@ impl Watch {
 
     /// Forgets everything so far.
     pub fn clear(&self) {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.clear();
+        *self.lock() = Record::default();
     }
 
     /// The attempts of all commands.
     pub fn all(&self) -> Vec<Sent> {
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.clone()
+        self.lock().sent.clone()
+    }
+
+    /// What befell the pool.
+    pub fn pool(&self) -> Vec<PoolEvent> {
+        self.lock().pool.clone()
     }
 
     /// The attempts of one command.

@@ -77,12 +77,23 @@ impl Warm {
 
     /// One operation: a check out, with a deadline as all operations have, and a check in.
     pub fn operation(&mut self) {
+        let connection = self.begin();
+        self.end(connection);
+    }
+
+    /// The first half of an operation. There must be a connection to spare.
+    pub fn begin(&mut self) -> PooledId {
         self.now = self.now + Duration::from_nanos(100);
         let CheckOut::Granted(connection) = self.ask(Some(self.now + Duration::from_secs(30)))
         else {
             unreachable!("a warm pool has a connection");
         };
         self.settle();
+        connection
+    }
+
+    /// The second half.
+    pub fn end(&mut self, connection: PooledId) {
         self.give_back(connection);
     }
 

@@ -7,6 +7,7 @@
 
 mod certificates;
 mod ferretdb;
+mod haproxy;
 mod process;
 mod scratch;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use certificates::Certificates;
 pub use ferretdb::{FerretDb, ferretdb};
+pub use haproxy::{ProxyProtocol, haproxy};
 pub use process::{Output, Peer, run};
 pub use scratch::Scratch;
 

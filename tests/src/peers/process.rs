@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,13 +61,40 @@ impl Peer {
     /// Starts a server that is ready once `ready` finds the URI in a line of `stream`.
     pub(super) fn start(
         name: &str,
-        mut command: Command,
+        command: Command,
         stream: Stream,
         timeout: Duration,
         mut ready: impl FnMut(&str) -> Option<String>,
     ) -> io::Result<Self> {
+        let (mut peer, heard) = Self::spawn(name, command, Stdio::null(), stream)?;
+        peer.uri = wait_until_ready(&heard, timeout, &mut ready)
+            .map_err(|lack| io::Error::other(format!("{name} {lack}:\n{}", peer.log())))?;
+        Ok(peer)
+    }
+
+    /// Starts a server that accepts connections on a socket of ours, which is its standard input.
+    /// Nobody has to wait for it, for the socket is open, and nobody else can take the port.
+    pub(super) fn start_on(
+        name: &str,
+        command: Command,
+        listener: TcpListener,
+        uri: String,
+    ) -> io::Result<Self> {
+        let input = Stdio::from(OwnedFd::from(listener));
+        let (mut peer, _) = Self::spawn(name, command, input, Stream::Output)?;
+        peer.uri = uri;
+        Ok(peer)
+    }
+
+    /// Starts a child, and listens to one of its outputs.
+    fn spawn(
+        name: &str,
+        mut command: Command,
+        input: Stdio,
+        stream: Stream,
+    ) -> io::Result<(Self, Receiver<String>)> {
         command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -74,7 +102,7 @@ impl Peer {
         let (lines, heard) = mpsc::channel();
         let (output, error) = (child.stdout.take(), child.stderr.take());
         // From here on the child is killed when this value is dropped, on every path.
-        let mut peer = Self {
+        let peer = Self {
             name: name.to_owned(),
             uri: String::new(),
             child,
@@ -88,10 +116,7 @@ impl Peer {
             let wanted = (from == stream).then(|| lines.clone());
             listen(pipe, Arc::clone(&peer.log), wanted);
         }
-        drop(lines);
-        peer.uri = wait_until_ready(&heard, timeout, &mut ready)
-            .map_err(|lack| io::Error::other(format!("{name} {lack}:\n{}", peer.log())))?;
-        Ok(peer)
+        Ok((peer, heard))
     }
 
     /// The connection string under which the server can be reached.

@@ -16,8 +16,6 @@ const TRANSACTIONS: &str = "there are no transactions yet";
 const BULK_WRITE: &str = "there are no bulk writes of several kinds yet";
 const NONCE: &str = "the simulated server is newer than 6.1, the last that knows getnonce";
 const CLIENT_BULK_WRITE: &str = "there are no bulk writes of the client yet";
-const BALANCER: &str = "no load balancer is simulated";
-const ROUTERS: &str = "the embedded deployments have no routers";
 const QUEUE_OPTIONS: &str = "these options of old drivers are not known here";
 
 const fn skip(file: &'static str, case: &'static str, reason: &'static str) -> Skip {
@@ -52,11 +50,6 @@ fn command_logging_and_monitoring() {
             "getnonce command and server reply are redacted",
             NONCE,
         ),
-        skip(
-            "service-id.json",
-            "command log messages include serviceId when in LB mode",
-            BALANCER,
-        ),
     ];
     run("command-logging-and-monitoring/tests/logging", SKIPS);
 }
@@ -79,13 +72,10 @@ fn connection_monitoring_and_pooling() {
     run("connection-monitoring-and-pooling/tests/logging", SKIPS);
 }
 
+/// LB-19 among others.
 #[test]
 fn server_discovery_and_monitoring() {
-    const SKIPS: &[Skip] = &[
-        skip("logging-loadbalanced.json", "", BALANCER),
-        skip("logging-sharded.json", "", ROUTERS),
-    ];
-    run("server-discovery-and-monitoring/tests/unified", SKIPS);
+    run("server-discovery-and-monitoring/tests/unified", &[]);
 }
 
 #[test]
@@ -98,7 +88,6 @@ fn server_selection() {
     const SKIPS: &[Skip] = &[
         skip(FILE, BULK[0], CLIENT_BULK_WRITE),
         skip(FILE, BULK[1], CLIENT_BULK_WRITE),
-        skip("load-balanced.json", "", BALANCER),
     ];
     run("server-selection/tests/logging", SKIPS);
 }
@@ -119,22 +108,37 @@ fn run(path: &'static str, skips: &'static [Skip]) {
                 continue;
             }
         };
-        let options = options(&file.name, content);
-        let server = options.map(|options| Embedded::start(options).expect("a deployment"));
+        let mut servers: Vec<(Value, Option<Embedded>)> = Vec::new();
         for test in content["tests"].as_array().into_iter().flatten() {
             let case = test["description"].as_str().unwrap_or_default();
+            let topologies = topologies(content, test);
+            if !servers.iter().any(|(known, _)| known == topologies) {
+                let options = options(&file.name, topologies);
+                let server = options.map(|options| Embedded::start(options).expect("a deployment"));
+                servers.push((topologies.clone(), server));
+            }
             suite.case(&file.name, case, || {
-                let server = server.as_ref().ok_or("there is no such deployment")?;
-                play(server, content, test)
+                let found = servers.iter().find(|(known, _)| known == topologies);
+                let server = found.and_then(|(_, server)| server.as_ref());
+                play(server.ok_or("there is no such deployment")?, content, test)
             });
         }
     }
     suite.finish();
 }
 
-/// The deployment that a file asks for, if it can be had.
-fn options(name: &str, file: &Value) -> Option<ServeOptions> {
-    let topologies = &file["runOnRequirements"][0]["topologies"];
+/// The topologies that a test is for, or its whole file.
+fn topologies<'a>(file: &'a Value, test: &'a Value) -> &'a Value {
+    let of_test = &test["runOnRequirements"][0]["topologies"];
+    if of_test.is_null() {
+        &file["runOnRequirements"][0]["topologies"]
+    } else {
+        of_test
+    }
+}
+
+/// The deployment that a test asks for, if it can be had.
+fn options(name: &str, topologies: &Value) -> Option<ServeOptions> {
     let asks_for = |name: &str| {
         let topologies = topologies.as_array();
         topologies.is_none_or(|topologies| topologies.iter().any(|other| other == name))
@@ -143,6 +147,10 @@ fn options(name: &str, file: &Value) -> Option<ServeOptions> {
         ServeOptions::standalone()
     } else if asks_for("replicaset") {
         ServeOptions::replica_set("rs0", 3)
+    } else if asks_for("sharded") {
+        ServeOptions::sharded(2)
+    } else if asks_for("load-balanced") {
+        ServeOptions::load_balanced(2)
     } else {
         return None;
     };

@@ -101,7 +101,7 @@ fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
 }
 
 /// `backpressure-server-description-unchanged-on-min-pool-size-population-error`: the monitor's
-/// hello is answered, those of the pool are not.
+/// hello is answered, those of the pool are not (CMAP-44, CMAP-70).
 #[test]
 fn connections_made_in_the_background_change_no_description() {
     play([standalone()], |scene| async move {

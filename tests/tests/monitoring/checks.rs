@@ -228,7 +228,7 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
 }
 
 /// `interruptInUse-pool-clear`, "Connection pool clear uses interruptInUseConnections=true after
-/// monitor timeout" (MON-63).
+/// monitor timeout" (MON-63, CMAP-95, CMAP-115).
 #[test]
 fn a_check_that_times_out_interrupts_operations() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -247,7 +247,7 @@ fn a_check_that_times_out_interrupts_operations() {
 }
 
 /// `interruptInUse-pool-clear`, "Error returned from connection pool clear with
-/// interruptInUseConnections=true is retryable" (MON-65).
+/// interruptInUseConnections=true is retryable" (MON-65, CMAP-97).
 #[test]
 fn a_read_that_was_interrupted_is_tried_again() {
     play([replica_set(), sharded_alone()], |scene| async move {

@@ -95,6 +95,13 @@ pub(crate) fn connection_closed(event: &Event) -> bool {
     )
 }
 
+pub(crate) fn connection_created(event: &Event) -> bool {
+    matches!(
+        &event.kind,
+        EventKind::Pool(PoolEvent::ConnectionCreated { .. })
+    )
+}
+
 pub(crate) fn connection_ready(event: &Event) -> bool {
     matches!(
         &event.kind,

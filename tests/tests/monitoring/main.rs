@@ -1,4 +1,4 @@
-//! Discovery and monitoring in front of the simulated deployment, in virtual time: what the
+//! Discovery, monitoring and pools in front of the simulated deployment, in virtual time: what the
 //! specifications' integration tests ask of a client with a real server.
 //!
 //! Tests name the official file or prose test that they answer: `T/unified/...` are files of the
@@ -7,13 +7,23 @@
 
 mod authentication;
 mod backpressure;
+mod balanced;
 mod checks;
+mod clearing;
+mod closing;
+mod connecting;
 mod diary;
+mod establishing;
+mod forking;
 mod freeze;
 mod leaks;
+mod ledger;
 mod lifecycle;
 mod operations;
+mod pools;
 mod prose;
 mod scenarios;
 mod scene;
 mod selection;
+mod storm;
+mod waiting;

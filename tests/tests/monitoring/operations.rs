@@ -159,7 +159,7 @@ fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
     });
 }
 
-/// `pool-clear-application-error` (SDAM-117).
+/// `pool-clear-application-error` (SDAM-117, CMAP-150).
 #[test]
 fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
     play(any_topology(), |scene| async move {

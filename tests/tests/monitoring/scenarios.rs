@@ -13,7 +13,6 @@ use bson::doc;
 use onionskin::{ReadMode, ReadPreference};
 use onionskin_core::{
     description::{ServerType, TopologyType},
-    error::ErrorKind,
     event::{EventKind, PoolEvent, SdamEvent},
 };
 use onionskin_simulations::world::plan::Disaster;
@@ -435,8 +434,7 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 Ok(found) => assert!(found.is_some() && was_cleared),
                 // The retry may also have met a hello that takes too long.
                 Err(error) if was_cleared => {
-                    let is_interrupted = matches!(error.kind(), ErrorKind::Interrupted { .. });
-                    assert!(is_interrupted || error.is_network(), "{error:?}");
+                    assert!(error.is_pool_cleared() || error.is_network(), "{error:?}");
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");

@@ -4,20 +4,25 @@ use crate::diary::Diary;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
-    client::Counts, event::Event, hello::Environment, random::Seed, time::Instant,
+    client::Counts, event::Event, hello::Environment, options::ClientOptions, random::Seed,
+    time::Instant, uri,
 };
 use onionskin_simulations::{
     deployment::{DeploymentOptions, Shape, User},
     world::{
         SimRuntime,
         plan::Disaster,
-        runtime::{Executor, member_addresses},
+        runtime::{Executor, balancer_address, member_addresses},
     },
 };
 use std::{
     env,
     future::{Future, poll_fn},
-    sync::{Arc, Mutex, PoisonError},
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
     task::{Poll, Waker},
     time::Duration,
 };
@@ -63,6 +68,16 @@ pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
 /// Two routers.
 pub(crate) fn sharded() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(2))
+}
+
+/// Two services behind a load balancer.
+pub(crate) fn balanced() -> DeploymentOptions {
+    DeploymentOptions::load_balanced(balancer_address(), member_addresses(2))
+}
+
+/// One service behind a load balancer: `useMultipleMongoses: false`.
+pub(crate) fn balanced_alone() -> DeploymentOptions {
+    DeploymentOptions::load_balanced(balancer_address(), member_addresses(1))
 }
 
 /// The same deployment, open only to who logs in.
@@ -120,6 +135,7 @@ fn play_once<F: Future<Output = ()>>(
         operator: executor.runtime(OPERATOR),
         options: Arc::new(options),
         seed,
+        clients: Arc::default(),
     };
     if let Err(failure) = executor.run(Instant::ZERO + LIMIT, act(scene)) {
         panic!("seed {seed}: {failure}");
@@ -132,14 +148,16 @@ fn play_once<F: Future<Output = ()>>(
 pub(crate) struct Scene {
     pub(crate) runtime: SimRuntime,
     pub(crate) operator: SimRuntime,
-    options: Arc<DeploymentOptions>,
-    seed: u64,
+    pub(crate) options: Arc<DeploymentOptions>,
+    pub(crate) seed: u64,
+    /// How many clients there have been: each has sessions of its own.
+    clients: Arc<AtomicU8>,
 }
 
 impl Scene {
     /// A client of the whole deployment, with these options in its connection string.
     pub(crate) fn client(&self, options: &str) -> Watched {
-        let hosts: Vec<String> = self
+        let mut hosts: Vec<String> = self
             .options
             .addresses
             .iter()
@@ -147,18 +165,35 @@ impl Scene {
             .collect();
         let set = match &self.options.shape {
             Shape::ReplicaSet(set) => format!("replicaSet={}&", set.name),
-            _ => String::new(),
+            Shape::LoadBalanced { balancer } => {
+                hosts = vec![balancer.to_string()];
+                "loadBalanced=true&".to_owned()
+            }
+            Shape::Standalone | Shape::Sharded => String::new(),
         };
         self.client_of(&hosts.join(","), &format!("{set}{options}"))
     }
 
     /// A client that is told of one member only.
     pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
+        self.client_with(hosts, options, |_| {})
+    }
+
+    /// The same with options that a connection string cannot have.
+    pub(crate) fn client_with(
+        &self,
+        hosts: &str,
+        options: &str,
+        tune: impl FnOnce(&mut ClientOptions),
+    ) -> Watched {
         let diary = Diary::default();
-        let uri = self.uri(hosts, options);
-        let client = Client::builder_from_uri(self.runtime.clone(), &uri)
-            .expect("a connection string")
-            .seed(Seed::new([self.seed as u8; 32]))
+        let parsed = uri::parse(&self.uri(hosts, options)).expect("a connection string");
+        let mut options = parsed.options;
+        tune(&mut options);
+        let mut seed = [self.seed as u8; 32];
+        seed[31] = seed[31].wrapping_add(self.clients.fetch_add(1, Ordering::Relaxed));
+        let client = Client::builder(self.runtime.clone(), options)
+            .seed(Seed::new(seed))
             .environment(Environment::default())
             .event_listener(diary.listener())
             .build()
@@ -170,7 +205,8 @@ impl Scene {
         }
     }
 
-    fn uri(&self, hosts: &str, options: &str) -> String {
+    /// The connection string of these hosts, with the login where one is asked for.
+    pub(crate) fn uri(&self, hosts: &str, options: &str) -> String {
         let login = match self.options.users.as_slice() {
             [] => String::new(),
             _ => format!("{}:{}@", USER.0, USER.1),
@@ -273,6 +309,29 @@ impl Scene {
         });
         ended
     }
+
+    /// What a task ends with, which it must within the usual patience.
+    pub(crate) async fn ended<T>(&self, what: &str, task: Task<T>) -> T {
+        self.until(what, || task.is_over()).await;
+        task.join().await
+    }
+
+    /// Drops a future after so long, unless it has ended by then.
+    pub(crate) async fn leave_after<F: Future>(
+        &self,
+        patience: Duration,
+        future: impl IntoFuture<IntoFuture = F, Output = F::Output>,
+    ) -> Option<F::Output> {
+        let mut future = pin!(future.into_future());
+        let mut sleep = pin!(self.runtime.sleep(patience));
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            sleep.as_mut().poll(context).map(|()| None)
+        })
+        .await
+    }
 }
 
 /// What a task left for who waits for it.
@@ -285,6 +344,11 @@ impl<T> Clone for Task<T> {
 }
 
 impl<T> Task<T> {
+    pub(crate) fn is_over(&self) -> bool {
+        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.0.is_some()
+    }
+
     pub(crate) async fn join(self) -> T {
         poll_fn(|context| {
             let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);

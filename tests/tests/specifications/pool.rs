@@ -1,4 +1,4 @@
-//! The official pool files (cmap-format), against the real pool in virtual time.
+//! The official pool files (cmap-format), against the real pool in virtual time (CMAP-2, CMAP-110).
 
 use onionskin_core::{
     address::Address,

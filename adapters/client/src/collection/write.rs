@@ -41,7 +41,7 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
         let mut documents = Vec::new();
         let id = self.document.and_then(|document| {
             documents = document;
-            ensure_id(&mut documents, 0, || shared.ids.next(shared.wall_time()))
+            ensure_id(&mut documents, 0, || shared.new_object_id())
         });
         match (id, self.collection.namespace()) {
             (Ok(id), Ok(namespace)) => (
@@ -87,7 +87,7 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
             for (place, document) in documents.iter().enumerate() {
                 let start = bytes.len();
                 bytes.extend_from_slice(document);
-                let new_id = || shared.ids.next(shared.wall_time());
+                let new_id = || shared.new_object_id();
                 ids.insert(place, ensure_id(&mut bytes, start, new_id)?);
             }
             Ok(crud::insert(

@@ -3,7 +3,9 @@
 mod balanced;
 mod chance;
 mod draining;
+mod forking;
 mod operations;
+mod overload;
 mod resting;
 mod scanning;
 mod selection;
@@ -74,7 +76,16 @@ impl World {
         hello: RawDocumentBuf,
         subscriptions: Subscriptions,
     ) -> Self {
-        let config = ClientConfig::new(options, Seed::new([5; 32]))
+        Self::with_seed(options, hello, subscriptions, Seed::new([5; 32]))
+    }
+
+    pub(super) fn with_seed(
+        options: ClientOptions,
+        hello: RawDocumentBuf,
+        subscriptions: Subscriptions,
+        seed: Seed,
+    ) -> Self {
+        let config = ClientConfig::new(options, seed)
             .expect("options")
             .with_subscriptions(subscriptions);
         let mut world = Self {

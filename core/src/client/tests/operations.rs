@@ -258,3 +258,36 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
     world.check_in(lease, Outcome::Completed);
     world.leased(Start::Waiting(endless));
 }
+
+#[test]
+fn a_lease_of_another_client_is_refused_and_harms_nothing() {
+    // CMAP-19, CMAP-87: all its numbers are ones that this client knows, too.
+    let uri = "mongodb://a/?replicaSet=rs";
+    let options = uri::parse(uri).expect("a connection string").options;
+    let mut world = World::new(uri, primary());
+    let subscriptions = Subscriptions::default();
+    let mut other = World::with_seed(options, primary(), subscriptions, Seed::new([9; 32]));
+    let mut own = world.lease(ping());
+    let [foreign, unused] = [(); 2].map(|()| other.lease(ping()));
+    assert_eq!(own.socket(), foreign.socket());
+    let before = world.client.counts();
+    let verdict = world.check_in(foreign, reset());
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("it was taken: {verdict:?}");
+    };
+    let kind = error.kind();
+    assert!(
+        matches!(kind, ErrorKind::InvalidArgument { .. }),
+        "{error:?}"
+    );
+    let error = Error::network(NetworkFault::Closed, "closed");
+    let start = world.client.refuse(world.now, unused, error);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    world.run();
+    assert_eq!(world.client.counts(), before);
+    assert!(world.closed.is_empty() && world.client.topology().servers.len() == 1);
+    World::answer(&mut own, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(own, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert_eq!(world.client.counts().leased, 0);
+}

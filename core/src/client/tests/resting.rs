@@ -144,3 +144,34 @@ fn a_client_that_scans_asks_by_ping() {
     let lease = start(&mut world, ping());
     assert!(lease.is_preliminary() && !lease.wants_probe());
 }
+
+#[test]
+fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
+    // CMAP-27: of three that are kept for minPoolSize, never used
+    let mut world = World::with_subscriptions(
+        &format!("{URI}&minPoolSize=3"),
+        primary(),
+        Subscriptions::all(),
+    );
+    for _ in 0..3 {
+        world.wait(Duration::ZERO);
+    }
+    world.wait(PROBE_AFTER);
+    let kept = world.client.counts().sockets;
+    while world.client.poll_event().is_some() {}
+    let lease = start(&mut world, insert());
+    let socket = lease.socket();
+    let next = given(refuse(&mut world, lease, b"hello?"));
+    assert_ne!(next.socket(), socket);
+    assert_eq!(world.closed, BTreeSet::from([socket]));
+    while let Some(event) = world.client.poll_event() {
+        match event.kind {
+            EventKind::Sdam(event) => panic!("nothing is known: {event:?}"),
+            EventKind::Pool(PoolEvent::Cleared { .. }) => panic!("the others are fine"),
+            _ => {}
+        }
+    }
+    // Population makes up for it, after its pause.
+    world.wait(crate::pool::POPULATION_PAUSE);
+    assert_eq!(world.client.counts().sockets, kept);
+}

@@ -277,6 +277,23 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
 }
 
 #[test]
+fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
+    // Scenario 20
+    let mut world = warm(URI, primary());
+    let lease = world.lease(ping());
+    world.check_in(lease, reset());
+    let mut command = ping();
+    command.set_target("a:27017".parse().expect("an address"));
+    let Start::Waiting(waiting) = world.client.start(world.now, command) else {
+        panic!("its server is in doubt");
+    };
+    world.run();
+    world.wait(Duration::from_millis(500));
+    let start = world.client.resume(world.now, waiting);
+    world.leased(start);
+}
+
+#[test]
 fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     // SEL-72
     let mut world = scanning_for(URI, primary(), Subscriptions::all());
@@ -420,4 +437,21 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
             .is_some_and(|(most, least)| most - least > 5),
         "{counts:?}"
     );
+}
+
+#[test]
+fn operations_fill_the_pool_up_on_the_way() {
+    // CMAP-71, CMAP-85: nothing in the background does, and no operation waits for it.
+    let uri = "mongodb://a/?replicaSet=rs&minPoolSize=3";
+    let options = uri::parse_for(uri, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, primary(), Subscriptions::default());
+    world.wait(Duration::from_secs(60));
+    assert_eq!(world.dialled, [], "nobody asked for anything");
+    let lease = world.lease(ping());
+    let of_lease = world.dialled.len();
+    world.check_in(lease, Outcome::Abandoned);
+    for _ in 0..4 {
+        world.wait(Duration::ZERO);
+    }
+    assert_eq!(world.dialled.len(), of_lease + 2);
 }

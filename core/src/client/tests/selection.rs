@@ -1,9 +1,9 @@
 //! What is told of the search for a server.
 
-use super::{World, find, insert, primary, reset};
+use super::{World, find, insert, ping, primary, reset};
 use crate::{
     address::Address,
-    client::{Client, ClientConfig, Start, Verdict},
+    client::{Client, ClientConfig, Outcome, Start, Verdict},
     error::{Error, ErrorKind},
     event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
     operation::{Command, CommandKind},
@@ -158,6 +158,78 @@ fn what_runs_where_its_cursor_lives_does_not_select() {
     more.set_target(Address::tcp("a", 27017));
     world.perform(more, &rawdoc! { "ok": 1 });
     assert_eq!(told(&mut world), Vec::<String>::new());
+}
+
+/// A batch that lives on `host`, and the end of its cursor.
+fn follow_ups(host: &str) -> [Command; 2] {
+    let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+    more.body().i64("getMore", 5);
+    more.set_target(Address::tcp(host, 27017));
+    let mut kill = Command::new("killCursors", "db", CommandKind::CursorFollowUp);
+    kill.body().str("killCursors", "c");
+    kill.set_target_without_wait(Address::tcp(host, 27017));
+    [more, kill]
+}
+
+#[test]
+fn a_batch_waits_for_its_server_and_an_end_does_not() {
+    // Scenario 20: the pool is paused between two batches.
+    let mut world = world(primary());
+    let lease = world.lease(ping());
+    told(&mut world);
+    world.client.check_in(world.now, lease, reset());
+    let [more, kill] = follow_ups("a");
+    let Start::Waiting(waiting) = world.client.start(world.now, more) else {
+        panic!("its server is in doubt");
+    };
+    let Start::Failed(error) = world.client.start(world.now, kill) else {
+        panic!("its server is in doubt");
+    };
+    assert!(
+        error.to_string().contains("where the cursor lives"),
+        "{error}"
+    );
+    // The server is looked at anew, and is fine.
+    world.run();
+    world.wait(Duration::from_millis(500));
+    let start = world.client.resume(world.now, waiting);
+    let mut lease = world.leased(start);
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), Vec::<String>::new(), "nobody selects");
+}
+
+#[test]
+fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
+    let mut world = world(primary());
+    let lease = world.lease(ping());
+    world.is_dead = true;
+    world.client.check_in(world.now, lease, reset());
+    let [more, _] = follow_ups("a");
+    let Start::Waiting(waiting) = world.client.start(world.now, more) else {
+        panic!("its server is in doubt");
+    };
+    world.run();
+    for _ in 0..6 {
+        world.wait(Duration::from_millis(500));
+    }
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("its time is over");
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("where the cursor lives, cannot be used: "),
+        "{text}"
+    );
+    assert_eq!(error.server(), Some(&Address::tcp("a", 27017)));
+    // A server that left the deployment is not waited for.
+    for command in follow_ups("b") {
+        let start = world.client.start(world.now, command);
+        let Start::Failed(error) = start else {
+            panic!("{start:?}");
+        };
+        assert!(error.to_string().contains("no longer there"), "{error}");
+    }
 }
 
 #[test]

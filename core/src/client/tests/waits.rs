@@ -218,7 +218,7 @@ fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
 
 #[test]
 fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
-    // SEL-35, CMAP-153: of 2000 ms, not of the operation's 60 000
+    // SEL-35, CMAP-74, CMAP-153: of 2000 ms, not of the operation's 60 000
     let mut world = World::silent(&format!("{URI}&maxPoolSize=1"));
     let answers = |host: &str| Some(member(host == "a", 21));
     let first = world.waits(insert());

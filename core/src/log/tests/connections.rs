@@ -43,7 +43,7 @@ fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
 
 #[test]
 fn a_pools_life_is_logged() {
-    // CMAP-128 to CMAP-130
+    // CMAP-128, CMAP-129, CMAP-130
     let address = server();
     let (message, text) = ("Connection pool ready", "Connection pool ready for a:27017");
     connection(PoolEvent::Ready { address }, message, "", text);
@@ -120,7 +120,7 @@ fn check_outs_are_logged() {
 
 #[test]
 fn connections_are_logged() {
-    // CMAP-131, CMAP-132, CMAP-136, CMAP-137
+    // CMAP-131, CMAP-132, CMAP-136, CMAP-137, CMAP-138
     let (address, connection, duration) = (server(), 4, TIME);
     let of = "address=a:27017, driver-generated ID=4";
     let created = PoolEvent::ConnectionCreated {

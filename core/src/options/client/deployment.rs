@@ -211,7 +211,9 @@ impl ClientOptions {
         self.direct_connection
     }
 
-    /// `loadBalanced`: the one host is a load balancer. Default: `false`.
+    /// `loadBalanced`: the one host is a load balancer, behind which there are services. Holds for
+    /// the whole client; there is no such choice for databases or operations. Default: `false`
+    /// (LB-1, LB-2).
     #[must_use]
     pub fn load_balanced(&self) -> bool {
         self.load_balanced == Some(true)

@@ -83,23 +83,26 @@ impl ClientOptions {
         self
     }
 
-    /// `connectTimeoutMS`: how long making a connection may take; also for each check of a monitor.
-    /// `None` (in connection strings 0) for no limit. Default: 10 s.
+    /// `connectTimeoutMS`: how long connecting a socket may take, TLS included; also each check of
+    /// a monitor, and each command of a new connection's handshake that no other limit bounds.
+    /// `None` (in connection strings 0) for no limit. Default: 10 s (CMAP-155).
     #[must_use]
     pub const fn connect_timeout(&self) -> Option<Duration> {
         self.connect_timeout
     }
 
-    /// `socketTimeoutMS`: how long to wait for a send or a reply of an operation. Superseded by
-    /// [`timeout`](Self::timeout). `None` (in connection strings 0) for no limit. Default: none.
+    /// `socketTimeoutMS`: how long to wait for a send or a reply of an operation, or of a new
+    /// connection's handshake. Superseded by [`timeout`](Self::timeout). `None` (in connection
+    /// strings 0) for no limit. Default: none.
     #[must_use]
     pub const fn socket_timeout(&self) -> Option<Duration> {
         self.socket_timeout
     }
 
     /// `timeoutMS`: how long an operation may take in all, retries included. `Some(ZERO)` means
-    /// without end, yet switches off the older time limits like any other value. Default: `None`,
-    /// which leaves the older limits in force.
+    /// without end, yet switches off the older time limits like any other value. Connections that
+    /// are made in the background for `minPoolSize` have as much for each command of their
+    /// handshake (CMAP-154). Default: `None`, which leaves the older limits in force.
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout

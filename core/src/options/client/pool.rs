@@ -72,7 +72,7 @@ impl ClientOptions {
 
     /// `waitQueueTimeoutMS`: how long an operation waits for a connection. Superseded by
     /// [`timeout`](Self::timeout). `None` (in connection strings 0) for no limit. Default: none
-    /// (CMAP-12).
+    /// (CMAP-12, CMAP-13).
     #[must_use]
     pub const fn wait_queue_timeout(&self) -> Option<Duration> {
         self.wait_queue_timeout

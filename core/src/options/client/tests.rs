@@ -41,6 +41,26 @@ fn only_pool_options_that_differ_are_reported() {
 }
 
 #[test]
+fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
+    // CMAP-9, CMAP-11, CMAP-15: in code nobody would see a warning. What is negative or no number
+    // cannot be said at all.
+    let mut options = ClientOptions::default();
+    let refused = options.set_max_connecting(0).map(drop);
+    options.set_max_pool_size(2).set_min_pool_size(3);
+    for (refused, name) in [
+        (refused, "maxConnecting"),
+        (options.validate(), "minPoolSize"),
+    ] {
+        let error = refused.expect_err(name);
+        let kind = error.kind();
+        let is_named = matches!(kind, ErrorKind::InvalidOption { option, .. } if *option == name);
+        assert!(is_named, "{error:?}");
+    }
+    options.set_max_pool_size(0);
+    assert_eq!(options.validate(), Ok(()), "no limit is above any number");
+}
+
+#[test]
 fn a_refused_value_changes_nothing() {
     let mut options = ClientOptions::default();
     assert!(

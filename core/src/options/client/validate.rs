@@ -62,7 +62,7 @@ impl ClientOptions {
         }
         // SDAM-29
         if self.load_balanced() {
-            // URI-15, LB-3 to LB-6
+            // URI-15, LB-3, LB-4, LB-5, LB-6
             let conflict = if several {
                 "several hosts; name only the load balancer"
             } else if self.replica_set.is_some() {

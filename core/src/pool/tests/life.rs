@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_paused_or_closed_pool_refuses_and_says_so() {
-    // CMAP-73, CMAP-79, CMAP-80
+    // CMAP-41, CMAP-49, CMAP-50, CMAP-53, CMAP-57, CMAP-73, CMAP-79, CMAP-80
     let mut pool = new_pool(options(1, 1, 1));
     let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(1), None) else {
         panic!("a paused pool serves nobody");
@@ -30,7 +30,7 @@ fn a_paused_or_closed_pool_refuses_and_says_so() {
 
 #[test]
 fn stale_generation_is_closed_on_check_in() {
-    // CMAP-89, CMAP-90
+    // CMAP-23, CMAP-40, CMAP-89, CMAP-90
     let mut pool = ready_pool(options(2, 0, 2));
     let connection = fresh(&mut pool, at(0), 1);
     pool.handle_clear(at(1), &reset(), false);
@@ -121,7 +121,7 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
 
 #[test]
 fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
-    // CMAP-107, CMAP-108, CMAP-111
+    // CMAP-107, CMAP-108, CMAP-110, CMAP-111: a run is due when there is something to do
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)
@@ -146,7 +146,7 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
 
 #[test]
 fn a_failed_establishment_ends_its_check_out_after_the_clear() {
-    // CMAP-83, CMAP-151, traps 1 and 2
+    // CMAP-62, CMAP-83, CMAP-151, traps 1 and 2
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), RequestId(1), None);
     let _ = pool.check_out(at(0), RequestId(2), None);
@@ -188,7 +188,7 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
 
 #[test]
 fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
-    // CMAP-94 to CMAP-98, trap 9
+    // CMAP-94 to CMAP-98, trap 9; CMAP-95: in the very input that clears
     let mut pool = ready_pool(options(5, 0, 5));
     let used = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), RequestId(2), None);
@@ -250,7 +250,7 @@ fn close_ends_everything_in_order() {
 
 #[test]
 fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
-    // CMAP-66 to CMAP-72
+    // CMAP-66 to CMAP-72; CMAP-53, CMAP-68
     let mut pool = new_pool(options(10, 3, 2));
     pool.handle_timeout(at(0));
     assert_eq!(drain(&mut pool), ["PoolCreated"]);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
-    // CMAP-60, CMAP-61, CMAP-73, CMAP-86
+    // CMAP-60, CMAP-61, CMAP-73, CMAP-76, CMAP-86
     let mut pool = new_pool(options(0, 0, 2));
     pool.handle_ready(at(0));
     pool.handle_ready(at(0));
@@ -66,7 +66,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
 
 #[test]
 fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
-    // CMAP-77, trap 6
+    // CMAP-77, CMAP-78, trap 6
     let mut pool = ready_pool(options(10, 0, 1));
     let a = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(1), RequestId(2), None);
@@ -84,7 +84,7 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
 
 #[test]
 fn a_waiter_past_its_deadline_leaves_at_once() {
-    // CMAP-32, CMAP-81
+    // CMAP-28, CMAP-32, CMAP-81; CMAP-34: whatever it waits for, it is one wait with one limit
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -112,6 +112,7 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
 
 #[test]
 fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
+    // CMAP-12, CMAP-13
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)

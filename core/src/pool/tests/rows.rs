@@ -139,3 +139,69 @@ fn the_queue_is_bounded() {
     let answer = pool.check_out(at(0), RequestId(u64::MAX), None);
     assert_eq!(answer, CheckOut::Waiting);
 }
+
+#[test]
+fn a_closed_connection_never_comes_back() {
+    // CMAP-18: whichever way it was closed, and whatever is still said about it
+    let mut pool = ready_pool(PoolOptions {
+        max_idle: Some(Duration::from_millis(10)),
+        ..options(5, 0, 5)
+    });
+    let all: Vec<PooledId> = (1..=4).map(|n| fresh(&mut pool, at(0), n)).collect();
+    assert_eq!(
+        pool.check_in(at(0), all[0], Condition::Broken(None)),
+        Ok(())
+    );
+    give_back(&mut pool, at(0), all[1]);
+    pool.handle_idle_closed(at(1), all[1], None);
+    give_back(&mut pool, at(1), all[2]);
+    pool.handle_timeout(at(20));
+    pool.handle_clear(at(21), &reset(), false);
+    give_back(&mut pool, at(21), all[3]);
+    pool.handle_ready(at(22));
+    drain(&mut pool);
+    for &connection in &all {
+        pool.handle_established(at(23), connection);
+        pool.handle_establish_failed(at(23), connection, &reset());
+        pool.handle_drained(at(23), connection);
+        let refused = pool.check_in(at(23), connection, Condition::Healthy);
+        assert_eq!(refused, Err(NotCheckedOut(connection)));
+    }
+    assert_eq!(drain(&mut pool), [""; 0]);
+    assert_eq!(pool.counts(), Counts::default());
+    assert_eq!(fresh(&mut pool, at(24), 9), PooledId(5));
+}
+
+#[test]
+fn nobody_gets_what_is_not_established() {
+    // CMAP-22, CMAP-65: not its own request, nor one that comes later
+    let mut pool = ready_pool(options(1, 1, 1));
+    pool.handle_timeout(at(0));
+    for request in 1..=2 {
+        let answer = pool.check_out(at(0), RequestId(request), None);
+        assert_eq!(answer, CheckOut::Waiting);
+    }
+    assert_eq!((pool.counts().available, pool.counts().pending), (0, 1));
+    drain(&mut pool);
+    pool.handle_timeout(at(60_000));
+    assert_eq!(drain(&mut pool), [""; 0]);
+    pool.handle_established(at(60_000), PooledId(1));
+    let grants = drain(&mut pool);
+    assert_eq!(grants.last().map(String::as_str), Some("grant 1 to 1"));
+}
+
+#[test]
+fn population_stands_in_nobodys_way() {
+    // CMAP-66, CMAP-78: it hangs, and requests are served and connections come back all the same.
+    let mut pool = ready_pool(options(10, 5, 2));
+    pool.handle_timeout(at(0));
+    drain(&mut pool);
+    let own = pool.check_out(at(1), RequestId(1), None);
+    assert_eq!(own, CheckOut::Waiting);
+    pool.handle_established(at(2), PooledId(2));
+    let expected = ["Started", "Created 2", "open 2", "Ready 2 after 1 ms"];
+    assert_eq!(drain(&mut pool)[..4], expected);
+    give_back(&mut pool, at(3), PooledId(2));
+    let again = pool.check_out(at(4), RequestId(2), None);
+    assert_eq!(again, CheckOut::Granted(PooledId(2)));
+}

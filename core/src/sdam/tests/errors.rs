@@ -13,7 +13,7 @@ use bson::{oid::ObjectId, rawdoc};
 
 #[test]
 fn a_network_error_cancels_the_check_and_asks_for_none() {
-    // SDAM-100, SDAM-108, SDAM-109, MON-59, MON-60
+    // SDAM-100, SDAM-108, SDAM-109, MON-59, MON-60, CMAP-147; CMAP-146: one input does both
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -43,7 +43,7 @@ fn a_network_error_between_checks_only_closes_the_connection() {
 
 #[test]
 fn a_state_change_asks_for_a_check_and_cancels_none() {
-    // SDAM-96, A.11 trap 10
+    // SDAM-96, CMAP-149, A.11 trap 10
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
@@ -58,7 +58,7 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
 
 #[test]
 fn overload_and_slowness_leave_everything_as_it_is() {
-    // SDAM-101, SDAM-104
+    // SDAM-101, SDAM-104, CMAP-147
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
@@ -75,7 +75,7 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 
 #[test]
 fn errors_of_older_generations_are_ignored_and_each_other_one_counts_once() {
-    // SDAM-86, E.6 property 4
+    // SDAM-86, CMAP-145, E.6 property 4
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");

@@ -2,6 +2,7 @@
 
 mod errors;
 mod events;
+mod forking;
 mod hostile;
 mod monitoring;
 mod properties;

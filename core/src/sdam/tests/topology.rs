@@ -102,7 +102,7 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
 
 #[test]
 fn a_direct_connection_has_a_pool_whatever_the_server_is() {
-    // SDAM-1, SDAM-84
+    // SDAM-1, SDAM-84, CMAP-156
     for (direct, expected) in [(true, true), (false, false)] {
         let mut bench = Bench::seeds(&["a:1"], |options| options.direct_connection = direct);
         bench.orders();

@@ -1,6 +1,7 @@
 //! The machine in virtual time.
 
 mod admission;
+mod balanced;
 mod elections;
 mod protocol;
 mod sharded;

@@ -51,11 +51,25 @@ impl World {
     }
 
     pub(super) fn connect(&mut self, member: usize) -> ConnId {
+        let conn = self.next_connection();
+        self.deployment.handle_connected(self.now, conn, member);
+        self.drain();
+        conn
+    }
+
+    /// Connects through the load balancer; says to which member.
+    pub(super) fn connect_balanced(&mut self) -> Option<(usize, ConnId)> {
+        let member = self.deployment.balance()?;
+        let conn = self.next_connection();
+        self.deployment.handle_forwarded(self.now, conn, member);
+        self.drain();
+        Some((member, conn))
+    }
+
+    fn next_connection(&mut self) -> ConnId {
         self.connections += 1;
         let conn = ConnId(self.connections);
-        self.deployment.handle_connected(self.now, conn, member);
         self.replies.insert(conn, FrameDecoder::new());
-        self.drain();
         conn
     }
 

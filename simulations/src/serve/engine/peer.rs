@@ -1,5 +1,6 @@
 //! One client's socket, encrypted or not.
 
+use crate::serve::proxy::{self, Beginning};
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
@@ -36,13 +37,17 @@ impl Tls {
 pub(super) struct Peer {
     stream: TcpStream,
     tls: Option<RefCell<Tls>>,
+    /// What has come while a load balancer may still be about to say for whom it connects; `None`
+    /// once that is settled.
+    beginning: RefCell<Option<Vec<u8>>>,
     unsent: RefCell<Vec<u8>>,
     closed: Cell<bool>,
     changed: Notify,
 }
 
 impl Peer {
-    pub(super) fn new(stream: TcpStream, tls: Option<ServerConnection>) -> Self {
+    /// A socket, on which the PROXY protocol may be spoken first or not.
+    pub(super) fn new(stream: TcpStream, tls: Option<ServerConnection>, is_proxied: bool) -> Self {
         Self {
             stream,
             tls: tls.map(|connection| {
@@ -51,6 +56,7 @@ impl Peer {
                     received: VecDeque::new(),
                 })
             }),
+            beginning: RefCell::new(is_proxied.then(Vec::new)),
             unsent: RefCell::default(),
             closed: Cell::new(false),
             changed: Notify::new(),
@@ -117,12 +123,8 @@ impl Peer {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let Some(tls) = &self.tls else {
-            return match self.stream.try_read(buffer) {
-                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => Ok(Some(&buffer[..count])),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                Err(error) => Err(error),
-            };
+            let count = self.read(buffer)?;
+            return Ok(count.map(|count| &buffer[..count]));
         };
         loop {
             // What is decrypted is handed on first: the TLS library takes in nothing more while
@@ -139,11 +141,38 @@ impl Peer {
             if advanced? {
                 continue;
             }
-            match self.stream.try_read(buffer) {
+            match self.read(buffer)? {
+                Some(count) => tls.borrow_mut().received.extend(&buffer[..count]),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads what the client has sent: `None` when nothing is there, an error at the end.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut beginning = self.beginning.borrow_mut();
+        loop {
+            let before = beginning.as_ref().map_or(0, Vec::len);
+            let count = match self.stream.try_read(&mut buffer[before..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => tls.borrow_mut().received.extend(&buffer[..count]),
+                Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
+            };
+            let Some(part) = beginning.as_mut() else {
+                return Ok(Some(count));
+            };
+            // A header is shorter than the buffer, so there is room for what follows.
+            let end = before + count;
+            buffer[..before].copy_from_slice(part);
+            match proxy::look(&buffer[..end]) {
+                Ok(Beginning::Unfinished) => *part = buffer[..end].to_vec(),
+                Ok(Beginning::Header(length)) => {
+                    *beginning = None;
+                    buffer.copy_within(length..end, 0);
+                    return Ok(Some(end - length));
+                }
+                Err(_) => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Checkers: they read events, histories and data, and share no code with what they check.
 
+mod balancer;
 mod command;
 mod history;
 mod monitor;
@@ -9,6 +10,7 @@ mod topology;
 
 pub use history::{check_calm, check_data, check_history};
 
+use balancer::BalancerChecker;
 use command::CommandChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
@@ -25,6 +27,7 @@ pub struct EventCheckers {
     topology: TopologyChecker,
     commands: CommandChecker,
     selection: SelectionChecker,
+    balancer: BalancerChecker,
 }
 
 impl EventCheckers {
@@ -38,6 +41,7 @@ impl EventCheckers {
             topology: TopologyChecker::default(),
             commands: CommandChecker::default(),
             selection: SelectionChecker::default(),
+            balancer: BalancerChecker::default(),
         }
     }
 
@@ -54,7 +58,8 @@ impl EventCheckers {
         self.monitor.observe(event)?;
         self.topology.observe(event)?;
         self.commands.observe(event)?;
-        self.selection.observe(event)
+        self.selection.observe(event)?;
+        self.balancer.observe(event)
     }
 
     /// The client is closed and everything was given back.

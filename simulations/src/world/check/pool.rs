@@ -5,7 +5,7 @@ use onionskin_core::{
     address::Address,
     event::{Event, EventKind, PoolEvent},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 pub(super) struct PoolChecker {
@@ -29,6 +29,8 @@ struct Pool {
     clears: u64,
     /// Each connection with the number of clears before it.
     connections: BTreeMap<u64, (Life, u64)>,
+    /// Connections of before the clear of a service, which may have been theirs.
+    doubtful: BTreeSet<u64>,
     asking: u64,
 }
 
@@ -107,12 +109,7 @@ impl Pool {
                 let is_news = !was_ready && !self.is_closed;
                 ensure(is_news, || "became ready where it cannot".to_owned())?;
             }
-            PoolEvent::Cleared { .. } => {
-                if !std::mem::take(&mut self.is_ready) {
-                    return Err("was cleared while it was not ready".to_owned());
-                }
-                self.clears += 1;
-            }
+            PoolEvent::Cleared { service, .. } => self.clear(service.is_some())?,
             PoolEvent::Closed { .. } => {
                 let was_closed = std::mem::replace(&mut self.is_closed, true);
                 ensure(!was_closed, || "closed twice".to_owned())?;
@@ -148,6 +145,7 @@ impl Pool {
                 self.turn(*connection, Life::InUse, Life::Idle)?;
             }
             PoolEvent::ConnectionClosed { connection, .. } => {
+                self.doubtful.remove(connection);
                 match self.connections.remove(connection) {
                     None => return Err(format!("connection {connection} closed, but unknown")),
                     Some((Life::InUse, _)) => {
@@ -159,6 +157,23 @@ impl Pool {
             PoolEvent::CheckOutStarted { .. } => self.asking += 1,
             PoolEvent::CheckOutFailed { .. } => self.answer()?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, is_of_service: bool) -> Result<(), String> {
+        ensure(self.is_ready, || {
+            "was cleared while it was not ready".to_owned()
+        })?;
+        if is_of_service {
+            // Only a service behind a load balancer is in doubt, so the pool goes on (LB-52).
+            let lives = self.connections.iter();
+            let whole = lives.filter(|(_, (life, _))| *life != Life::Establishing);
+            self.doubtful
+                .extend(whole.map(|(connection, _)| *connection));
+        } else {
+            self.is_ready = false;
+            self.clears += 1;
         }
         Ok(())
     }
@@ -186,9 +201,12 @@ impl Pool {
     fn check_bounds(&self, max_size: u32, max_connecting: u32) -> Result<(), String> {
         // Connections of before a clear may linger while they are in use.
         let current = |life: Option<Life>| {
-            let lives = self.connections.values();
+            let lives = self.connections.iter();
             lives
-                .filter(|(l, clears)| *clears == self.clears && life.is_none_or(|life| *l == life))
+                .filter(|(connection, (l, clears))| {
+                    let is_current = *clears == self.clears && !self.doubtful.contains(connection);
+                    is_current && life.is_none_or(|life| *l == life)
+                })
                 .count()
         };
         if max_size > 0 && current(None) > max_size as usize {

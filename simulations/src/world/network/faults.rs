@@ -119,6 +119,7 @@ impl Network {
             Disaster::Kill(member) => self.deployment.kill(now, member),
             Disaster::ShutDown(member) => self.deployment.shut_down(now, member),
             Disaster::Restart(member) => self.deployment.restart(now, member),
+            Disaster::Disconnect(member) => self.deployment.disconnect(now, member),
             Disaster::StepDown => {
                 self.deployment.step_down(now);
             }

@@ -19,6 +19,8 @@ pub(super) struct Link {
     pub(super) member: usize,
     /// It leads to a listener, not to a member.
     pub(super) listener: Option<ListenerId>,
+    /// It leads to the load balancer, which says what member it ends at.
+    pub(super) is_balanced: bool,
     /// The client holds it.
     pub(super) has_client: bool,
     /// The member holds it.
@@ -33,6 +35,7 @@ impl Link {
             client,
             member,
             listener: None,
+            is_balanced: false,
             has_client: true,
             has_server: false,
             up: Direction::default(),

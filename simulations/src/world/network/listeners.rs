@@ -25,7 +25,10 @@ pub enum Heard {
 impl Network {
     /// Accepts connections to an address from now on; `None` if it is taken.
     pub fn listen(&mut self, address: &Address) -> Option<ListenerId> {
-        if self.listeners.contains_key(address) || self.addresses.contains(address) {
+        let is_taken = self.listeners.contains_key(address)
+            || self.addresses.contains(address)
+            || self.balancer.as_ref() == Some(address);
+        if is_taken {
             return None;
         }
         let id = ListenerId(self.next_listener);

@@ -4,6 +4,7 @@
 //! and per message; bytes that are lost are lost for good, so a connection that lost some never
 //! carries anything again.
 
+mod balancer;
 mod faults;
 mod link;
 mod listeners;
@@ -14,7 +15,7 @@ use super::{
     options::{Rates, WorldOptions},
     trace::{Summary, Trace},
 };
-use crate::deployment::{Action, ConnId, Deployment};
+use crate::deployment::{Action, ConnId, Deployment, Shape};
 use link::Link;
 use onionskin_core::{
     address::Address,
@@ -72,6 +73,7 @@ pub enum Towards {
 pub struct Network {
     deployment: Deployment,
     addresses: Vec<Address>,
+    balancer: Option<Address>,
     listening: Vec<bool>,
     links: BTreeMap<LinkId, Link>,
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
@@ -92,9 +94,14 @@ impl Network {
     #[must_use]
     pub fn new(deployment: Deployment, options: &WorldOptions, seed: &Seed) -> Self {
         let addresses = deployment.options().addresses.clone();
+        let balancer = match &deployment.options().shape {
+            Shape::LoadBalanced { balancer } => Some(balancer.clone()),
+            _ => None,
+        };
         Self {
             listening: vec![true; addresses.len()],
             addresses,
+            balancer,
             deployment,
             links: BTreeMap::new(),
             under_way: BTreeMap::new(),
@@ -147,12 +154,15 @@ impl Network {
             self.knock(now, id, client, listener);
             return id;
         }
-        let Some(member) = self.addresses.iter().position(|a| a == address) else {
-            self.links.insert(id, Link::new(client, usize::MAX));
+        let member = self.addresses.iter().position(|a| a == address);
+        let is_balanced = self.balancer.as_ref() == Some(address);
+        let mut link = Link::new(client, member.unwrap_or(usize::MAX));
+        link.is_balanced = is_balanced;
+        if member.is_none() && !is_balanced {
+            self.links.insert(id, link);
             self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
             return id;
-        };
-        let mut link = Link::new(client, member);
+        }
         if self.is_drawn(self.rates.vanish) {
             link.up.is_dead = true;
         }
@@ -233,6 +243,7 @@ impl Network {
             }
         };
         match parcel {
+            Parcel::Attempt if link.is_balanced => self.hand_over(now, id, trace),
             Parcel::Attempt => {
                 if self.listening.get(link.member) == Some(&true) {
                     link.has_server = true;

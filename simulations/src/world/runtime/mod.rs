@@ -12,7 +12,7 @@ mod stream;
 pub use callers::run_world;
 pub use executor::Executor;
 pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
-pub use operator::member_addresses;
+pub use operator::{balancer_address, member_addresses};
 pub use stream::SimStream;
 
 use super::{
@@ -39,6 +39,9 @@ const MAX_LOOKUP_MILLIS: u64 = 2_000;
 
 /// Members have addresses that begin so, and end with their number.
 const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
+
+/// The load balancer's address ends so; there are fewer members than this.
+const BALANCER_PLACE: u8 = 255;
 
 /// Calendar time at the world's start.
 const STARTED_AT: Duration = Duration::from_millis(1_750_000_000_000);
@@ -95,9 +98,10 @@ impl Runtime for SimRuntime {
         let runtime = self.clone();
         async move {
             let host = match address.ip() {
-                IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => {
-                    setup::host(usize::from(ip.octets()[3]))
-                }
+                IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => match ip.octets()[3] {
+                    BALANCER_PLACE => setup::BALANCER.to_owned(),
+                    member => setup::host(usize::from(member)),
+                },
                 other => other.to_string(),
             };
             let stream = runtime.dial(&Address::tcp(&host, address.port()));
@@ -125,27 +129,31 @@ impl Runtime for SimRuntime {
             if let Ok(ip) = host.parse() {
                 return Ok(vec![SocketAddr::new(ip, port)]);
             }
-            let (delay, fails, member) = {
+            let (delay, fails, place) = {
                 let mut state = runtime.shared.lock();
                 let members = state.network.addresses().len();
                 let member = (0..members).find(|member| setup::host(*member) == host);
                 let member = state.names.get(&host).copied().or(member);
+                let balancer = (host == setup::BALANCER).then_some(BALANCER_PLACE);
+                let place = member
+                    .and_then(|member| u8::try_from(member).ok())
+                    .or(balancer);
                 let rate = u64::from(state.rates.unresolved);
                 let fails = rate > 0 && state.random.chance(rate, 1000);
                 let delay = match fails {
                     true => 1 + state.random.below(MAX_LOOKUP_MILLIS),
                     false => 0,
                 };
-                (Duration::from_millis(delay), fails, member)
+                (Duration::from_millis(delay), fails, place)
             };
             if !delay.is_zero() {
                 runtime.sleep(delay).await;
             }
-            match member.and_then(|member| u8::try_from(member).ok()) {
-                Some(member) if !fails => {
+            match place {
+                Some(place) if !fails => {
                     let ip = {
                         let [a, b, c] = MEMBER_NETWORK;
-                        Ipv4Addr::new(a, b, c, member)
+                        Ipv4Addr::new(a, b, c, place)
                     };
                     Ok(vec![SocketAddr::new(ip.into(), port)])
                 }

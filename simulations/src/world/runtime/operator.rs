@@ -15,6 +15,12 @@ pub fn member_addresses(members: usize) -> Vec<Address> {
         .collect()
 }
 
+/// The address at which a simulated runtime finds the load balancer of a deployment that has one.
+#[must_use]
+pub fn balancer_address() -> Address {
+    setup::balancer_address()
+}
+
 impl SimRuntime {
     /// Brings a disaster about at this moment.
     pub fn strike(&self, disaster: &Disaster) {

@@ -3,12 +3,14 @@
 
 mod connection;
 mod door;
+mod proxy;
 mod script;
 mod session;
 mod simulated;
 mod state;
 
 pub use door::{Desk, Door, Stop};
+pub use proxy::{Proxy, Trouble};
 pub use script::{Gate, Request, Step, answer, hello};
 pub(crate) use simulated::simulated_door;
 pub use state::Seen;
@@ -131,11 +133,14 @@ impl Server {
         Self::behind(door::<H>(), Arc::new(script))
     }
 
-    /// A server behind TLS that answers as [`answer`] does.
+    /// A server with a script, behind TLS.
     #[must_use]
-    pub fn tls(config: ServerConfig) -> Self {
+    pub fn tls(
+        config: ServerConfig,
+        script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
         let door = SystemDoor::new(SOMEWHERE, Some(Arc::new(config)));
-        Self::behind(Box::new(door), Arc::new(answer))
+        Self::behind(Box::new(door), Arc::new(script))
     }
 
     /// A server that treats each accepted socket as it likes.
@@ -234,6 +239,15 @@ impl Server {
         match &self.place {
             Place::Tcp(address) => address.to_string(),
             Place::Unix(path, _) => path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Where its socket is; `None` for a Unix socket.
+    #[must_use]
+    pub fn place(&self) -> Option<SocketAddr> {
+        match &self.place {
+            Place::Tcp(address) => Some(*address),
+            Place::Unix(..) => None,
         }
     }
 

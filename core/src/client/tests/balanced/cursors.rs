@@ -243,3 +243,54 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
     assert_eq!(told(&mut world), ["in 1"]);
     drop(cursor);
 }
+
+#[test]
+fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
+    // LB-32: the same for every command whose reply has a cursor.
+    for name in ["find", "aggregate", "listCollections", "listIndexes"] {
+        let mut world = world();
+        let mut command = Command::new(name, "db", CommandKind::Read);
+        command.body().str(name, "c");
+        let mut lease = world.lease(command);
+        World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+        let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+        world.check_in(lease, Outcome::Completed);
+        told(&mut world);
+        assert_eq!(world.client.counts().leased, 1, "{name}");
+        fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
+        assert!(told(&mut world).is_empty());
+        let leftovers = cursor.take_idle();
+        leave(&mut world, leftovers);
+        assert_eq!(told(&mut world), ["in 1"], "{name}");
+    }
+}
+
+#[test]
+fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
+    // CMAP-103: neither a batch nor a kill goes out on the parent's connection.
+    let mut world = world();
+    let (mut resting, facts) = open_cursor(&mut world);
+    let (mut draining, second) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut draining);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    let kill = draining.end().expect("it is open");
+    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+        panic!("it waits for the reply");
+    };
+    world.sent.clear();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    assert!(world.closed.contains(&facts.socket) && world.closed.contains(&second.socket));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let start = world
+        .client
+        .start(world.now, resting.more(None).expect("it is open"));
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let kill = resting.end().expect("it does not know");
+    let start = world.client.start(world.now, kill);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert_eq!(world.sent, []);
+    assert_ne!(world.lease(ping()).socket(), facts.socket);
+}

@@ -2,6 +2,10 @@
 //! of a transaction goes about it.
 
 use super::*;
+use crate::{
+    error::Label,
+    operation::{TransactionPin, TransactionStep},
+};
 
 #[test]
 fn a_transaction_and_its_cursor_share_a_connection() {
@@ -96,4 +100,136 @@ fn a_pin_that_is_released_during_a_command_ends_with_it() {
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     world.check_in(lease, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
+}
+
+/// What the server makes of a command.
+#[derive(Clone, Copy, Debug)]
+enum Answered {
+    Well,
+    /// An error of this code, which carries that label if one is given.
+    Badly(i32, Option<&'static str>),
+    /// The network breaks, and the owner of the transaction adds that label.
+    Lost(&'static str),
+}
+
+/// A session with a transaction, led as its owner does.
+struct Session {
+    world: World,
+    pin: TransactionPin,
+}
+
+impl Session {
+    /// One that has inserted a document in its transaction.
+    fn begun() -> Self {
+        let mut session = Self {
+            world: world(),
+            pin: TransactionPin::default(),
+        };
+        session.perform(TransactionStep::Operation, Answered::Well);
+        assert_eq!(
+            told(&mut session.world),
+            ["started", "created 1", "ready 1", "out 1"]
+        );
+        session
+    }
+
+    /// Runs a command of the transaction, and gives up what is to be given up after it.
+    fn perform(&mut self, step: TransactionStep, answered: Answered) {
+        let mut command = insert();
+        self.pin.apply(&mut command);
+        let mut lease = self.world.lease(command);
+        self.pin.keep(&mut lease);
+        let outcome = match answered {
+            Answered::Lost(_) => reset(),
+            Answered::Well => {
+                World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+                Outcome::Completed
+            }
+            Answered::Badly(code, label) => {
+                let labels: Vec<&str> = label.into_iter().collect();
+                let reply = bson::doc! {
+                    "ok": 0, "code": code, "errmsg": "no", "errorLabels": labels,
+                };
+                let reply = RawDocumentBuf::try_from(&reply).expect("BSON");
+                World::answer(&mut lease, &reply);
+                Outcome::Completed
+            }
+        };
+        let result = match self.world.check_in(lease, outcome) {
+            Verdict::Done(result) => result,
+            Verdict::Again(_) => panic!("the owner tries again, not the client"),
+        };
+        let result = match (result, answered) {
+            (Err(error), Answered::Lost(label)) => Err(error.with_label(Label::from_name(label))),
+            (result, _) => result,
+        };
+        self.after(step, result.as_ref().copied());
+    }
+
+    fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) {
+        if let Some(pin) = self.pin.after(step, result) {
+            self.world.client.release(self.world.now, pin);
+            self.world.run();
+        }
+    }
+}
+
+#[test]
+fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_server() {
+    // LB-40: the cases of the official file on transactions.
+    use Answered::{Badly, Lost, Well};
+    use TransactionStep as Step;
+    let transient = Some("TransientTransactionError");
+    let unknown = Some("UnknownTransactionCommitResult");
+    let back: &[&str] = &["in 1"];
+    let broken: &[&str] = &["cleared 1", "in 1", "closed 1: Error"];
+    let cases = [
+        (Step::Operation, Well, &[][..]),
+        (Step::Operation, Badly(51, None), &[]),
+        (Step::Operation, Badly(24, transient), back),
+        (Step::Operation, Lost("TransientTransactionError"), broken),
+        (Step::Commit, Well, &[]),
+        (Step::Commit, Badly(51, None), &[]),
+        (Step::Commit, Badly(24, transient), back),
+        (Step::Commit, Badly(50, unknown), back),
+        (Step::Commit, Lost("UnknownTransactionCommitResult"), broken),
+        (Step::Abort, Well, back),
+        (Step::Abort, Badly(51, None), back),
+        (Step::Abort, Badly(24, transient), back),
+        (Step::Abort, Lost("TransientTransactionError"), broken),
+    ];
+    for (step, answered, expected) in cases {
+        let mut session = Session::begun();
+        session.perform(step, answered);
+        assert_eq!(told(&mut session.world), expected, "{step:?}, {answered:?}");
+        let leased = usize::from(expected.is_empty());
+        assert_eq!(session.world.client.counts().leased, leased);
+    }
+    for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
+        let mut session = Session::begun();
+        // A commit that succeeded may be repeated, on the same connection.
+        session.perform(Step::Commit, Well);
+        session.perform(Step::Commit, Well);
+        assert!(told(&mut session.world).is_empty());
+        session.after(step, Ok(()));
+        assert_eq!(told(&mut session.world), ["in 1"], "{step:?}");
+        session.after(Step::End, Ok(()));
+        assert!(told(&mut session.world).is_empty(), "it goes back once");
+    }
+}
+
+#[test]
+fn a_first_command_that_fails_has_kept_its_connection_all_the_same() {
+    // LB-31: one check-out and one check-in, however short the transaction.
+    let mut session = Session {
+        world: world(),
+        pin: TransactionPin::default(),
+    };
+    session.perform(TransactionStep::Operation, Answered::Badly(51, None));
+    assert_eq!(
+        told(&mut session.world),
+        ["started", "created 1", "ready 1", "out 1"]
+    );
+    session.after(TransactionStep::Abort, Ok(()));
+    assert_eq!(told(&mut session.world), ["in 1"]);
 }

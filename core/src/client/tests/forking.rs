@@ -1,0 +1,161 @@
+//! A client in a process that was forked: what of its parent's it touches, and how it goes on.
+
+use super::*;
+use crate::event::PoolEvent;
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=5";
+
+fn seed() -> Seed {
+    Seed::new([6; 32])
+}
+
+fn session_of(lease: &Lease) -> [u8; 16] {
+    lease.operation.session.as_ref().expect("a session").id
+}
+
+/// The sockets that there were before, and those on which something was sent since.
+fn fork(world: &mut World) -> BTreeSet<SocketId> {
+    let before = world.dialled.iter().map(|(socket, _)| *socket).collect();
+    world.sent.clear();
+    world.client.handle_forked(world.now, &seed());
+    world.run();
+    before
+}
+
+#[test]
+fn a_child_lets_go_of_everything_without_a_byte() {
+    // CMAP-37, CMAP-103: what is idle, drained, measured or streamed goes at once.
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    let leases: Vec<Lease> = (0..3).map(|_| world.lease(ping())).collect();
+    let mut leases = leases.into_iter();
+    let mut idle = leases.next().expect("a lease");
+    World::answer(&mut idle, &rawdoc! { "ok": 1 });
+    world.check_in(idle, Outcome::Completed);
+    let mut left = leases.next().expect("a lease");
+    left.sent(left.output().len());
+    world.check_in(left, Outcome::Abandoned);
+    let in_use = leases.next().expect("a lease");
+    let socket = in_use.socket();
+    while world.client.poll_event().is_some() {}
+    let before = fork(&mut world);
+    let open = before
+        .iter()
+        .filter(|socket| !world.closed.contains(socket));
+    assert_eq!(
+        open.collect::<Vec<_>>(),
+        [&socket],
+        "only its holder may end it"
+    );
+    let interrupted: Vec<SocketId> = world.interrupted.iter().map(|(s, _)| *s).collect();
+    assert_eq!(interrupted, [socket]);
+    assert!(world.sent.iter().all(|socket| !before.contains(socket)));
+    let mut cleared = 0;
+    while let Some(event) = world.client.poll_event() {
+        let is_clear = matches!(event.kind, EventKind::Pool(PoolEvent::Cleared { .. }));
+        cleared += usize::from(is_clear);
+    }
+    assert_eq!(cleared, 1);
+    world.check_in(in_use, Outcome::Abandoned);
+    assert!(world.closed.contains(&socket), "it is not drained either");
+    // Monitors began anew, and operations find connections of their own.
+    let lease = world.lease(ping());
+    assert!(!before.contains(&lease.socket()));
+    world.client.close(world.now);
+    world.check_in(lease, Outcome::Abandoned);
+    assert!(world.client.is_over());
+}
+
+#[test]
+fn parent_and_child_draw_different_numbers() {
+    // Otherwise both would use one session of the server, each with transaction numbers of its own.
+    let mut world = World::new(URI, primary());
+    let reply = rawdoc! { "ok": 1, "n": 1 };
+    for _ in 0..2 {
+        world.perform(insert(), &reply);
+    }
+    let held = world.lease(insert());
+    let of_parent = session_of(&held);
+    fork(&mut world);
+    assert!(
+        world.client.end_sessions().is_none(),
+        "they are the parent's"
+    );
+    world.check_in(held, Outcome::Abandoned);
+    assert!(world.client.end_sessions().is_none(), "this one, too");
+    let own = session_of(&world.lease(insert()));
+    assert_ne!(own, of_parent);
+    let mut parent = World::new(URI, primary());
+    parent.lease(insert());
+    let next = session_of(&parent.lease(insert()));
+    assert_ne!(own, next, "what the parent draws next");
+}
+
+#[test]
+fn operations_that_wait_begin_again() {
+    let uri = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
+    let mut world = World::new(uri, primary());
+    let mut lease = world.lease(insert());
+    let [first, second] = [(); 2].map(|()| match world.client.start(world.now, insert()) {
+        Start::Waiting(id) => id,
+        other => panic!("there is no room: {other:?}"),
+    });
+    // The first of them has a connection, but has not heard of it yet.
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let before = fork(&mut world);
+    for id in [first, second] {
+        let mut lease = world.leased(Start::Waiting(id));
+        assert!(!before.contains(&lease.socket()));
+        assert_eq!(lease.operation.attempts, if id == first { 1 } else { 2 });
+        World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = world.check_in(lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_child_that_scans_scans_at_once() {
+    use crate::options::Monitoring;
+    let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, primary(), Subscriptions::default());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(Duration::from_millis(1));
+    let before = fork(&mut world);
+    assert_eq!(world.sent, [], "nothing happens between operations");
+    assert!(before.iter().all(|socket| world.closed.contains(socket)));
+    let lease = world.lease(ping());
+    assert!(!before.contains(&lease.socket()));
+}
+
+#[test]
+fn a_closed_client_stays_closed() {
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(ping());
+    world.client.close(world.now);
+    world.run();
+    fork(&mut world);
+    assert_eq!(world.sent, []);
+    world.check_in(lease, Outcome::Abandoned);
+    assert!(world.client.is_over());
+}
+
+#[test]
+fn siblings_do_not_all_choose_the_same_servers() {
+    let chosen = |seed: u8| -> Vec<String> {
+        let mut world = World::new("mongodb://a,b,c,d/", mongos());
+        world
+            .client
+            .handle_forked(world.now, &Seed::new([seed; 32]));
+        world.run();
+        let leases = (0..20).map(|_| {
+            let lease = world.lease(ping());
+            let host = lease.facts().address.to_string();
+            world.check_in(lease, Outcome::Abandoned);
+            host
+        });
+        leases.collect()
+    };
+    assert_eq!(chosen(1), chosen(1));
+    assert_ne!(chosen(1), chosen(2));
+}

@@ -1,0 +1,238 @@
+//! Connections that cannot be made: which errors may mean overload, and what becomes of the server.
+
+use super::*;
+use crate::{
+    client::Action,
+    description::ServerType,
+    error::{ErrorKind, Label, TlsFault, Wait},
+    event::{PoolEvent, SdamEvent},
+};
+use std::time::Duration;
+
+/// What happens to a new connection.
+enum Mishap {
+    /// The adapter reports this.
+    Failure(Error),
+    /// The server sends this.
+    Bytes(Vec<u8>),
+    /// The server answers the last request so.
+    Reply(RawDocumentBuf),
+    /// The server hangs up.
+    End,
+    /// Nothing, for so long.
+    Silence(Duration),
+}
+
+use Mishap::{Bytes, End, Failure, Reply, Silence};
+
+fn fault(fault: NetworkFault) -> Mishap {
+    Failure(Error::network(fault, "it did not work"))
+}
+
+fn tls(fault: TlsFault) -> Mishap {
+    let message = "it did not work".to_owned();
+    Failure(ErrorKind::Tls { fault, message }.into())
+}
+
+/// What came of a connection that an operation waited for.
+#[derive(Debug, PartialEq)]
+struct Aftermath {
+    error: ErrorKind,
+    is_labelled: bool,
+    cleared: usize,
+    is_unknown: bool,
+}
+
+/// Lets the first connection for an operation come to `command`, or only to its dial if that is
+/// empty, and there meet with a mishap.
+fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
+    let uri = format!("mongodb://user:pencil@a/?replicaSet=rs&retryReads=false{options}");
+    let mut world = World::with_subscriptions(&uri, primary(), Subscriptions::all());
+    while world.client.poll_event().is_some() {}
+    let Start::Waiting(id) = world.client.start(world.now, find()) else {
+        panic!("there is no connection yet");
+    };
+    let (socket, request) = lead_to(&mut world, command);
+    match mishap {
+        Failure(error) => drop(world.client.handle_failed(world.now, socket, error)),
+        Bytes(bytes) => drop(world.client.handle_received(world.now, socket, &bytes)),
+        Reply(reply) => {
+            let bytes = framed(request, &reply);
+            world.client.handle_received(world.now, socket, &bytes);
+        }
+        End => drop(world.client.handle_received(world.now, socket, &[])),
+        Silence(time) => {
+            world.now = world.now + time;
+            world.client.handle_timeout(world.now);
+        }
+    }
+    let error = match world.client.resume(world.now, id) {
+        Start::Failed(error) => error,
+        other => panic!("it goes on: {other:?}"),
+    };
+    let labels = [Label::SystemOverloadedError, Label::RetryableError];
+    let labelled = labels.iter().filter(|label| error.has_label(label)).count();
+    assert!(labelled != 1, "both or none: {error:?}");
+    let (mut cleared, mut is_unknown) = (0, false);
+    while let Some(event) = world.client.poll_event() {
+        match event.kind {
+            EventKind::Pool(PoolEvent::Cleared { .. }) => cleared += 1,
+            EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. }) => {
+                is_unknown |= new.server_type == ServerType::Unknown;
+            }
+            _ => {}
+        }
+    }
+    let error = error.kind().clone();
+    Aftermath {
+        error,
+        is_labelled: labelled == 2,
+        cleared,
+        is_unknown,
+    }
+}
+
+/// The pool's new socket, and the request that it sent last.
+fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
+    loop {
+        match world.client.poll_action() {
+            Some(Action::Dial { socket, .. }) if command.is_empty() => return (socket, 0),
+            Some(Action::Dial { socket, .. }) => {
+                world.client.handle_connected(world.now, socket);
+            }
+            Some(Action::Transmit { socket, bytes }) => {
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                let message = Message::decode(&bytes).expect("a message");
+                let (name, _) = message.body.iter().next().expect("a field").expect("BSON");
+                if name.as_str() == command {
+                    return (socket, header.request_id);
+                }
+                let reply = framed(header.request_id, &world.hello);
+                world.client.handle_received(world.now, socket, &reply);
+            }
+            Some(_) => {}
+            None => panic!("it does not come to {command:?}"),
+        }
+    }
+}
+
+fn framed(request: i32, reply: &RawDocument) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 1, request)
+        .body(reply)
+        .end();
+    bytes
+}
+
+/// Connecting, in words.
+const DIAL: &str = "";
+const HELLO: &str = "isMaster";
+const LOGIN: &str = "saslStart";
+
+#[test]
+fn what_may_be_overload_costs_neither_pool_nor_server() {
+    // CMAP-44, CMAP-47: whatever the network does before hello is answered.
+    for (stage, mishap) in [
+        (DIAL, fault(NetworkFault::Refused)),
+        (DIAL, fault(NetworkFault::Closed)),
+        (DIAL, fault(NetworkFault::Reset)),
+        (DIAL, fault(NetworkFault::Unreachable)),
+        (DIAL, fault(NetworkFault::Other)),
+        (DIAL, Silence(Duration::from_secs(1))),
+        (HELLO, fault(NetworkFault::Reset)),
+        (HELLO, fault(NetworkFault::Other)),
+        (HELLO, End),
+        (HELLO, Silence(Duration::from_secs(1))),
+    ] {
+        let after = attempt("&connectTimeoutMS=1000", stage, mishap);
+        assert!(after.is_labelled, "{after:?}");
+        assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
+    }
+}
+
+#[test]
+fn what_has_nothing_to_do_with_overload_is_not_said_to() {
+    // CMAP-46, CMAP-148: any other failure of a hello, and of what comes before it.
+    let refused = || Reply(rawdoc! { "ok": 0, "code": 1234, "errmsg": "no" });
+    for (stage, mishap) in [
+        (DIAL, fault(NetworkFault::NotResolved)),
+        (DIAL, tls(TlsFault::Certificate)),
+        (DIAL, tls(TlsFault::HostName)),
+        (DIAL, tls(TlsFault::Handshake)),
+        (DIAL, tls(TlsFault::Configuration)),
+        (HELLO, Bytes(vec![0xff; 64])),
+        (HELLO, refused()),
+    ] {
+        let after = attempt("", stage, mishap);
+        assert!(!after.is_labelled, "{after:?}");
+        assert_eq!((after.cleared, after.is_unknown), (1, true), "{after:?}");
+    }
+}
+
+#[test]
+fn a_process_without_descriptors_blames_no_server() {
+    // CMAP-46, SDAM-116
+    let after = attempt("", DIAL, fault(NetworkFault::OutOfSockets));
+    assert!(!after.is_labelled, "{after:?}");
+    assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
+}
+
+#[test]
+fn a_login_is_never_overload() {
+    // CMAP-45, CMAP-148: the server had the time for a hello.
+    let refused = || Reply(rawdoc! { "ok": 0, "code": 18, "errmsg": "no" });
+    for mishap in [
+        fault(NetworkFault::Reset),
+        fault(NetworkFault::Other),
+        End,
+        Silence(Duration::from_secs(1)),
+        Bytes(vec![0xff; 64]),
+        refused(),
+    ] {
+        let after = attempt("&connectTimeoutMS=1000", LOGIN, mishap);
+        assert!(!after.is_labelled, "{after:?}");
+        assert_eq!((after.cleared, after.is_unknown), (1, true), "{after:?}");
+    }
+}
+
+#[test]
+fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
+    // CMAP-44: no reply to the hello, no login either.
+    let options = "&authMechanism=SCRAM-SHA-256&connectTimeoutMS=1000";
+    let after = attempt(options, HELLO, Silence(Duration::from_secs(1)));
+    let expected = Wait::Handshake;
+    assert!(matches!(after.error, ErrorKind::Timeout { wait, .. } if wait == expected));
+    assert!(after.is_labelled && after.cleared == 0, "{after:?}");
+}
+
+#[test]
+fn a_server_that_calls_itself_overloaded_is_believed() {
+    // CMAP-148: labels count, whoever put them on.
+    let labels = bson::RawArrayBuf::from_iter(["SystemOverloadedError", "RetryableError"]);
+    let busy = rawdoc! { "ok": 0, "code": 462, "errmsg": "busy", "errorLabels": labels };
+    for stage in [HELLO, LOGIN] {
+        let after = attempt("", stage, Reply(busy.clone()));
+        assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
+    }
+}
+
+#[test]
+fn nobody_gets_a_connection_before_the_login_is_over() {
+    // CMAP-22
+    let uri = "mongodb://user:pencil@a/?replicaSet=rs";
+    let mut world = World::new(uri, primary());
+    let Start::Waiting(id) = world.client.start(world.now, find()) else {
+        panic!("there is no connection yet");
+    };
+    for stage in [DIAL, HELLO, LOGIN] {
+        let (socket, request) = lead_to(&mut world, stage);
+        let resumed = world.client.resume(world.now, id);
+        assert!(matches!(resumed, Start::Waiting(_)), "{stage}: {resumed:?}");
+        if stage.is_empty() {
+            world.client.handle_connected(world.now, socket);
+        } else {
+            let reply = framed(request, &world.hello);
+            world.client.handle_received(world.now, socket, &reply);
+        }
+    }
+}

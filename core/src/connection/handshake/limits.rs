@@ -1,0 +1,71 @@
+//! How long a young connection may take.
+//!
+//! The socket, with TLS, has `connectTimeoutMS`. Afterwards each command, hello included, has a
+//! limit of its own, which begins anew with it. No limit is that of an operation: who waits for the
+//! connection leaves at the end of its time, and the connection goes on for the next one. Ending it
+//! as well would throw away what is nearly done, and would make an impatient caller a reason to
+//! clear the pool (scenario 28).
+
+use super::{Connection, State};
+use crate::{
+    connection::{HandshakeOptions, Purpose},
+    error::{Error, Wait},
+    time::{Instant, deadline_after_freeze},
+};
+use std::time::Duration;
+
+impl HandshakeOptions {
+    /// The limit of what is waited for (CMAP-153, CMAP-154, CMAP-155).
+    pub(super) fn limit(&self, purpose: Purpose, wait: Wait) -> Option<Duration> {
+        if purpose == Purpose::Monitor {
+            // The monitor bounds its checks itself, connecting included (timer T-3).
+            return None;
+        }
+        if wait == Wait::Connect {
+            return self.connect_timeout;
+        }
+        match self.timeout {
+            Some(timeout) if purpose == Purpose::Population && !timeout.is_zero() => Some(timeout),
+            // `timeoutMS` bounds the operation and switches `socketTimeoutMS` off.
+            Some(_) => self.connect_timeout,
+            // A server that falls silent would hold its place among the few that are established at
+            // once for good, so `connectTimeoutMS` steps in where `socketTimeoutMS` was not given.
+            None => self.socket_timeout.or(self.connect_timeout),
+        }
+    }
+}
+
+impl Connection {
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
+            return;
+        };
+        if let Some(later) = deadline_after_freeze(deadline, now) {
+            self.deadline = Some(later);
+            return;
+        }
+        let (wait, doing) = match self.state {
+            State::Dialling => (Wait::Connect, "connecting"),
+            State::Securing => (Wait::Connect, "the TLS handshake"),
+            State::Greeting { .. } => (Wait::Handshake, "the answer to hello"),
+            State::Authenticating { .. } => (Wait::Handshake, "authentication"),
+            State::Resting | State::Checking { .. } | State::Over => return,
+        };
+        let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
+        let message = format!("{doing} took longer than {} ms", limit.as_millis());
+        self.fail(Error::timeout(wait, message));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// From now on this is waited for.
+    pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
+        let limit = self.options.limit(self.purpose, wait);
+        self.deadline = limit.and_then(|limit| now.checked_add(limit));
+    }
+}

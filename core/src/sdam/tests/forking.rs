@@ -1,0 +1,67 @@
+//! A child that was forked begins anew (CMAP-103).
+
+use super::{Bench, options, polled, reset, standalone, versioned};
+use crate::description::ServerType;
+
+#[test]
+fn a_child_gives_up_connections_and_checks_at_once() {
+    let mut bench = polled();
+    bench.connected(1, &standalone());
+    bench.pass(10);
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    let expected = [
+        "close 1",
+        "clear pool to 1, interrupting",
+        "publish",
+        "open 2 to a:1",
+    ];
+    assert_eq!(bench.orders(), expected);
+    assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
+    bench.connected(2, &standalone());
+    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
+}
+
+#[test]
+fn a_check_under_way_and_what_measures_it_are_the_parents() {
+    let mut bench = super::streamed();
+    bench.connected(1, &versioned(1));
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    let orders = bench.orders();
+    assert!(
+        orders[..2].iter().all(|order| order.starts_with("close ")),
+        "{orders:?}"
+    );
+    assert_eq!(orders.last().map(String::as_str), Some("open 3 to a:1"));
+}
+
+#[test]
+fn a_load_balancer_begins_another_life() {
+    let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
+    let before = bench.id("a:1");
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    let orders: Vec<String> = bench.orders();
+    let expected = [
+        "close pool of server#1",
+        "create pool of a:1",
+        "ready pool of server#2",
+        "publish",
+    ];
+    assert_eq!(orders, expected);
+    assert_ne!(bench.id("a:1"), before);
+    assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
+}
+
+#[test]
+fn neither_before_the_start_nor_after_the_end_is_there_anything_to_leave() {
+    let mut sdam = crate::sdam::Sdam::new(options(&["a:1"]));
+    sdam.handle_forked(crate::time::Instant::ZERO, &reset());
+    assert!(sdam.poll_action().is_none());
+    let mut bench = polled();
+    bench.sdam.close(bench.now);
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    assert_eq!(bench.orders(), [""; 0]);
+}

@@ -1,0 +1,266 @@
+//! The PROXY protocol, versions 1 and 2: what a load balancer writes in front of a connection that
+//! it hands on, to say for whom.
+//!
+//! Nothing here depends on who that is, so a header is only checked and skipped, as are the fields
+//! behind its addresses. A peer that sends none is no balancer, and that is fine too: none of the
+//! protocols that are spoken here begins like a header.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What a header of version 1 begins with, up to the protocol.
+const TEXT_MARK: &[u8] = b"PROXY ";
+
+/// What a header of version 2 begins with.
+const BINARY_MARK: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// Most bytes of a header of version 1, its end of line included.
+const MAX_TEXT_BYTES: usize = 107;
+
+/// Bytes of a header of version 2 before its addresses.
+const BINARY_BYTES: usize = 16;
+
+/// Most bytes behind those: addresses, and fields with certificates' names and the like.
+const MAX_REST_BYTES: usize = 4096;
+
+/// What stands at the beginning of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Too little has come to tell.
+    Unfinished,
+    /// A header of so many bytes: none where there is no header.
+    Header(usize),
+}
+
+/// A header that nobody would write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// Looks at everything that has come so far on a connection.
+pub(super) fn look(bytes: &[u8]) -> Result<Beginning, Malformed> {
+    for (mark, read) in [
+        (TEXT_MARK, text as fn(&[u8]) -> _),
+        (BINARY_MARK.as_slice(), binary),
+    ] {
+        if bytes.starts_with(mark) {
+            return read(bytes);
+        }
+        if mark.starts_with(bytes) {
+            return Ok(Beginning::Unfinished);
+        }
+    }
+    Ok(Beginning::Header(0))
+}
+
+/// `PROXY TCP4 192.0.2.1 198.51.100.1 56324 27017\r\n`.
+fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
+    let limit = bytes.len().min(MAX_TEXT_BYTES);
+    let line = bytes[..limit].windows(2).position(|pair| pair == b"\r\n");
+    let Some(length) = line else {
+        return match bytes.len() < MAX_TEXT_BYTES {
+            true => Ok(Beginning::Unfinished),
+            false => Err(Malformed),
+        };
+    };
+    let line = std::str::from_utf8(&bytes[..length]).map_err(|_| Malformed)?;
+    let fields: Vec<&str> = line.split(' ').collect();
+    let is_right = match fields.as_slice() {
+        // Whatever follows means nothing.
+        [_, "UNKNOWN", ..] => true,
+        [_, "TCP4", from, to, ports @ ..] => {
+            let are_addresses = [from, to].iter().all(|a| a.parse::<Ipv4Addr>().is_ok());
+            are_addresses && are_ports(ports)
+        }
+        [_, "TCP6", from, to, ports @ ..] => {
+            let are_addresses = [from, to].iter().all(|a| a.parse::<Ipv6Addr>().is_ok());
+            are_addresses && are_ports(ports)
+        }
+        _ => false,
+    };
+    match is_right {
+        true => Ok(Beginning::Header(length + 2)),
+        false => Err(Malformed),
+    }
+}
+
+/// Two ports, each as a number would be printed.
+fn are_ports(fields: &[&str]) -> bool {
+    let is_port = |text: &&str| {
+        let number = text.parse::<u16>();
+        number.is_ok_and(|number| number.to_string() == **text)
+    };
+    fields.len() == 2 && fields.iter().all(is_port)
+}
+
+fn binary(bytes: &[u8]) -> Result<Beginning, Malformed> {
+    let Some(head) = bytes.first_chunk::<BINARY_BYTES>() else {
+        return Ok(Beginning::Unfinished);
+    };
+    let [.., command, family, high, low] = *head;
+    let rest = usize::from(u16::from_be_bytes([high, low]));
+    let least = match command {
+        // The balancer itself connects, to see whether somebody is there.
+        0x20 => 0,
+        0x21 => addresses(family)?,
+        _ => return Err(Malformed),
+    };
+    if rest < least || rest > MAX_REST_BYTES {
+        return Err(Malformed);
+    }
+    let length = BINARY_BYTES + rest;
+    match bytes.len() < length {
+        true => Ok(Beginning::Unfinished),
+        false => Ok(Beginning::Header(length)),
+    }
+}
+
+/// How many bytes the addresses of such a connection take.
+const fn addresses(family: u8) -> Result<usize, Malformed> {
+    match family {
+        0x00 => Ok(0),
+        0x11 | 0x12 => Ok(12),
+        0x21 | 0x22 => Ok(36),
+        0x31 | 0x32 => Ok(216),
+        _ => Err(Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A header of version 2 with so many bytes behind its head.
+    fn header(command: u8, family: u8, rest: u16) -> Vec<u8> {
+        let mut bytes = BINARY_MARK.to_vec();
+        bytes.extend([command, family]);
+        bytes.extend(rest.to_be_bytes());
+        bytes.extend(vec![7; usize::from(rest)]);
+        bytes
+    }
+
+    fn accepted() -> Vec<Vec<u8>> {
+        let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+        let mut all: Vec<Vec<u8>> = [
+            "PROXY TCP4 127.0.0.1 255.255.255.255 1 65535\r\n",
+            &format!("PROXY TCP6 {longest} {longest} 65535 65535\r\n"),
+            "PROXY TCP6 ::1 fe80::1 0 27017\r\n",
+            "PROXY UNKNOWN\r\n",
+            "PROXY UNKNOWN of the balancer's own\r\n",
+        ]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec();
+        all.extend([
+            header(0x21, 0x11, 12),
+            header(0x21, 0x12, 12),
+            header(0x21, 0x21, 36),
+            header(0x21, 0x31, 216),
+            // With further fields behind the addresses.
+            header(0x21, 0x11, 12 + 300),
+            header(0x21, 0x11, 4096),
+            header(0x21, 0x00, 0),
+            header(0x20, 0x00, 0),
+            // What the balancer says of its own connection is passed over.
+            header(0x20, 0xff, 3),
+        ]);
+        all
+    }
+
+    #[test]
+    fn headers_of_both_versions_are_skipped_however_they_arrive() {
+        for header in accepted() {
+            for end in 0..header.len() {
+                let part = look(&header[..end]);
+                assert_eq!(part, Ok(Beginning::Unfinished), "{header:?} up to {end}");
+            }
+            let mut stream = header.clone();
+            for _ in 0..200 {
+                let whole = look(&stream);
+                assert_eq!(whole, Ok(Beginning::Header(header.len())), "{header:?}");
+                stream.push(b'\n');
+            }
+        }
+    }
+
+    #[test]
+    fn what_begins_like_a_message_has_no_header() {
+        let mut message = Vec::new();
+        onionskin_core::wire::MessageWriter::begin(&mut message, 1, 0)
+            .body(&bson::rawdoc! { "ping": 1 })
+            .end();
+        let handshake = [0x16, 3, 1, 0, 200].as_slice();
+        for bytes in [
+            &message,
+            handshake,
+            b"GET / HTTP/1.1\r\n",
+            b"PROXIES",
+            b"\r\n\r\n!",
+        ] {
+            assert_eq!(look(bytes), Ok(Beginning::Header(0)), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_headers_are_refused() {
+        let long = format!("PROXY UNKNOWN {}", "x".repeat(200));
+        let texts = [
+            "PROXY \r\n",
+            "PROXY TCP4\r\n",
+            "PROXY TCP5 127.0.0.1 127.0.0.1 1 2\r\n",
+            "PROXY TCP4 ::1 ::1 1 2\r\n",
+            "PROXY TCP6 127.0.0.1 127.0.0.1 1 2\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 1\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 1 2 3\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 +1 2\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 01 2\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 65536 2\r\n",
+            "PROXY TCP4  127.0.0.1 127.0.0.1 1 2\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.256 1 2\r\n",
+            "PROXY tcp4 127.0.0.1 127.0.0.1 1 2\r\n",
+            "PROXY TCP4 127.0.0.1 127.0.0.1 1 2\n\r\n",
+            // No end of line where the longest header ends.
+            &long,
+        ];
+        for text in texts {
+            assert_eq!(look(text.as_bytes()), Err(Malformed), "{text:?}");
+        }
+        assert_eq!(look(b"PROXY TCP4 \xff\xff\r\n"), Err(Malformed));
+        let binary = [
+            header(0x11, 0x11, 12),
+            header(0x22, 0x11, 12),
+            header(0x21, 0x13, 12),
+            header(0x21, 0x41, 12),
+            header(0x21, 0x01, 12),
+            header(0x21, 0x11, 11),
+            header(0x21, 0x21, 35),
+            header(0x21, 0x31, 215),
+            header(0x21, 0x11, 4097),
+            header(0x20, 0x00, u16::MAX),
+        ];
+        for header in binary {
+            // Before anything is collected that would be thrown away.
+            let head = &header[..BINARY_BYTES];
+            assert_eq!(look(head), Err(Malformed), "{head:?}");
+        }
+    }
+
+    proptest! {
+        /// A hostile peer costs no more than a bounded number of bytes, whatever it sends.
+        #[test]
+        fn whatever_comes_is_decided_within_bounds(
+            mark in prop::sample::select(vec![&b""[..], TEXT_MARK, BINARY_MARK]),
+            rest in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let mut bytes = [mark, &rest].concat();
+            let first = look(&bytes);
+            bytes.resize(BINARY_BYTES + MAX_REST_BYTES, b' ');
+            let last = look(&bytes);
+            prop_assert_ne!(last, Ok(Beginning::Unfinished));
+            if first != Ok(Beginning::Unfinished) {
+                prop_assert_eq!(first, last, "more bytes change nothing");
+            }
+            if let Ok(Beginning::Header(length)) = last {
+                prop_assert!(length <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What follows from the options: the deployment's own, certificates, the connection string.
+
+use super::{ServeOptions, certificate};
+use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape};
+use onionskin_core::{address::Address, time::WallTime};
+use rustls::ServerConfig;
+use std::{
+    fmt::Write as _,
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+/// Numbers the directories for certificates, so that deployments of one process do not share them.
+static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn deployment_options(
+    options: ServeOptions,
+    addresses: &[SocketAddr],
+    balancer: Option<SocketAddr>,
+) -> DeploymentOptions {
+    let name = |a: &SocketAddr| Address::tcp(&a.ip().to_string(), a.port());
+    let names: Vec<Address> = addresses.iter().map(name).collect();
+    let balancer = balancer.as_ref().map(name);
+    let shape = match (options.replica_set, balancer) {
+        (_, Some(balancer)) => Shape::LoadBalanced { balancer },
+        _ if options.sharded => Shape::Sharded,
+        (None, None) => Shape::Standalone,
+        (Some(name), None) => {
+            let mut set = ReplicaSetOptions::new(&name, options.members.len());
+            set.initial_primary = options.members.iter().position(|m| m.can_lead());
+            set.members = options.members;
+            set.election_timeout = options.election_timeout;
+            set.heartbeat_interval = options.heartbeat_interval;
+            Shape::ReplicaSet(set)
+        }
+    };
+    let mut result = DeploymentOptions::replica_set("", names);
+    result.shape = shape;
+    result.users = options.users;
+    result.limits = options.limits;
+    result.network = options.network;
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let millis = wall.unwrap_or_default().as_millis();
+    result.started_at = WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+    result
+}
+
+pub(super) fn tls(
+    options: &ServeOptions,
+) -> io::Result<(Option<Arc<ServerConfig>>, Option<PathBuf>)> {
+    if !options.tls {
+        return Ok((None, None));
+    }
+    let directory = options.tls_directory.clone().unwrap_or_else(|| {
+        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("onionskin-tls-{}-{number}", std::process::id());
+        std::env::temp_dir().join(name)
+    });
+    let config = certificate::generate(&directory)?;
+    Ok((Some(config), Some(directory)))
+}
+
+pub(super) fn uri(
+    options: &ServeOptions,
+    addresses: &[SocketAddr],
+    tls_directory: Option<&PathBuf>,
+) -> String {
+    let mut uri = String::from("mongodb://");
+    if let Some(user) = options.users.first() {
+        let (name, password) = (encode(&user.name), encode(&user.password));
+        let _ = write!(uri, "{name}:{password}@");
+    }
+    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    uri.push_str(&hosts.join(","));
+    uri.push('/');
+    let mut separator = '?';
+    let mut option = |key: &str, value: &str| {
+        let _ = write!(uri, "{separator}{key}={}", encode(value));
+        separator = '&';
+    };
+    if options.load_balanced {
+        option("loadBalanced", "true");
+    }
+    if let Some(name) = &options.replica_set {
+        option("replicaSet", name);
+    }
+    if let Some(directory) = tls_directory {
+        option("tls", "true");
+        option("tlsCAFile", &directory.join("ca.pem").to_string_lossy());
+    }
+    uri
+}
+
+/// Percent-encodes all but unreserved characters.
+fn encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}

@@ -1,0 +1,393 @@
+//! Load balancers: the service is told where there is one and nowhere else, nothing is monitored,
+//! and what one service does concerns its own connections only.
+
+use super::ensure;
+use bson::oid::ObjectId;
+use onionskin_core::{
+    address::Address,
+    description::TopologyType,
+    event::{CloseReason, CommandEvent, CommandFacts, Event, EventKind, PoolEvent, SdamEvent},
+};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct BalancerChecker {
+    /// The topology is one behind a load balancer.
+    is_balanced: bool,
+    /// Changes of servers' descriptions.
+    changes: u32,
+    /// Clears of services so far.
+    clears: u64,
+    /// Each service with the number of its last clear.
+    services: BTreeMap<ObjectId, u64>,
+    connections: BTreeMap<(Address, u64), Connection>,
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+struct Connection {
+    /// Clears when it was made, and when it was ready: its service answered in between.
+    made: u64,
+    ready: Option<u64>,
+    /// Its service, once a command told.
+    service: Option<ObjectId>,
+}
+
+impl BalancerChecker {
+    pub(super) fn observe(&mut self, event: &Event) -> Result<(), String> {
+        match &event.kind {
+            EventKind::Sdam(event) => self.on_sdam(event),
+            EventKind::Pool(event) => self.on_pool(event),
+            EventKind::Command(
+                CommandEvent::Started { facts, .. }
+                | CommandEvent::Succeeded { facts, .. }
+                | CommandEvent::Failed { facts, .. },
+            ) => self.on_command(facts),
+            _ => Ok(()),
+        }
+    }
+
+    /// One description for ever, and no checks (LB-12 to LB-18, LB-51).
+    fn on_sdam(&mut self, event: &SdamEvent) -> Result<(), String> {
+        match event {
+            SdamEvent::TopologyDescriptionChanged { new, .. } => {
+                self.is_balanced |= new.topology_type == TopologyType::LoadBalanced;
+                Ok(())
+            }
+            SdamEvent::ServerDescriptionChanged { .. } if self.is_balanced => {
+                self.changes += 1;
+                ensure(self.changes == 1, || {
+                    "the description of a load balancer changed".to_owned()
+                })
+            }
+            SdamEvent::HeartbeatStarted { .. } => ensure(!self.is_balanced, || {
+                "a load balancer is checked".to_owned()
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_pool(&mut self, event: &PoolEvent) -> Result<(), String> {
+        match event {
+            PoolEvent::Cleared { service, .. } => {
+                ensure(service.is_some() == self.is_balanced, || {
+                    format!("a clear tells of service {service:?}")
+                })?;
+                self.clears += 1;
+                if let Some(service) = service {
+                    self.services.insert(*service, self.clears);
+                }
+                Ok(())
+            }
+            PoolEvent::ConnectionCreated {
+                address,
+                connection,
+            } => {
+                let made = Connection {
+                    made: self.clears,
+                    ..Connection::default()
+                };
+                self.connections
+                    .insert((address.clone(), *connection), made);
+                Ok(())
+            }
+            PoolEvent::ConnectionReady {
+                address,
+                connection,
+                ..
+            } => {
+                let clears = self.clears;
+                if let Some(known) = self.connections.get_mut(&(address.clone(), *connection)) {
+                    known.ready = Some(clears);
+                }
+                Ok(())
+            }
+            PoolEvent::CheckedOut {
+                address,
+                connection,
+                ..
+            } => {
+                let known = self.connections.get(&(address.clone(), *connection));
+                let is_stale = known.is_some_and(|known| self.last_clear(known) > known.ready);
+                ensure(!is_stale, || {
+                    format!("connection {connection} of a service that was cleared is handed out")
+                })
+            }
+            PoolEvent::ConnectionClosed {
+                address,
+                connection,
+                reason,
+                ..
+            } => {
+                let known = self.connections.remove(&(address.clone(), *connection));
+                let Some(known) = known.filter(|known| known.service.is_some()) else {
+                    return Ok(());
+                };
+                let was_cleared = self.last_clear(&known) > Some(known.made);
+                ensure(*reason != CloseReason::Stale || was_cleared, || {
+                    format!("connection {connection} is stale, and its service was not cleared")
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of the last clear of a connection's service.
+    fn last_clear(&self, connection: &Connection) -> Option<u64> {
+        self.services.get(&connection.service?).copied()
+    }
+
+    /// LB-55.
+    fn on_command(&mut self, facts: &CommandFacts) -> Result<(), String> {
+        let service = facts.service;
+        ensure(service.is_some() == self.is_balanced, || {
+            format!("{} tells of service {service:?}", facts.name)
+        })?;
+        let key = (facts.address.clone(), facts.driver_connection_id);
+        let (Some(service), Some(known)) = (service, self.connections.get_mut(&key)) else {
+            return Ok(());
+        };
+        let was = *known.service.get_or_insert(service);
+        ensure(was == service, || {
+            format!("connection {} changed its service", key.1)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::check::EventCheckers;
+    use bson::{oid::ObjectId, rawdoc};
+    use onionskin_core::{
+        address::Address,
+        description::{ServerDescription, TopologyDescription, TopologyId, TopologyType},
+        event::{CloseReason, CommandEvent, CommandFacts, Event, EventKind, PoolEvent, SdamEvent},
+        time::Instant,
+    };
+    use std::{sync::Arc, time::Duration};
+
+    const ONE: [u8; 12] = [1; 12];
+    const OTHER: [u8; 12] = [2; 12];
+
+    fn address() -> Address {
+        Address::tcp("balancer", 27017)
+    }
+
+    /// What befalls a client behind a load balancer, or in front of a router.
+    struct Story {
+        checkers: EventCheckers,
+        result: Result<(), String>,
+        requests: i32,
+    }
+
+    impl Story {
+        fn of(kind: TopologyType) -> Self {
+            let id = TopologyId(ObjectId::from_bytes([0; 12]));
+            let unknown = TopologyDescription::unknown(id);
+            let mut known = unknown.clone();
+            known.topology_type = kind;
+            let story = Self {
+                checkers: EventCheckers::new(2, 2),
+                result: Ok(()),
+                requests: 0,
+            };
+            let changed = SdamEvent::TopologyDescriptionChanged {
+                topology: id,
+                previous: Arc::new(unknown),
+                new: Arc::new(known),
+            };
+            let address = address();
+            let ready = PoolEvent::Ready {
+                address: address.clone(),
+            };
+            let created = PoolEvent::Created {
+                address,
+                options: Default::default(),
+            };
+            story
+                .sdam(SdamEvent::TopologyOpening { topology: id })
+                .sdam(changed)
+                .pool(created)
+                .pool(ready)
+        }
+
+        fn balanced() -> Self {
+            Self::of(TopologyType::LoadBalanced)
+        }
+
+        fn tell(mut self, kind: EventKind) -> Self {
+            let at = Instant::ZERO;
+            if self.result.is_ok() {
+                self.result = self.checkers.observe(&Event { at, kind });
+            }
+            self
+        }
+
+        fn sdam(self, event: SdamEvent) -> Self {
+            self.tell(EventKind::Sdam(event))
+        }
+
+        fn pool(self, event: PoolEvent) -> Self {
+            self.tell(EventKind::Pool(event))
+        }
+
+        fn made(self, connection: u64) -> Self {
+            let (address, duration) = (address(), Duration::ZERO);
+            self.pool(PoolEvent::ConnectionCreated {
+                address: address.clone(),
+                connection,
+            })
+            .pool(PoolEvent::ConnectionReady {
+                address,
+                connection,
+                duration,
+            })
+        }
+
+        fn taken(self, connection: u64) -> Self {
+            let (address, duration) = (address(), Duration::ZERO);
+            self.pool(PoolEvent::CheckOutStarted {
+                address: address.clone(),
+            })
+            .pool(PoolEvent::CheckedOut {
+                address,
+                connection,
+                duration,
+            })
+        }
+
+        fn given_back(self, connection: u64) -> Self {
+            let address = address();
+            self.pool(PoolEvent::CheckedIn {
+                address,
+                connection,
+            })
+        }
+
+        /// A connection is made, and a command on it tells of this service.
+        fn used(self, connection: u64, service: Option<[u8; 12]>) -> Self {
+            self.made(connection)
+                .taken(connection)
+                .command(connection, service)
+                .given_back(connection)
+        }
+
+        fn command(mut self, connection: u64, service: Option<[u8; 12]>) -> Self {
+            self.requests += 1;
+            let facts = Arc::new(CommandFacts {
+                name: "ping".into(),
+                database: "admin".into(),
+                request_id: self.requests,
+                operation_id: 1,
+                address: address(),
+                driver_connection_id: connection,
+                server_connection_id: None,
+                service: service.map(ObjectId::from_bytes),
+            });
+            let started = CommandEvent::Started {
+                facts: facts.clone(),
+                command: rawdoc! {},
+            };
+            let succeeded = CommandEvent::Succeeded {
+                facts,
+                duration: Duration::ZERO,
+                reply: rawdoc! {},
+            };
+            self.tell(EventKind::Command(started))
+                .tell(EventKind::Command(succeeded))
+        }
+
+        fn cleared(self, service: Option<[u8; 12]>) -> Self {
+            self.pool(PoolEvent::Cleared {
+                address: address(),
+                service: service.map(ObjectId::from_bytes),
+                interrupt_in_use: false,
+            })
+        }
+
+        fn stale(self, connection: u64) -> Self {
+            self.pool(PoolEvent::ConnectionClosed {
+                address: address(),
+                connection,
+                reason: CloseReason::Stale,
+                error: None,
+            })
+        }
+
+        fn refuses(self, with: &str) {
+            let what = self.result.expect_err(with);
+            assert!(what.contains(with), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_clear_of_a_service_leaves_the_pool_as_it_is() {
+        let story = Story::balanced()
+            .used(1, Some(ONE))
+            .used(2, Some(OTHER))
+            .cleared(Some(ONE))
+            .taken(2)
+            .given_back(2)
+            .stale(1)
+            // It answered after the clear, and so it is not stale.
+            .used(3, Some(ONE))
+            .taken(3);
+        assert_eq!(story.result, Ok(()));
+    }
+
+    #[test]
+    fn a_connection_of_a_service_that_was_cleared_is_not_handed_out() {
+        let story = Story::balanced().used(1, Some(ONE)).cleared(Some(ONE));
+        story.taken(1).refuses("of a service that was cleared");
+    }
+
+    #[test]
+    fn a_connection_of_another_service_is_not_stale() {
+        let story = Story::balanced().used(1, Some(ONE)).cleared(Some(OTHER));
+        story.stale(1).refuses("its service was not cleared");
+    }
+
+    #[test]
+    fn the_service_is_told_behind_a_balancer_and_nowhere_else() {
+        Story::balanced().used(1, None).refuses("ping tells");
+        Story::balanced().cleared(None).refuses("a clear tells");
+        let routers = || Story::of(TopologyType::Sharded);
+        routers().used(1, Some(ONE)).refuses("ping tells");
+        routers().cleared(Some(ONE)).refuses("a clear tells");
+        assert_eq!(routers().used(1, None).cleared(None).result, Ok(()));
+        let story = Story::balanced().used(1, Some(ONE)).taken(1);
+        story.command(1, Some(OTHER)).refuses("changed its service");
+    }
+
+    #[test]
+    fn a_balancer_is_described_once_and_never_checked() {
+        let topology = TopologyId(ObjectId::from_bytes([0; 12]));
+        let unknown = Arc::new(ServerDescription::unknown(address()));
+        let change = || SdamEvent::ServerDescriptionChanged {
+            topology,
+            address: address(),
+            previous: unknown.clone(),
+            new: unknown.clone(),
+        };
+        let opening = SdamEvent::ServerOpening {
+            topology,
+            address: address(),
+        };
+        let story = Story::balanced().sdam(opening).sdam(change());
+        assert_eq!(story.result, Ok(()));
+        story.sdam(change()).refuses("of a load balancer changed");
+        let opening = SdamEvent::ServerOpening {
+            topology,
+            address: address(),
+        };
+        let check = SdamEvent::HeartbeatStarted {
+            topology,
+            address: address(),
+            driver_connection_id: 1,
+            server_connection_id: None,
+            awaited: false,
+        };
+        let story = Story::balanced().sdam(opening).sdam(check);
+        story.refuses("is checked");
+    }
+}

@@ -1,0 +1,169 @@
+//! The load balancer in front of services: it accepts every connection, and hands it on.
+//!
+//! It never fails itself. What can be cut off, slow or lossy is the way of a connection, and what
+//! lies behind the balancer counts as part of it once a service was chosen.
+
+use super::{Incoming, LinkId, Network, Parcel, Towards};
+use crate::{deployment::ConnId, world::trace::Trace};
+use onionskin_core::time::Instant;
+
+impl Network {
+    /// A connection has reached the balancer. Without a service that runs it is accepted all the
+    /// same, and closed: the balancer knows no better way to say so.
+    pub(super) fn hand_over(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
+        let connected = Parcel::Answer(Incoming::Connected);
+        self.post(now, id, Towards::Client, connected);
+        let Some(member) = self.deployment.balance() else {
+            trace.note(now, format_args!("link {} finds no service", id.0));
+            let closed = Parcel::Answer(Incoming::Closed);
+            return self.post(now, id, Towards::Client, closed);
+        };
+        trace.note(now, format_args!("link {} leads to service {member}", id.0));
+        if let Some(link) = self.links.get_mut(&id) {
+            link.member = member;
+            link.has_server = true;
+        }
+        self.deployment.handle_forwarded(now, ConnId(id.0), member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        deployment::{Deployment, DeploymentOptions},
+        world::{
+            options::{WorldOptions, world_seed},
+            plan::Disaster,
+            setup,
+        },
+    };
+    use bson::{oid::ObjectId, rawdoc};
+    use onionskin_core::{
+        address::Address,
+        wire::{FrameDecoder, MessageWriter},
+    };
+
+    struct Place {
+        network: Network,
+        now: Instant,
+        trace: Trace,
+    }
+
+    fn place(services: usize) -> Place {
+        let services = (0..services).map(|n| Address::tcp(&setup::host(n), setup::PORT));
+        let options =
+            DeploymentOptions::load_balanced(setup::balancer_address(), services.collect());
+        let seed = world_seed(1);
+        let deployment = Deployment::new(options, &seed).expect("a deployment");
+        let options = WorldOptions::drawn(1).calm();
+        Place {
+            network: Network::new(deployment, &options, &seed),
+            now: Instant::ZERO,
+            trace: Trace::new(false),
+        }
+    }
+
+    impl Place {
+        fn dial(&mut self, address: &Address) -> LinkId {
+            self.network.dial(self.now, 0, address, &mut self.trace)
+        }
+
+        /// All that arrives on a connection until nothing is under way.
+        fn hear(&mut self, link: LinkId) -> Vec<Incoming> {
+            let mut heard = Vec::new();
+            while let Some((&(at, _), _)) = self.network.under_way.first_key_value() {
+                self.now = self.now.max(at);
+                self.network.advance(self.now, &mut self.trace);
+                while let Some((id, _, incoming)) = self.network.poll_arrival() {
+                    if id == link {
+                        heard.push(incoming);
+                    }
+                }
+            }
+            heard
+        }
+
+        /// The service that answers a hello on a new connection.
+        fn greet(&mut self, address: &Address) -> (LinkId, Option<ObjectId>) {
+            let link = self.dial(address);
+            assert_eq!(self.hear(link), [Incoming::Connected]);
+            let mut hello = Vec::new();
+            MessageWriter::begin(&mut hello, 1, 0)
+                .body(&rawdoc! { "hello": 1, "loadBalanced": true, "$db": "admin" })
+                .end();
+            self.network.send(self.now, link, &hello, &mut self.trace);
+            let mut decoder = FrameDecoder::new();
+            for incoming in self.hear(link) {
+                let Incoming::Bytes(bytes) = incoming else {
+                    panic!("{incoming:?}");
+                };
+                decoder.extend(&bytes);
+            }
+            let (_, frame) = decoder.frame().expect("a frame").expect("a whole one");
+            let message = onionskin_core::wire::Message::decode(frame).expect("a message");
+            (link, message.body.get_object_id("serviceId").ok())
+        }
+    }
+
+    #[test]
+    fn the_balancer_leads_to_each_service_in_turn_and_members_are_found_beside_it() {
+        let mut place = place(2);
+        let balancer = setup::balancer_address();
+        let [one, other, again] = [(); 3].map(|()| place.greet(&balancer).1);
+        assert!(one.is_some() && other.is_some());
+        assert_ne!(one, other);
+        assert_eq!(one, again);
+        let (_, direct) = place.greet(&Address::tcp(&setup::host(0), setup::PORT));
+        assert_eq!(direct, None);
+    }
+
+    #[test]
+    fn without_a_service_a_connection_is_accepted_and_closed() {
+        let mut place = place(1);
+        let balancer = setup::balancer_address();
+        let now = place.now;
+        place
+            .network
+            .strike(now, &Disaster::Kill(0), &mut place.trace);
+        let link = place.dial(&balancer);
+        assert_eq!(place.hear(link), [Incoming::Connected, Incoming::Closed]);
+        place.network.close(place.now, link, &mut place.trace);
+        assert_eq!(place.hear(link), []);
+        assert_eq!(place.network.open_links(), 0);
+        let now = place.now;
+        place
+            .network
+            .strike(now, &Disaster::Restart(0), &mut place.trace);
+        assert!(place.greet(&balancer).1.is_some());
+    }
+
+    #[test]
+    fn one_service_can_be_cut_off_behind_the_balancer() {
+        let mut place = place(2);
+        let balancer = setup::balancer_address();
+        let (one, _) = place.greet(&balancer);
+        let (other, _) = place.greet(&balancer);
+        let cut = Disaster::CutClient {
+            client: 0,
+            member: 0,
+            up: true,
+            down: true,
+        };
+        let now = place.now;
+        place.network.strike(now, &cut, &mut place.trace);
+        let mut ping = Vec::new();
+        MessageWriter::begin(&mut ping, 2, 0)
+            .body(&rawdoc! { "ping": 1, "$db": "admin" })
+            .end();
+        place.network.send(now, one, &ping, &mut place.trace);
+        assert_eq!(place.hear(one), []);
+        place.network.send(now, other, &ping, &mut place.trace);
+        assert!(matches!(place.hear(other).as_slice(), [Incoming::Bytes(_)]));
+        // The balancer accepts, and what is sent to that service from now on is lost.
+        let link = place.dial(&balancer);
+        assert_eq!(place.hear(link), [Incoming::Connected]);
+        place.network.send(place.now, link, &ping, &mut place.trace);
+        assert_eq!(place.hear(link), []);
+    }
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Finds HAProxy and prints the path of the program: the one that is installed, or else Debian's
+# package, unpacked into target/ with the libraries that the system lacks. Nothing is installed, so
+# nobody has to be root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# Non-root users often have no sbin among their paths.
+installed=$(PATH=$PATH:/usr/local/sbin:/usr/sbin command -v haproxy || true)
+if [[ -n $installed ]]; then
+    echo "$installed"
+    exit
+fi
+
+mkdir -p target
+exec 9>target/lock
+flock 9
+
+program=$PWD/target/haproxy
+root=$PWD/target/root
+
+# Where the libraries lie that came with packages.
+libraries() {
+    printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib
+}
+
+# The libraries that the program needs and that are nowhere.
+missing() {
+    LD_LIBRARY_PATH=$(libraries) ldd "$root/usr/sbin/haproxy" |
+        sed -n 's/^\t\(.*\) => not found$/\1/p'
+}
+
+# Downloads a package into the current directory, by the system's lists or by lists of our own.
+own=(-o "Dir::State::lists=$PWD/target/packages/lists" -o "Dir::Cache=$PWD/target/packages/cache")
+fetch() {
+    if [[ ! -d lists ]]; then
+        if timeout 120 apt-get -qq download "$1"; then
+            return
+        fi
+        mkdir -p lists/partial cache/archives/partial
+        timeout 200 apt-get -qq "${own[@]}" update
+    fi
+    timeout 120 apt-get -qq "${own[@]}" download "$1"
+}
+
+# The packages that one depends on and that are not installed; of alternatives the first.
+lacking() {
+    local package
+    for package in $(dpkg-deb -f "$1" Pre-Depends Depends | sed 's/^[A-Za-z-]*: //' | tr ',' '\n' |
+        sed -E 's/^ *([^ :|(]+).*$/\1/'); do
+        dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' ||
+            echo "$package"
+    done
+}
+
+if [[ ! -x $program ]]; then
+    for tool in apt-get dpkg-deb; do
+        command -v $tool >/dev/null || {
+            echo "haproxy is not installed, and without $tool it cannot be fetched" >&2
+            exit 1
+        }
+    done
+    rm -rf target/packages "$root"
+    mkdir -p target/packages "$root"
+    cd target/packages
+    fetch haproxy >&2
+    dpkg-deb -x haproxy_*.deb "$root"
+    # Libraries may need libraries, so this goes a few rounds.
+    for _ in 1 2 3; do
+        [[ -n $(missing) ]] || break
+        for archive in *.deb; do
+            for package in $(lacking "$archive"); do
+                # Only libraries are of use here; what a package does when it is installed is not.
+                [[ $package == lib* ]] || continue
+                compgen -G "${package}_*.deb" >/dev/null || fetch "$package" >&2
+            done
+        done
+        for archive in lib*.deb; do
+            dpkg-deb -x "$archive" "$root"
+        done
+    done
+    [[ -z $(missing) ]] || { echo "haproxy lacks $(missing | tr '\n' ' ')" >&2; exit 1; }
+    cd ../..
+    rm -rf target/packages
+    printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' \
+        "$(libraries)" "$root/usr/sbin/haproxy" >"$program.partial"
+    chmod +x "$program.partial"
+    mv "$program.partial" "$program"
+fi
+"$program" -v >&2
+echo "$program"

@@ -1,0 +1,311 @@
+//! What the network does to connections of a pool, at each step of their lives: they are reset,
+//! they stall, or their peer vanishes without a word. A [`Proxy`] on real sockets does it; the
+//! monitor's connection is spared, so that the pool alone has the trouble.
+
+use super::{
+    Host, SLACK, SOON, Stepper, builder, find, pause,
+    server::{Gate, Proxy, Server, Step, Trouble, answer},
+    things, until, within,
+};
+use bson::doc;
+use onionskin::{Client, Runtime};
+use onionskin_core::{
+    error::{Error, ErrorKind, Label, Wait},
+    event::{Event, EventKind, PoolEvent},
+};
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use std::{
+    collections::BTreeSet,
+    net::TcpStream,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// Bytes of a large request or reply.
+const LARGE: usize = 300_000;
+
+/// What a client told of its pools.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Counts>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    ready: usize,
+    clears: usize,
+}
+
+impl Told {
+    fn counts(&self) -> Counts {
+        *self.0.lock().expect("no panic")
+    }
+
+    fn client<H: Host>(&self, uri: &str) -> Client<H::R> {
+        let told = self.clone();
+        let listener = move |event: &Event| {
+            let mut counts = told.0.lock().expect("no panic");
+            match &event.kind {
+                EventKind::Pool(PoolEvent::Cleared { .. }) => counts.clears += 1,
+                EventKind::Pool(PoolEvent::ConnectionReady { .. }) => counts.ready += 1,
+                _ => {}
+            }
+        };
+        let builder = builder::<H>(uri).event_listener(Arc::new(listener));
+        builder.build().expect("a client")
+    }
+}
+
+/// How far a connection came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// TCP, TLS, hello.
+    Greeting,
+    Login,
+    Exchange,
+}
+
+/// A deployment that asks for TLS and a password, the way to it, and a client. Its pool has one
+/// connection, which is replaced whenever it has rested.
+struct Guarded<R: Runtime> {
+    _deployment: Embedded,
+    proxy: Proxy,
+    client: Client<R>,
+    told: Told,
+    last_id: i32,
+}
+
+impl<R: Runtime> Guarded<R> {
+    async fn new<H: Host<R = R>>() -> Self {
+        let mut options = ServeOptions::standalone();
+        options.tls = true;
+        options.users.push(User::new("user", "sesame"));
+        let deployment = Embedded::start(options).expect("a deployment");
+        let uri = deployment.uri().to_owned();
+        let rest = uri.split('@').nth(1).expect("a login");
+        let host = rest.split('/').next().expect("a host").to_owned();
+        let proxy = Proxy::to(host.parse().expect("an address"));
+        let uri = uri.replace(&host, &proxy.address().to_string());
+        let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false\
+                       &retryWrites=false&maxPoolSize=1&maxIdleTimeMS=1&connectTimeoutMS=1000\
+                       &socketTimeoutMS=1000";
+        let told = Told::default();
+        let mut this = Self {
+            _deployment: deployment,
+            proxy,
+            client: told.client::<H>(&format!("{uri}&{options}")),
+            told,
+            last_id: 0,
+        };
+        this.exchange::<H>().await.expect("all is well");
+        this
+    }
+
+    /// Writes a large document, and reads it, on a connection of its own.
+    async fn exchange<H: Host<R = R>>(&mut self) -> Result<(), Error> {
+        pause::<H>(Duration::from_millis(3)).await;
+        self.last_id += 1;
+        let document = doc! { "_id": self.last_id, "text": "x".repeat(LARGE) };
+        let things = things(&self.client);
+        let call = async {
+            things.insert_one(&document).await?;
+            let found = things.find_one(doc! { "_id": self.last_id }).await?;
+            assert_eq!(found.as_ref(), Some(&document));
+            Ok(())
+        };
+        within::<H, _>(SOON, "an exchange", call).await
+    }
+
+    /// The same while the connection is in trouble; how far it came, and the error.
+    async fn suffer<H: Host<R = R>>(&mut self, trouble: Trouble) -> (Phase, Error) {
+        let (before, met) = (self.told.counts(), self.proxy.troubles_met());
+        self.proxy.trouble_next(trouble);
+        let result = self.exchange::<H>().await;
+        assert_eq!(self.proxy.troubles_met(), met + 1, "{trouble:?}");
+        let error = result.expect_err("the connection is in trouble");
+        let after = self.told.counts();
+        let is_overload = error.has_label(&Label::SystemOverloadedError);
+        let phase = match (is_overload, after.ready > before.ready) {
+            (true, false) => Phase::Greeting,
+            (false, false) => Phase::Login,
+            (false, true) => Phase::Exchange,
+            (true, true) => unreachable!("{trouble:?}: {error:?}"),
+        };
+        let clears = match phase {
+            // A server that is overloaded is left alone (CMAP-44).
+            Phase::Greeting => 0,
+            Phase::Login => 1,
+            // A slow reply says nothing about its server (CMAP-147).
+            Phase::Exchange => usize::from(!error.is_timeout()),
+        };
+        assert_eq!(
+            after.clears - before.clears,
+            clears,
+            "{trouble:?}: {error:?}"
+        );
+        self.exchange::<H>()
+            .await
+            .expect("another connection is well");
+        (phase, error)
+    }
+
+    /// Lets connections suffer in each phase, in both directions.
+    async fn suffer_everywhere<H: Host<R = R>>(
+        &mut self,
+        troubles: [fn(usize) -> Trouble; 2],
+        is_expected: fn(&Error) -> bool,
+    ) {
+        // After so many bytes TLS is under way, or a request or reply. Where the login begins
+        // depends on what client and server have to say: it is looked for from here on.
+        const PLACES: [([usize; 3], usize); 2] =
+            [([0, 300, LARGE / 2], 780), ([10, 400, LARGE / 2], 1_400)];
+        for (trouble, (places, login)) in troubles.into_iter().zip(PLACES) {
+            let mut phases = BTreeSet::new();
+            for place in places {
+                let (phase, error) = self.suffer::<H>(trouble(place)).await;
+                assert!(is_expected(&error), "{:?}: {error:?}", trouble(place));
+                phases.insert(phase);
+            }
+            for place in (login..login + 1_000).step_by(90) {
+                let (phase, error) = self.suffer::<H>(trouble(place)).await;
+                assert!(is_expected(&error), "{:?}: {error:?}", trouble(place));
+                phases.insert(phase);
+                if phase >= Phase::Login {
+                    break;
+                }
+            }
+            assert_eq!(phases.len(), 3, "{:?}: {phases:?}", trouble(login));
+        }
+    }
+}
+
+/// A connection is reset: while TLS, hello or login are under way, halfway through a request,
+/// halfway through a reply. The operation is told, and the next one has another connection.
+pub async fn a_reset_in_any_phase_is_told<H: Host>() {
+    let mut guarded = Guarded::new::<H>().await;
+    let troubles: [fn(usize) -> Trouble; 2] = [Trouble::ResetUp, Trouble::ResetDown];
+    let is_broken = |error: &Error| error.is_network() && !error.is_timeout();
+    guarded.suffer_everywhere::<H>(troubles, is_broken).await;
+    within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
+}
+
+/// The same for connections that stall: the limit of connecting ends the first phases, that of
+/// waiting for a reply the last.
+pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
+    let mut guarded = Guarded::new::<H>().await;
+    let troubles: [fn(usize) -> Trouble; 2] = [Trouble::StallUp, Trouble::StallDown];
+    guarded
+        .suffer_everywhere::<H>(troubles, Error::is_timeout)
+        .await;
+    within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
+}
+
+/// The peer vanishes without a word while an operation waits for its reply. A check finds out, the
+/// operation is told; and when the peer is back so is the client.
+pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted::<H>(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let proxy = Proxy::to(server.place().expect("it has an address"));
+    let options = "heartbeatFrequencyMS=500&connectTimeoutMS=300&retryReads=false";
+    let told = Told::default();
+    let client = told.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
+    find(&client, 0).await.expect("a reply");
+    let things = things(&client);
+    let mut waits = Stepper::new(things.find_one(doc! { "n": 1 }));
+    while server.seen("find").len() < 2 {
+        assert!(waits.step().await.is_none());
+        pause::<H>(Duration::from_millis(1)).await;
+    }
+    proxy.lose(true);
+    let end = async {
+        loop {
+            waits.woken().await;
+            if let Some(end) = waits.step().await {
+                return end;
+            }
+        }
+    };
+    let error = within::<H, _>(SOON, "the interruption", end).await;
+    let error = error.expect_err("nobody answers");
+    let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
+    assert!(is_told, "{error:?}");
+    assert_eq!(told.counts().clears, 1);
+    let lost = things.find_one(doc! { "n": 2 }).timeout(SLACK / 5);
+    lost.await.expect_err("there is nobody");
+    proxy.lose(false);
+    find(&client, 3).await.expect("it is back");
+    gate.open();
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    drop(proxy);
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// The server accepts nobody any more, and its backlog is full: new connections wait as long as
+/// connecting may take. Those that there are go on.
+pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted::<H>(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let proxy = Proxy::narrow(server.place().expect("it has an address"));
+    let options = "heartbeatFrequencyMS=60000&connectTimeoutMS=200&retryReads=false";
+    let told = Told::default();
+    let client = told.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
+    find(&client, 0).await.expect("a reply");
+    proxy.shut(true);
+    // The one who is still accepted may make room for another.
+    let (mut waiting, mut refused) = (Vec::new(), 0);
+    while refused < 2 {
+        match TcpStream::connect_timeout(&proxy.address(), Duration::from_millis(300)) {
+            Ok(stream) => waiting.push(stream),
+            Err(_) => refused += 1,
+        }
+        assert!(waiting.len() < 20, "there is no end of the backlog");
+    }
+    let things = things(&client);
+    let mut has_one = Stepper::new(things.find_one(doc! { "n": 1 }));
+    assert!(has_one.step().await.is_none());
+    let error = within::<H, _>(SOON, "the limit", find(&client, 2)).await;
+    let error = error.expect_err("nobody accepts");
+    let is_connect = matches!(
+        error.kind(),
+        ErrorKind::Timeout {
+            wait: Wait::Connect,
+            ..
+        }
+    );
+    assert!(is_connect, "{error:?}");
+    assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
+    gate.open();
+    let end = async {
+        loop {
+            if let Some(end) = has_one.step().await {
+                return end;
+            }
+            has_one.woken().await;
+        }
+    };
+    let found = within::<H, _>(SOON, "the reply", end).await;
+    assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+    assert_eq!(told.counts().clears, 0);
+    proxy.shut(false);
+    drop(waiting);
+    // The system tries again at its own pace to reach who accepts again.
+    let again = async {
+        while let Err(error) = find(&client, 3).await {
+            assert!(error.is_timeout(), "{error:?}");
+        }
+    };
+    within::<H, _>(SOON, "the next connection", again).await;
+    find(&client, 4).await.expect("a reply");
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    drop(proxy);
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
+}

@@ -1,0 +1,76 @@
+//! HAProxy: a load balancer that nobody here wrote, in front of services of ours.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::process::Peer;
+use super::{Scratch, built, needed, say};
+
+/// Which version of the PROXY protocol HAProxy speaks to the services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// Version 1, and no look whether a service is there before a client is sent to it.
+    Text,
+    /// Version 2, and a look every 100 ms, which is a connection of HAProxy's own.
+    Binary,
+}
+
+/// Starts an HAProxy that hands connections to these services in turn, or says that it is skipped.
+/// The peer's URI is that of the load balancer, with `loadBalanced=true`.
+pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<Option<Peer>> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let Some(program) = needed("HAProxy", BUILT.get_or_init(|| built("haproxy")).clone()) else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let directory = Scratch::new()?;
+    let file = directory.write("haproxy.cfg", &configuration(services, protocol))?;
+    let mut command = Command::new(program);
+    // In the foreground, so that it ends with its process.
+    command.arg("-db").arg("-f").arg(file);
+    let uri = format!("mongodb://{address}/?loadBalanced=true");
+    let mut peer = Peer::start_on("HAProxy", command, listener, uri)?;
+    peer.keep(directory);
+    say(&format!("PEER: HAProxy at {address}, {protocol:?}"));
+    Ok(Some(peer))
+}
+
+/// HAProxy accepts on its standard input, and hands connections to the services in turn.
+fn configuration(services: &[SocketAddr], protocol: ProxyProtocol) -> String {
+    let words = match protocol {
+        ProxyProtocol::Text => "send-proxy",
+        ProxyProtocol::Binary => "send-proxy-v2 check inter 100ms fall 1 rise 1",
+    };
+    let mut text = String::from(
+        "global\n    log stdout format raw local0 info\n    nbthread 1\n\
+         defaults\n    mode tcp\n    log global\n    option redispatch 1\n    retries 3\n\
+         \x20   timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n\
+         listen services\n    bind fd@0\n    balance roundrobin\n",
+    );
+    for (number, service) in services.iter().enumerate() {
+        let _ = writeln!(text, "    server service{number} {service} {words}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_service_is_a_server_of_the_configuration() {
+        let services = ["127.0.0.1:7", "127.0.0.1:8"].map(|text| text.parse().unwrap());
+        let text = configuration(&services, ProxyProtocol::Text);
+        assert!(
+            text.ends_with("    server service1 127.0.0.1:8 send-proxy\n"),
+            "{text}"
+        );
+        let text = configuration(&services, ProxyProtocol::Binary);
+        assert!(text.contains(" 127.0.0.1:7 send-proxy-v2 check "), "{text}");
+    }
+}

@@ -1,0 +1,251 @@
+//! Cursors and their connections: `load-balancers/tests/cursors` and `wait-queue-timeouts`.
+
+use super::service;
+use crate::{
+    diary::{command_name, pool_cleared, pool_name},
+    scene::{Scene, Watched, balanced, balanced_alone, play},
+};
+use bson::{Document, doc};
+use onionskin::Cursor;
+use onionskin_core::event::{CommandEvent, Event, EventKind};
+use onionskin_simulations::world::SimRuntime;
+use std::collections::BTreeSet;
+
+/// Pool events of connections in the order in which `cursors` expects them.
+fn moves(watched: &Watched) -> Vec<&'static str> {
+    let told = watched.diary.notes(pool_name);
+    let wanted = |name: &&str| {
+        matches!(
+            *name,
+            "connection ready" | "checked out" | "checked in" | "connection closed"
+        )
+    };
+    told.into_iter().filter(wanted).collect()
+}
+
+/// Opens a cursor over three documents, two of which have come.
+async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
+    let mut cursor = watched
+        .things()
+        .find(doc! {})
+        .batch_size(2)
+        .await
+        .expect("a cursor");
+    cursor.next().await.expect("a document").expect("readable");
+    cursor
+}
+
+/// The collection has three documents from now on.
+async fn three_documents(scene: &Scene) {
+    let writer = scene.client("");
+    let documents = [1, 2, 3].map(|id| doc! { "_id": id });
+    writer
+        .things()
+        .insert_many(documents)
+        .await
+        .expect("written");
+    writer.end().await;
+}
+
+/// `cursors`: "no connection is pinned if all documents are returned in the initial batch".
+#[test]
+fn a_cursor_that_came_at_once_keeps_no_connection() {
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let cursor = watched.things().find(doc! {}).await.expect("a cursor");
+        assert_eq!(
+            moves(&watched),
+            ["connection ready", "checked out", "checked in"]
+        );
+        assert_eq!(cursor.collect().await.expect("documents").len(), 3);
+        assert_eq!(moves(&watched).len(), 3);
+        watched.end().await;
+    });
+}
+
+/// `cursors`: "pinned connections are returned when the cursor is drained" (LB-30 to LB-34).
+#[test]
+fn a_cursor_keeps_its_connection_until_it_is_drained() {
+    play([balanced()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let mut cursor = open_cursor(&watched).await;
+        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        // Others go elsewhere meanwhile, where this cursor is unknown.
+        for _ in 0..3 {
+            watched.find().await.expect("a reply");
+        }
+        let mut rest = 0;
+        while let Some(document) = cursor.next().await {
+            document.expect("a document");
+            rest += 1;
+        }
+        assert_eq!(rest, 2);
+        let told = moves(&watched);
+        assert_eq!(told.last(), Some(&"checked in"));
+        let count = |name| told.iter().filter(|other| **other == name).count();
+        assert_eq!((count("checked out"), count("checked in")), (4, 4));
+        let services: Vec<_> = watched.diary.notes(service);
+        let commands = watched.diary.notes(command_name);
+        assert_eq!(
+            commands.last().map(String::as_str),
+            Some("getMore succeeded")
+        );
+        assert_eq!(services.first(), services.last(), "the cursor's service");
+        let different: BTreeSet<_> = services.iter().flatten().collect();
+        assert_eq!(different.len(), 2, "two connections, two services");
+        watched.end().await;
+    });
+}
+
+/// `cursors`: "pinned connections are returned to the pool when the cursor is closed".
+#[test]
+fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
+    play([balanced()], |scene| async move {
+        three_documents(&scene).await;
+        for is_dropped in [false, true] {
+            let watched = scene.client("");
+            let cursor = open_cursor(&watched).await;
+            let other = open_cursor(&watched).await;
+            match is_dropped {
+                true => drop(cursor),
+                false => cursor.close().await,
+            }
+            let killed = |event: &Event| {
+                command_name(event).is_some_and(|name| name == "killCursors succeeded")
+            };
+            watched.wait_for(1, "killed", killed).await;
+            let replies: Vec<Document> = watched.diary.notes(|event| match &event.kind {
+                EventKind::Command(CommandEvent::Succeeded { facts, reply, .. })
+                    if &*facts.name == "killCursors" =>
+                {
+                    Document::try_from(&**reply).ok()
+                }
+                _ => None,
+            });
+            let ended = replies[0].get_array("cursorsKilled").map(Vec::len);
+            assert_eq!(
+                ended.ok(),
+                Some(1),
+                "it was found where it was: {replies:?}"
+            );
+            other.close().await;
+            let told = moves(&watched);
+            let count = |name| told.iter().filter(|other| **other == name).count();
+            assert_eq!(
+                (count("checked out"), count("checked in")),
+                (2, 2),
+                "{told:?}"
+            );
+            watched.end().await;
+        }
+    });
+}
+
+/// `cursors`: "pinned connections are not returned after an network error during getMore" (LB-36).
+#[test]
+fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let mut cursor = open_cursor(&watched).await;
+        let data = doc! { "failCommands": ["getMore"], "closeConnection": true };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        cursor.next().await.expect("the second").expect("readable");
+        let error = cursor
+            .next()
+            .await
+            .expect("an answer")
+            .expect_err("no reply");
+        assert!(error.is_network(), "{error:?}");
+        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        cursor.close().await;
+        let expected = [
+            "connection ready",
+            "checked out",
+            "checked in",
+            "connection closed",
+        ];
+        assert_eq!(moves(&watched), expected);
+        let commands = watched.diary.notes(command_name);
+        let expected = [
+            "find started",
+            "find succeeded",
+            "getMore started",
+            "getMore failed",
+        ];
+        assert_eq!(commands, expected, "no killCursors");
+        watched.end().await;
+    });
+}
+
+/// `cursors`: "pinned connections are returned after a network error during a killCursors request".
+#[test]
+fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let cursor = open_cursor(&watched).await;
+        let data = doc! { "failCommands": ["killCursors"], "closeConnection": true };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        cursor.close().await;
+        let expected = [
+            "connection ready",
+            "checked out",
+            "checked in",
+            "connection closed",
+        ];
+        assert_eq!(moves(&watched), expected);
+        let last = watched.diary.notes(command_name).pop();
+        assert_eq!(last.as_deref(), Some("killCursors failed"));
+        watched.end().await;
+    });
+}
+
+/// `cursors`: "pinned connections are not returned to the pool after a non-network error on
+/// getMore" (LB-37).
+#[test]
+fn a_cursor_is_ended_after_another_error() {
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let mut cursor = open_cursor(&watched).await;
+        let data = doc! { "failCommands": ["getMore"], "errorCode": 7 };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        cursor.next().await.expect("the second").expect("readable");
+        let error = cursor
+            .next()
+            .await
+            .expect("an answer")
+            .expect_err("an error");
+        assert_eq!(error.code(), Some(7), "{error:?}");
+        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        cursor.close().await;
+        let expected = ["connection ready", "checked out", "checked in"];
+        assert_eq!(moves(&watched), expected);
+        let last = watched.diary.notes(command_name).pop();
+        assert_eq!(last.as_deref(), Some("killCursors succeeded"));
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// `wait-queue-timeouts`: "wait queue timeout errors include cursor statistics" (LB-46).
+#[test]
+fn who_waits_in_vain_for_a_connection_hears_who_has_them() {
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("maxPoolSize=1&waitQueueTimeoutMS=50");
+        let cursor = open_cursor(&watched).await;
+        let error = watched.insert(4).await.expect_err("no connection");
+        let told = "Timeout waiting for connection from the connection pool. maxPoolSize: 1, \
+                    connections in use by cursors: 1, connections in use by transactions: 0, \
+                    connections in use by other operations: 0";
+        assert!(error.to_string().contains(told), "{error}");
+        cursor.close().await;
+        watched.insert(4).await.expect("a connection");
+        watched.end().await;
+    });
+}

@@ -1,0 +1,147 @@
+//! Clients behind a load balancer: the official `load-balancers/tests`, and what they leave out.
+
+mod cursors;
+mod services;
+
+use crate::{
+    diary::{heartbeat_started, server_changed, topology_life},
+    scene::{balanced, balanced_alone, play, standalone},
+};
+use bson::{Document, doc, oid::ObjectId};
+use onionskin::ReadPreference;
+use onionskin_core::{
+    description::{
+        ServerDescription, ServerType,
+        TopologyType::{LoadBalanced, Unknown},
+    },
+    event::{CommandEvent, Event, EventKind, PoolEvent},
+    options::ReadMode,
+};
+use onionskin_simulations::world::runtime::{balancer_address, member_addresses};
+
+/// The service of each command that was started.
+fn service(event: &Event) -> Option<Option<ObjectId>> {
+    match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, .. }) => Some(facts.service),
+        _ => None,
+    }
+}
+
+/// Which service a pool was cleared of.
+fn cleared(event: &Event) -> Option<Option<ObjectId>> {
+    match &event.kind {
+        EventKind::Pool(PoolEvent::Cleared { service, .. }) => Some(*service),
+        _ => None,
+    }
+}
+
+/// `loadbalanced-emit-topology-changed-before-close` (LB-16, LB-17), and LB-14, LB-18: nobody asks
+/// how the balancer is.
+#[test]
+fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
+    play([balanced()], |scene| async move {
+        let watched = scene.client("heartbeatFrequencyMS=500");
+        scene.pause(2_000).await;
+        let known = watched.client.topology();
+        let types: Vec<ServerType> = known.servers.values().map(|s| s.server_type).collect();
+        assert_eq!(types, [ServerType::LoadBalancer]);
+        // LB-12, LB-13, LB-15
+        assert_eq!(known.topology_type, LoadBalanced);
+        assert_eq!(known.compatibility_error, None);
+        let server = known.servers.values().next().expect("the balancer");
+        let bare = ServerDescription {
+            server_type: ServerType::LoadBalancer,
+            last_update_time: server.last_update_time,
+            ..ServerDescription::unknown(server.address.clone())
+        };
+        assert!(server.is_same(&bare), "nothing else is known of it");
+        watched.insert(1).await.expect("a reply");
+        scene.pause(2_000).await;
+        let diary = watched.diary.clone();
+        watched.end().await;
+        assert_eq!(diary.count(heartbeat_started), 0);
+        assert_eq!(diary.count(server_changed), 1, "{:#?}", diary.names());
+        let expected = [
+            ("opening", Unknown, Unknown),
+            ("changed", Unknown, LoadBalanced),
+            ("changed", LoadBalanced, LoadBalanced),
+            ("changed", LoadBalanced, Unknown),
+            ("closed", Unknown, Unknown),
+        ];
+        assert_eq!(diary.notes(topology_life), expected);
+    });
+}
+
+/// `event-monitoring` (LB-55, LB-56).
+#[test]
+fn events_tell_of_the_service() {
+    play([balanced_alone()], |scene| async move {
+        let watched = scene.client("retryReads=false");
+        watched.insert(1).await.expect("a reply");
+        let failure = watched.things().find(doc! { "$or": true }).await.err();
+        assert_eq!(failure.and_then(|error| error.code()), Some(2));
+        let data = doc! { "failCommands": ["find"], "closeConnection": true };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        assert!(watched.find().await.is_err_and(|error| error.is_network()));
+        let services = watched.diary.notes(service);
+        let of_all = services[0].expect("a service");
+        assert_eq!(services, [Some(of_all); 3]);
+        assert_eq!(watched.diary.notes(cleared), [Some(of_all)]);
+        watched.end().await;
+    });
+}
+
+/// `server-selection` (LB-24).
+#[test]
+fn the_read_preference_is_sent() {
+    play([balanced()], |scene| async move {
+        let watched = scene.client("");
+        let mode = ReadPreference::new(ReadMode::SecondaryPreferred);
+        let things = watched.things();
+        let find = things.find(doc! {}).read_preference(mode);
+        drop(find.await.expect("a cursor"));
+        drop(things);
+        let sent: Vec<Document> = watched.diary.notes(|event| match &event.kind {
+            EventKind::Command(CommandEvent::Started { command, .. }) => {
+                Document::try_from(&**command).ok()
+            }
+            _ => None,
+        });
+        let preference = sent[0]
+            .get_document("$readPreference")
+            .expect("one is sent");
+        assert_eq!(preference.get_str("mode").ok(), Some("secondaryPreferred"));
+        watched.end().await;
+    });
+}
+
+/// `non-lb-connection-establishment` (LB-28).
+#[test]
+fn a_server_without_a_balancer_is_refused() {
+    play([standalone(), balanced_alone()], |scene| async move {
+        let member = member_addresses(1);
+        let watched = scene.client_of(&member[0].to_string(), "loadBalanced=true");
+        let error = watched.insert(1).await.expect_err("no service");
+        let told = "Driver attempted to initialize in load balancing mode, but the server does \
+                    not support this mode.";
+        assert!(error.to_string().contains(told), "{error}");
+        watched.end().await;
+        let watched = scene.client_of(&member[0].to_string(), "loadBalanced=false");
+        watched.insert(1).await.expect("a reply");
+        watched.end().await;
+    });
+}
+
+/// `lb-connection-establishment`: "operations against load balancers fail if URI contains
+/// loadBalanced=false".
+#[test]
+fn a_client_that_does_not_know_of_the_balancer_finds_no_server() {
+    play([balanced()], |scene| async move {
+        let balancer = balancer_address();
+        let options = "serverSelectionTimeoutMS=2000&directConnection=true";
+        let watched = scene.client_of(&balancer.to_string(), options);
+        let error = watched.insert(1).await.expect_err("no server");
+        assert!(error.to_string().contains("load balanc"), "{error}");
+        watched.end().await;
+    });
+}

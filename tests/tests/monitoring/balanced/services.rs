@@ -1,0 +1,157 @@
+//! What goes wrong with one service concerns its connections alone: `sdam-error-handling` of
+//! `load-balancers/tests`, and services that go away.
+
+use super::{cleared, service};
+use crate::{
+    diary::{connection_closed, connection_ready, pool_cleared, server_changed},
+    scene::{Scene, Watched, balanced, balanced_alone, play, with_login},
+};
+use bson::doc;
+use onionskin_core::{
+    description::ServerType,
+    error::Error,
+    event::{CloseReason, EventKind, PoolEvent},
+};
+use onionskin_simulations::world::plan::Disaster;
+use std::{collections::BTreeSet, time::Duration};
+
+/// `sdam-error-handling`: an error of one service is no other's (LB-51 to LB-53).
+#[test]
+fn an_error_of_one_service_makes_its_connections_stale_alone() {
+    play([balanced()], |scene| async move {
+        let effects = [
+            doc! { "errorCode": 11600 },
+            doc! { "closeConnection": true },
+        ];
+        for effect in effects {
+            let watched = scene.client("retryReads=false");
+            // Two connections, one for each service, both at rest in the end.
+            assert!(two_at_once(&scene, &watched).await.is_empty());
+            let services: BTreeSet<_> = watched.diary.notes(service).into_iter().collect();
+            assert_eq!(services.len(), 2, "{services:?}");
+            let mut data = doc! { "failCommands": ["find"] };
+            data.extend(effect);
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            let mut failed = Vec::new();
+            for _ in 0..4 {
+                failed.extend(two_at_once(&scene, &watched).await);
+            }
+            assert_eq!(failed.len(), 1, "{failed:?}");
+            assert_eq!(watched.diary.notes(cleared).len(), 1);
+            let known = watched.client.topology();
+            let kinds: Vec<_> = known.servers.values().map(|s| s.server_type).collect();
+            assert_eq!(kinds, [ServerType::LoadBalancer]);
+            watched.assert_count(1, "descriptions", server_changed);
+            watched.assert_count(1, "closed", connection_closed);
+            watched.end().await;
+        }
+    });
+}
+
+/// Two finds that cannot have the same connection.
+async fn two_at_once(scene: &Scene, watched: &Watched) -> Vec<Error> {
+    let finds = [watched.things(), watched.things()]
+        .map(|things| scene.spawn(async move { things.find_one(doc! {}).await }));
+    let mut failed = Vec::new();
+    for find in finds {
+        failed.extend(find.join().await.err());
+    }
+    failed
+}
+
+/// `sdam-error-handling`: "errors during the initial connection hello are ignored" (LB-47, LB-48).
+#[test]
+fn errors_of_the_hello_say_nothing_of_a_service() {
+    play([balanced_alone()], |scene| async move {
+        for effect in [
+            doc! { "errorCode": 11600 },
+            doc! { "closeConnection": true },
+        ] {
+            let mut data = doc! { "failCommands": ["hello", "isMaster"], "appName": "lbHello" };
+            data.extend(effect);
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            let watched = scene.client("appname=lbHello&retryWrites=false");
+            watched
+                .insert_many([1, 2])
+                .await
+                .expect_err("no connection");
+            watched.assert_count(0, "pool cleared", pool_cleared);
+            watched.assert_count(1, "closed", connection_closed);
+            watched.assert_count(1, "descriptions", server_changed);
+            let _ = watched.find().await.expect("a connection");
+            watched.end().await;
+        }
+    });
+}
+
+/// `sdam-error-handling`: "errors during authentication are processed" (LB-50).
+#[test]
+fn errors_of_a_login_are_those_of_the_service() {
+    play([with_login(balanced_alone())], |scene| async move {
+        let data = doc! {
+            "failCommands": ["saslContinue"], "appName": "lbLogin", "closeConnection": true,
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client("appname=lbLogin&retryWrites=false");
+        watched.insert_many([1, 2]).await.expect_err("no login");
+        let services = watched.diary.notes(cleared);
+        assert!(matches!(services.as_slice(), [Some(_)]), "{services:?}");
+        watched.assert_count(1, "descriptions", server_changed);
+        watched.insert_many([1, 2]).await.expect("a login");
+        watched.end().await;
+    });
+}
+
+/// One service's process ends, or only its connections do: it alone is in doubt, reads and writes
+/// are repeated elsewhere, and nobody hears of it but by events.
+#[test]
+fn a_service_that_goes_away_takes_its_connections_along() {
+    play([balanced()], |scene| async move {
+        for disaster in [Disaster::Disconnect(0), Disaster::Kill(0)] {
+            let watched = scene.client("minPoolSize=4");
+            watched.wait_for(4, "connections", connection_ready).await;
+            scene.strike(disaster.clone());
+            scene.pause(100).await;
+            for id in 0..6 {
+                watched.find().await.expect("a reply");
+                watched.insert(100 + id).await.expect("a reply");
+                assert!(two_at_once(&scene, &watched).await.is_empty());
+            }
+            let services: BTreeSet<_> = watched.diary.notes(cleared).into_iter().collect();
+            assert!(services.len() <= 1, "{services:?}");
+            let closed: Vec<CloseReason> = watched.diary.notes(|event| match &event.kind {
+                EventKind::Pool(PoolEvent::ConnectionClosed { reason, .. }) => Some(*reason),
+                _ => None,
+            });
+            assert_eq!(closed.len(), 2, "those of one service: {closed:?}");
+            scene.strike(Disaster::Restart(0));
+            let things = watched.things();
+            things.delete_many(doc! {}).await.expect("a reply");
+            drop(things);
+            watched.end().await;
+        }
+    });
+}
+
+/// Without any service an operation ends in time, and with one again the next succeeds.
+#[test]
+fn a_balancer_without_services_is_survived() {
+    play([balanced()], |scene| async move {
+        let watched = scene.client("");
+        watched.insert(1).await.expect("a reply");
+        for member in [0, 1] {
+            scene.strike(Disaster::Kill(member));
+        }
+        let find = watched.things();
+        let find = find.find_one(doc! {}).timeout(Duration::from_secs(5));
+        find.await.expect_err("no service");
+        for member in [0, 1] {
+            scene.strike(Disaster::Restart(member));
+        }
+        scene.pause(100).await;
+        assert!(watched.find().await.expect("a reply").is_some());
+        let changes = watched.diary.count(server_changed);
+        assert_eq!(changes, 1, "{:#?}", watched.diary.names());
+        watched.end().await;
+    });
+}

@@ -1,0 +1,305 @@
+//! Races that pools of drivers really had, as far as they are about clearing a pool, about
+//! connections that are given back with a reply outstanding, and about what is still right
+//! afterwards. Each test says what it was, and which mistake it catches.
+
+use crate::{
+    diary::{
+        command_name, connection_closed, connection_created, pool_cleared, pool_name, pool_ready,
+        unknown,
+    },
+    scene::{Scene, Watched, play, replica_set, replica_set_of, sharded, standalone},
+};
+use bson::{Document, doc};
+use onionskin_core::{
+    client::DRAIN_LIMIT,
+    event::{Event, EventKind, PoolEvent, SdamEvent},
+};
+use onionskin_simulations::world::plan::Disaster;
+use std::time::Duration;
+
+/// Holds finds of this client back for so long.
+async fn hold(scene: &Scene, mode: impl Into<bson::Bson>, app: &str, millis: i32) {
+    let held = doc! {
+        "failCommands": ["find"], "appName": app, "blockConnection": true, "blockTimeMS": millis,
+    };
+    scene.fail(scene.primary(), mode, held).await;
+}
+
+async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
+    let documents = ids.map(|id| doc! { "_id": id });
+    let inserted = watched.things().insert_many(documents).await;
+    inserted.expect("a reply");
+}
+
+/// Scenario 10: an operation ends at about the moment at which its reply comes; the next one has
+/// the same connection. Catches a connection that is handed on with a reply still to come.
+#[test]
+fn a_late_reply_is_nobody_elses() {
+    play([standalone(), replica_set()], |scene| async move {
+        let watched = scene.client("maxPoolSize=1&retryReads=false&appname=late");
+        insert_many(&watched, 0..200).await;
+        let (mut late, mut early) = (0, 0);
+        for n in 0..60 {
+            hold(&scene, doc! { "times": 1 }, "late", 20).await;
+            let things = watched.things();
+            let limit = Duration::from_micros(20_000 + 15 * u64::try_from(n).unwrap_or(0));
+            let find = things.find_one(doc! { "_id": n });
+            let found = match n % 2 {
+                0 => find.timeout(limit).await.ok(),
+                _ => scene.leave_after(limit, find).await.and_then(Result::ok),
+            };
+            match found {
+                None => late += 1,
+                Some(found) => {
+                    early += 1;
+                    assert_eq!(found.map(|f| f == doc! { "_id": n }), Some(true));
+                }
+            }
+            let wanted = doc! { "_id": 100 + n };
+            let found = things.find_one(wanted.clone()).await;
+            assert_eq!(found, Ok(Some(wanted)), "after {limit:?}");
+        }
+        assert!(late > 5 && early > 5, "{late} late, {early} early");
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// The same where the reply does not come for long: its connection is given up after a while, and
+/// whoever waits for it gets another one.
+#[test]
+fn a_reply_that_is_far_too_late_costs_its_connection() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("maxPoolSize=1&appname=later");
+        insert_many(&watched, 0..2).await;
+        hold(&scene, doc! { "times": 1 }, "later", 60_000).await;
+        let things = watched.things();
+        let find = things.find_one(doc! { "_id": 0 });
+        find.timeout(Duration::from_millis(50))
+            .await
+            .expect_err("it is held");
+        let begun = scene.now();
+        let found = things.find_one(doc! { "_id": 1 }).await;
+        assert_eq!(found, Ok(Some(doc! { "_id": 1 })));
+        let took = scene.now().saturating_since(begun);
+        let (least, most) = (DRAIN_LIMIT, DRAIN_LIMIT + Duration::from_millis(50));
+        assert!((least..most).contains(&took), "{took:?}");
+        watched.assert_count(2, "connection created", connection_created);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// Scenario 29: operation after operation turns away from a server that is slower than their time
+/// limits. Catches a new connection for each of them.
+#[test]
+fn timeouts_against_a_slow_server_need_no_new_connections() {
+    play([standalone(), replica_set()], |scene| async move {
+        let watched = scene.client("maxPoolSize=10&retryReads=false&appname=slow");
+        insert_many(&watched, 0..2).await;
+        hold(&scene, "alwaysOn", "slow", 100).await;
+        let limit = Duration::from_millis(60);
+        let mut missed = 0;
+        for _ in 0..10 {
+            let finds: Vec<_> = (0..20)
+                .map(|n| {
+                    let (things, stage) = (watched.things(), scene.clone());
+                    scene.spawn(async move {
+                        let find = things.find_one(doc! { "_id": 1 });
+                        match n % 2 {
+                            0 => find.timeout(limit).await.is_err(),
+                            _ => stage.leave_after(limit, find).await.is_none(),
+                        }
+                    })
+                })
+                .collect();
+            for find in finds {
+                missed += u32::from(scene.ended("an end", find).await);
+            }
+        }
+        assert_eq!(missed, 200);
+        // A request that is written in part by the time costs its connection; few are.
+        let closed = watched.diary.count(connection_closed);
+        assert!(closed <= 30, "{closed} connections for {missed} operations");
+        let made = watched.diary.count(connection_created);
+        assert!(made <= 10 + closed, "{made} connections");
+        watched.assert_count(0, "unknown", unknown);
+        scene.fail_no_more(scene.primary()).await;
+        watched.find().await.expect("a reply");
+        watched.end().await;
+    });
+}
+
+/// What changed for a server at a moment: its pool's state, or whether it can be chosen.
+fn change(event: &Event) -> Option<(String, bool, bool)> {
+    match &event.kind {
+        EventKind::Pool(PoolEvent::Ready { address }) => Some((address.to_string(), true, true)),
+        EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
+            Some((address.to_string(), true, false))
+        }
+        EventKind::Sdam(SdamEvent::ServerDescriptionChanged { address, new, .. }) => {
+            let can_be_chosen = new.server_type.is_data_bearing();
+            Some((address.to_string(), false, can_be_chosen))
+        }
+        _ => None,
+    }
+}
+
+/// Operations without retries, one after the other, until time is up; the errors that they met.
+async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<u32>> {
+    let until = scene.now() + Duration::from_secs(26);
+    let tasks = (0..8_u64).map(|n| {
+        let (things, stage) = (watched.things(), scene.clone());
+        scene.spawn(async move {
+            let mut failed = 0;
+            while stage.now() < until {
+                let find = things.find_one(doc! { "_id": 1 });
+                failed += u32::from(find.await.is_err());
+                stage
+                    .pause_for(Duration::from_micros(30_900 + 1_037 * n))
+                    .await;
+            }
+            failed
+        })
+    });
+    tasks.collect()
+}
+
+/// Scenario 18: operations all the time, and servers that come and go. Catches a pool that becomes
+/// ready after its server can be chosen, or is cleared before its server is given up: somebody
+/// would choose the server and find its pool paused.
+#[test]
+fn who_chooses_a_server_finds_its_pool_open() {
+    play([standalone(), sharded()], |scene| async move {
+        let options = "heartbeatFrequencyMS=500&retryReads=false&maxPoolSize=4&appname=flapping";
+        let watched = scene.client(options);
+        watched.insert(1).await.ok();
+        let tasks = keep_asking(scene.clone(), &watched).await;
+        let broken = doc! {
+            "failCommands": ["find", "hello", "isMaster"], "appName": "flapping",
+            "closeConnection": true,
+        };
+        for round in 0..12 {
+            scene.pause(2_000).await;
+            if round % 3 == 2 {
+                scene.strike(Disaster::Kill(0));
+                scene.pause(1_300).await;
+                scene.strike(Disaster::Restart(0));
+            } else {
+                scene
+                    .fail(0, doc! { "times": round + 1 }, broken.clone())
+                    .await;
+            }
+        }
+        let mut failed = 0;
+        for task in tasks {
+            failed += task.join().await;
+        }
+        assert!(failed > 0, "nobody was disturbed");
+        // Nobody is refused in the moment in which it asks.
+        let mut last = std::collections::BTreeMap::new();
+        let asked = watched.diary.notes(|event| {
+            let EventKind::Pool(pool) = &event.kind else {
+                return None;
+            };
+            Some((crate::ledger::address(pool).to_string(), pool_name(event)?))
+        });
+        for (address, what) in asked {
+            let before = last.insert(address, what);
+            let is_refused = (before, what) == (Some("check out started"), "check out failed");
+            assert!(!is_refused, "{:#?}", watched.diary.names());
+        }
+        assert_changes_come_together(&watched);
+        watched.end().await;
+    });
+}
+
+/// A pool is cleared in the moment in which its server is given up, and becomes ready in that in
+/// which the server is found.
+fn assert_changes_come_together(watched: &Watched) {
+    let changes = watched
+        .diary
+        .notes(|event| change(event).map(|change| (event.at, change)));
+    let mut clears = 0;
+    for (at, (address, is_pool, is_on)) in &changes {
+        if *is_pool {
+            let with = (*at, (address.clone(), false, *is_on));
+            assert!(changes.contains(&with), "{address} at {at}: {is_on}");
+            clears += u32::from(!is_on);
+        }
+    }
+    assert!(clears >= 4, "{clears} clears");
+}
+
+/// A cursor with two documents read of six, and four to be fetched in two batches.
+async fn open_cursor(
+    watched: &Watched,
+) -> onionskin::Cursor<onionskin_simulations::world::SimRuntime, Document> {
+    insert_many(watched, 0..6).await;
+    let things = watched.things();
+    let found = things.find(doc! {}).sort(doc! { "_id": 1 }).batch_size(2);
+    let mut cursor = found.await.expect("a cursor");
+    for id in 0..2 {
+        assert_eq!(cursor.next().await, Some(Ok(doc! { "_id": id })));
+    }
+    cursor
+}
+
+/// The connection of an operation breaks: the pool is cleared.
+async fn clear(scene: &Scene, watched: &Watched) {
+    let broken = doc! {
+        "failCommands": ["insert"], "appName": "batches", "closeConnection": true,
+    };
+    scene
+        .fail(scene.primary(), doc! { "times": 1 }, broken)
+        .await;
+    watched.insert(100).await.expect_err("it breaks");
+    watched.assert_count(1, "pool cleared", pool_cleared);
+}
+
+const BATCHES: &str = "retryReads=true&retryWrites=false&appname=batches";
+
+/// Scenario 20: a pool is cleared between two batches of a cursor. The next batch can come from
+/// this server alone (SEL-2) and is fetched once (RR-7), so it waits until the server was found
+/// usable again. Catches a fetch that fails on the paused pool, is sent elsewhere, or clears the
+/// pool again.
+#[test]
+fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
+    play([standalone(), replica_set_of(1)], |scene| async move {
+        let watched = scene.client(BATCHES);
+        let mut cursor = open_cursor(&watched).await;
+        clear(&scene, &watched).await;
+        for id in 2..6 {
+            assert_eq!(cursor.next().await, Some(Ok(doc! { "_id": id })));
+        }
+        assert_eq!(cursor.next().await, None);
+        let fetches = |event: &Event| {
+            let name = command_name(event);
+            name.is_some_and(|name| name == "getMore started")
+        };
+        watched.assert_count(2, "getMore", fetches);
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        watched.assert_count(1, "unknown", unknown);
+        drop(cursor);
+        watched.end().await;
+    });
+}
+
+/// Once the pool is ready again the cursor goes on, on whatever connection. Catches a cursor that
+/// ends with the connection that it was opened on.
+#[test]
+fn a_cursor_outlives_the_clear_of_its_pool() {
+    play([standalone(), replica_set_of(1)], |scene| async move {
+        let watched = scene.client(BATCHES);
+        let mut cursor = open_cursor(&watched).await;
+        let ready = watched.diary.count(pool_ready);
+        clear(&scene, &watched).await;
+        watched.find().await.expect("a reply");
+        watched.assert_count(ready + 1, "pool ready", pool_ready);
+        for id in 2..6 {
+            assert_eq!(cursor.next().await, Some(Ok(doc! { "_id": id })));
+        }
+        assert_eq!(cursor.next().await, None);
+        watched.end().await;
+    });
+}

@@ -1,0 +1,354 @@
+//! Races that drivers really had, as far as sockets are closed: under a lock, or never. Each test
+//! says what it was, and which mistake it catches.
+
+use crate::{
+    diary::{Diary, connection_closed, connection_ready, pool_cleared},
+    scene::{Scene, play, replica_set, standalone},
+};
+use bson::{Document, doc};
+use onionskin::{Client, Collection, Runtime};
+use onionskin_core::{
+    error::{Error, ErrorKind},
+    hello::Environment,
+};
+use onionskin_simulations::world::{
+    SimRuntime,
+    plan::Disaster,
+    runtime::{SimSleep, SimStream},
+};
+use smol::io::{AsyncRead, AsyncWrite};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
+    task::{Context, Poll},
+    thread,
+    time::Duration,
+};
+
+/// How long another thread may take, in real time, to look at the client.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A runtime on which each closing of a socket takes as long as another thread needs to look at
+/// the client: for ever, if the client is locked meanwhile.
+#[derive(Clone)]
+struct Slow {
+    inner: SimRuntime,
+    closings: Arc<Closings>,
+}
+
+/// What became of the sockets so far.
+#[derive(Default)]
+struct Closings {
+    client: Mutex<Option<Client<Slow>>>,
+    count: AtomicU32,
+    under_the_lock: AtomicU32,
+}
+
+impl Closings {
+    fn watched(&self) -> Option<Client<Slow>> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.clone()
+    }
+}
+
+/// Counts as open until it is dropped.
+struct Open(Arc<Closings>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.count.fetch_add(1, Ordering::Relaxed);
+        let Some(client) = self.0.watched() else {
+            return;
+        };
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            let looked = (client.counts(), client.topology());
+            let _ = tell.send(looked);
+        });
+        if told.recv_timeout(PATIENCE).is_err() {
+            self.0.under_the_lock.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+struct SlowStream {
+    inner: SimStream,
+    _open: Open,
+}
+
+impl AsyncRead for SlowStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for SlowStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_close(context)
+    }
+}
+
+impl Runtime for Slow {
+    type Stream = SlowStream;
+    type Sleep = SimSleep;
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<SlowStream> {
+        // Dials that are given up count as well.
+        let open = Open(self.closings.clone());
+        let inner = self.inner.connect(address).await?;
+        Ok(SlowStream { inner, _open: open })
+    }
+
+    async fn connect_unix(&self, _: &Path) -> io::Result<SlowStream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
+        self.inner.resolve(host, port)
+    }
+
+    fn sleep(&self, duration: Duration) -> SimSleep {
+        self.inner.sleep(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawn(task);
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn wall_time(&self) -> Duration {
+        self.inner.wall_time()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.entropy(bytes)
+    }
+}
+
+/// A client on such a runtime.
+struct Stage {
+    scene: Scene,
+    client: Client<Slow>,
+    closings: Arc<Closings>,
+    diary: Diary,
+}
+
+impl Stage {
+    async fn new(scene: &Scene, options: &str) -> Self {
+        let (closings, diary) = (Arc::new(Closings::default()), Diary::default());
+        let runtime = Slow {
+            inner: scene.runtime.clone(),
+            closings: closings.clone(),
+        };
+        let options = format!("appname=slow&retryReads=false&{options}");
+        let client = Client::builder_from_uri(runtime, &scene.uri("member0", &options))
+            .expect("a connection string")
+            .environment(Environment::default())
+            .event_listener(diary.listener())
+            .build()
+            .expect("a client");
+        *closings.client.lock().expect("no panic") = Some(client.clone());
+        let stage = Self {
+            scene: scene.clone(),
+            client,
+            closings,
+            diary,
+        };
+        stage.find().await.expect("a reply");
+        stage
+    }
+
+    fn things(&self) -> Collection<Slow, Document> {
+        self.client.database("app").collection("things")
+    }
+
+    async fn find(&self) -> Result<Option<Document>, Error> {
+        self.things().find_one(doc! { "_id": 1 }).await
+    }
+
+    async fn fail(&self, command: &str, times: i32, effect: Document) {
+        let mut data = doc! { "failCommands": [command], "appName": "slow" };
+        data.extend(effect);
+        self.scene.fail(0, doc! { "times": times }, data).await;
+    }
+
+    /// Makes so many connections that are there at the same time.
+    async fn connect(&self, count: i32) {
+        self.fail(
+            "find",
+            count,
+            doc! { "blockConnection": true, "blockTimeMS": 100 },
+        )
+        .await;
+        let finds: Vec<_> = (0..count)
+            .map(|_| {
+                let things = self.things();
+                self.scene
+                    .spawn(async move { things.find_one(doc! { "_id": 1 }).await })
+            })
+            .collect();
+        for find in finds {
+            find.join().await.expect("a reply");
+        }
+    }
+
+    /// Asserts that at least so many sockets were closed since, none of them under the lock.
+    fn assert_closed(&self, least: u32, since: u32, what: &str) {
+        let closed = self.closings.count.load(Ordering::Relaxed) - since;
+        assert!(closed >= least, "{what}: {closed} closed");
+        let wrong = self.closings.under_the_lock.load(Ordering::Relaxed);
+        assert_eq!(wrong, 0, "{what}: closed under the lock, of {closed}");
+    }
+
+    fn closed(&self) -> u32 {
+        self.closings.count.load(Ordering::Relaxed)
+    }
+
+    /// Closes the client.
+    async fn end(self) {
+        let since = self.closed();
+        self.client.clone().shutdown().await;
+        self.assert_closed(2, since, "shutdown");
+        let watched = self.closings.client.lock().expect("no panic").take();
+        drop(watched);
+    }
+}
+
+/// Scenario 21: a pool is cleared that has many idle connections. Catches a lock that is held while
+/// stale sockets close: whoever wants a server, or anything else of the client, would have to wait.
+#[test]
+fn others_go_on_while_stale_sockets_close() {
+    play([standalone()], |scene| async move {
+        let stage = Stage::new(&scene, "maxConnecting=30").await;
+        stage.connect(30).await;
+        assert!(stage.diary.count(connection_ready) >= 30);
+        let since = stage.closed();
+        stage
+            .fail("find", 1, doc! { "closeConnection": true })
+            .await;
+        stage.find().await.expect_err("it breaks");
+        assert_eq!(stage.diary.count(pool_cleared), 1);
+        scene.pause(1).await;
+        assert!(stage.diary.count(connection_closed) >= 30);
+        stage.assert_closed(30, since, "a clear");
+        stage.find().await.expect("a reply");
+        stage.end().await;
+    });
+}
+
+/// Scenario 25: connections are closed in all the ways that there are. Catches a socket that is
+/// closed while the client is locked: where that asks the client for anything, it never ends.
+#[test]
+fn no_socket_is_closed_under_the_lock() {
+    play([standalone()], |scene| async move {
+        let stage = Stage::new(&scene, "heartbeatFrequencyMS=500&maxIdleTimeMS=5000").await;
+        let since = stage.closed();
+        stage.connect(3).await;
+        scene.pause(6_000).await;
+        stage.assert_closed(3, since, "idle");
+
+        let since = stage.closed();
+        stage.fail("hello", 4, doc! { "errorCode": 91 }).await;
+        scene.pause(3_000).await;
+        stage.assert_closed(2, since, "a hello that is refused");
+        stage.find().await.expect("a reply");
+
+        let since = stage.closed();
+        stage
+            .fail(
+                "find",
+                1,
+                doc! { "blockConnection": true, "blockTimeMS": 9_000 },
+            )
+            .await;
+        let things = stage.things();
+        let find = things.find_one(doc! {}).timeout(Duration::from_millis(50));
+        find.await.expect_err("it is held");
+        scene.pause(4_000).await;
+        stage.assert_closed(1, since, "a reply that nobody waits for");
+
+        let since = stage.closed();
+        for micros in (0..1_000).step_by(40) {
+            let patience = Duration::from_micros(micros);
+            drop(scene.leave_after(patience, stage.find()).await);
+        }
+        stage.connect(3).await;
+        scene.strike(Disaster::Kill(0));
+        scene.pause(2_000).await;
+        stage.assert_closed(3, since, "a server that ends");
+        scene.strike(Disaster::Restart(0));
+        stage.find().await.expect("a reply");
+        stage.end().await;
+    });
+}
+
+/// Scenario 32: a client is closed while an operation waits for a reply that never comes, since
+/// the way to its server is lost. Catches a close that ends the checks first, which alone would
+/// notice: it would wait for that operation for ever.
+#[test]
+fn a_close_does_not_wait_for_ever_for_a_lost_server() {
+    play([standalone(), replica_set()], |scene| async move {
+        for mode in ["stream", "poll"] {
+            let options = "connectTimeoutMS=1000&heartbeatFrequencyMS=2000&retryReads=false";
+            let watched = scene.client(&format!("serverMonitoringMode={mode}&{options}"));
+            watched.insert(1).await.ok();
+            watched.find().await.expect("a reply");
+            for member in 0..scene.options.addresses.len() {
+                scene.strike(Disaster::CutClient {
+                    client: 0,
+                    member,
+                    up: true,
+                    down: true,
+                });
+            }
+            let things = watched.things();
+            let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
+            scene.pause(40).await;
+            assert_eq!(watched.client.counts().leased, 1);
+            let (client, begun) = (watched.client.clone(), scene.now());
+            let close = scene.spawn(async move { client.shutdown().await });
+            scene
+                .until_within(Duration::from_secs(60), "the close", || close.is_over())
+                .await;
+            let took = scene.now().saturating_since(begun);
+            // A check, a failed one, and goodbye to the sessions.
+            assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
+            let error = find.join().await.expect_err("its server is lost");
+            let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
+            assert!(is_told, "{error:?}");
+            scene.strike(Disaster::JoinClients);
+            watched.end().await;
+        }
+    });
+}

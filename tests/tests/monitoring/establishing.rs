@@ -1,0 +1,140 @@
+//! How long making a connection may take: prose tests 4a and 4b of client-side operations timeout,
+//! and what becomes of a connection whose operation has no time left.
+//!
+//! All times of the prose tests are twenty times as long here: a socket of this world is full now
+//! and then, for as long as those tests let a server think.
+
+use crate::{
+    diary::{
+        check_out_failed, connection_closed, connection_ready, pool_cleared, pool_name, unknown,
+    },
+    scene::{any_topology, play, with_login},
+};
+use bson::{Document, doc};
+use onionskin_core::{
+    error::{ErrorKind, Wait},
+    event::{EventKind, PoolEvent},
+};
+use std::time::Duration;
+
+const APP: &str = "slowLogin";
+
+fn blocked(commands: &[&str], millis: i32) -> Document {
+    doc! {
+        "failCommands": commands, "appName": APP, "blockConnection": true, "blockTimeMS": millis,
+    }
+}
+
+/// Prose test 4a, "timeoutMS used for handshake commands" (CMAP-154).
+#[test]
+fn a_login_in_the_background_has_the_time_of_an_operation() {
+    play(any_topology().map(with_login), |scene| async move {
+        let data = blocked(&["saslContinue"], 300);
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client(&format!(
+            "minPoolSize=1&timeoutMS=200&heartbeatFrequencyMS=1000&appname={APP}"
+        ));
+        watched
+            .wait_for(1, "connection closed", connection_closed)
+            .await;
+        let why = watched.diary.notes(|event| match &event.kind {
+            EventKind::Pool(PoolEvent::ConnectionClosed { error, .. }) => {
+                error.as_ref().map(|error| error.kind().clone())
+            }
+            _ => None,
+        });
+        let [ErrorKind::Timeout { wait, message }] = why.as_slice() else {
+            panic!("{why:?}");
+        };
+        assert_eq!(*wait, Wait::Handshake);
+        assert_eq!(message, "authentication took longer than 200 ms");
+        // A login that fails puts the server in doubt (CMAP-45), until its next check.
+        watched.assert_count(1, "pool cleared", pool_cleared);
+        watched
+            .wait_for(1, "connection ready", connection_ready)
+            .await;
+        watched.end().await;
+    });
+}
+
+/// Prose test 4b, "timeoutMS is refreshed for each handshake command" (CMAP-154).
+#[test]
+fn each_step_in_the_background_has_the_time_anew() {
+    play(any_topology().map(with_login), |scene| async move {
+        let data = blocked(&["hello", "isMaster", "saslContinue"], 300);
+        scene.fail(0, "alwaysOn", data).await;
+        let watched = scene.client(&format!("minPoolSize=1&timeoutMS=400&appname={APP}"));
+        watched
+            .wait_for(1, "connection ready", connection_ready)
+            .await;
+        watched.assert_count(0, "connection closed", connection_closed);
+        let told = watched.diary.notes(pool_name);
+        let wanted = ["created", "ready", "connection created", "connection ready"];
+        assert!(told.starts_with(&wanted), "{told:?}");
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
+
+/// CMAP-153, scenario 28: the time of an operation ends its wait; what it waited for is finished
+/// all the same, and neither server nor pool suffers.
+#[test]
+fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
+    play(any_topology().map(with_login), |scene| async move {
+        let data = blocked(&["saslContinue"], 900);
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let watched = scene.client(&format!("timeoutMS=300&appname={APP}"));
+        let began = scene.now();
+        let error = watched.insert(1).await.expect_err("there is no time");
+        assert_eq!(
+            scene.now().saturating_since(began),
+            Duration::from_millis(300)
+        );
+        assert!(error.is_timeout(), "{error:?}");
+        watched.assert_count(1, "check out failed", check_out_failed);
+        watched
+            .wait_for(1, "connection ready", connection_ready)
+            .await;
+        watched.insert(2).await.expect("it is there already");
+        watched.assert_count(1, "connection ready", connection_ready);
+        watched.assert_count(0, "connection closed", connection_closed);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.assert_count(0, "unknown", unknown);
+        watched.end().await;
+    });
+}
+
+/// CMAP-153: without `timeoutMS`, `socketTimeoutMS` bounds each command; without that,
+/// `connectTimeoutMS` does, so that a silent server does not keep its place for ever.
+#[test]
+fn without_a_time_limit_the_older_ones_bound_each_step() {
+    for (options, limit) in [
+        ("connectTimeoutMS=300&socketTimeoutMS=100", 100),
+        ("connectTimeoutMS=100&socketTimeoutMS=300", 300),
+        ("connectTimeoutMS=200", 200),
+        ("connectTimeoutMS=250&timeoutMS=0&socketTimeoutMS=100", 250),
+        (
+            "connectTimeoutMS=250&timeoutMS=5000&socketTimeoutMS=100",
+            250,
+        ),
+    ] {
+        play(
+            [with_login(crate::scene::standalone())],
+            |scene| async move {
+                let data = blocked(&["saslContinue"], 1_000);
+                scene.fail(0, doc! { "times": 1 }, data).await;
+                let watched = scene.client(&format!("retryWrites=false&{options}&appname={APP}"));
+                let error = watched.insert(1).await.expect_err("it is silent");
+                let ErrorKind::Timeout { wait, message } = error.kind() else {
+                    panic!("{options}: {error:?}");
+                };
+                assert_eq!(*wait, Wait::Handshake);
+                assert!(
+                    message.contains(&format!(" {limit} ms")),
+                    "{options}: {message}"
+                );
+                watched.end().await;
+            },
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! A client with monitors in a process that is forked: a runtime that goes on in the child says so
+//! (CMAP-37, CMAP-103, CMAP-105). Here it only says so; the parent is not there any more.
+
+use crate::{
+    diary::{
+        Diary, command_name, heartbeat_failed, heartbeat_started, heartbeat_succeeded,
+        pool_cleared, pool_ready,
+    },
+    scene::{Scene, Task, play, replica_set, standalone},
+};
+use bson::{Bson, Document, doc};
+use onionskin::{Client, Collection, Runtime};
+use onionskin_core::{
+    client::Counts,
+    error::ErrorKind,
+    event::{CommandEvent, EventKind},
+    hello::Environment,
+    random::Seed,
+};
+use onionskin_simulations::{deployment::Deployment, world::SimRuntime};
+use std::{
+    collections::BTreeSet,
+    io,
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// The simulated runtime in a process that can become another one.
+#[derive(Clone)]
+struct Forkable {
+    inner: SimRuntime,
+    process: Arc<AtomicU32>,
+}
+
+impl Runtime for Forkable {
+    type Stream = <SimRuntime as Runtime>::Stream;
+    type Sleep = <SimRuntime as Runtime>::Sleep;
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        self.inner.connect(address)
+    }
+
+    fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        self.inner.connect_unix(path)
+    }
+
+    fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
+        self.inner.resolve(host, port)
+    }
+
+    fn sleep(&self, duration: Duration) -> Self::Sleep {
+        self.inner.sleep(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawn(task);
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn wall_time(&self) -> Duration {
+        self.inner.wall_time()
+    }
+
+    fn process_id(&self) -> Option<u32> {
+        Some(self.process.load(Ordering::SeqCst))
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.entropy(bytes)
+    }
+}
+
+type Things = Collection<Forkable, Document>;
+
+/// A find that the server thinks about for long.
+async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
+    let data = doc! {
+        "failCommands": ["find"], "appName": "forks", "blockConnection": true,
+        "blockTimeMS": 2_000,
+    };
+    scene.fail(0, doc! { "times": 1 }, data).await;
+    let things = things.clone();
+    let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await.is_ok() });
+    scene.pause(500).await;
+    find
+}
+
+/// The sessions of all commands.
+fn sessions(diary: &Diary, mark: usize) -> BTreeSet<Vec<u8>> {
+    let told = diary.notes_since(mark, |event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { command, .. }) => {
+            let command = Document::try_from(&**command).ok()?;
+            match command.get_document("lsid").ok()?.get("id") {
+                Some(Bson::Binary(id)) => Some(id.bytes.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    });
+    told.into_iter().collect()
+}
+
+async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
+    let diary = Diary::default();
+    let runtime = Forkable {
+        inner: scene.runtime.clone(),
+        process: Arc::new(AtomicU32::new(1)),
+    };
+    let builder = Client::builder_from_uri(runtime.clone(), uri).expect("a string");
+    let client = builder
+        .seed(Seed::new([7; 32]))
+        .environment(Environment::default())
+        .event_listener(diary.listener())
+        .build()
+        .expect("a client");
+    let things: Things = client.database("app").collection("things");
+    let documents = (1..6).map(|id| doc! { "_id": id });
+    things.insert_many(documents).await.expect("a reply");
+    let find = things.find(doc! {}).batch_size(2);
+    let mut cursor = find.await.expect("a reply");
+    assert!(cursor.next().await.is_some());
+    let slow = slow_find(&scene, &things).await;
+    scene
+        .until("the pools", || diary.count(pool_ready) == pools)
+        .await;
+    let (mark, before) = (diary.mark(), sessions(&diary, 0));
+
+    runtime.process.store(2, Ordering::SeqCst);
+    things.insert_one(doc! { "_id": 6 }).await.expect("a reply");
+    scene
+        .until("the pools", || diary.count(pool_ready) == 2 * pools)
+        .await;
+    assert_eq!(diary.count(pool_cleared), pools);
+    let found = things.count_documents(doc! {}).await;
+    assert_eq!(found, Ok(6));
+    assert!(!slow.join().await, "it was under way in the parent");
+    assert!(
+        sessions(&diary, mark).is_disjoint(&before),
+        "they are the parent's"
+    );
+
+    assert!(cursor.next().await.is_some_and(|document| document.is_ok()));
+    let error = cursor
+        .next()
+        .await
+        .expect("an end")
+        .expect_err("it is the parent's");
+    let is_argument = matches!(error.kind(), ErrorKind::InvalidArgument { .. });
+    assert!(is_argument, "{error:?}");
+    drop(cursor);
+    drop(things);
+    let kills = |name: &String| name.starts_with("killCursors");
+    assert!(!diary.notes(command_name).iter().any(kills));
+    client.clone().shutdown().await;
+    assert_eq!(client.counts(), Counts::default());
+    scene.pause(1_000).await;
+    assert_eq!(scene.runtime.open_links(), 0, "{:#?}", diary.names());
+    assert_eq!(scene.runtime.look(Deployment::connections), 0);
+    let ended = diary.count(heartbeat_succeeded) + diary.count(heartbeat_failed);
+    assert_eq!(diary.count(heartbeat_started), ended);
+}
+
+#[test]
+fn a_child_with_monitors_begins_anew_and_leaves_nothing() {
+    let options = "minPoolSize=2&retryReads=false&appname=forks";
+    let alone = format!("mongodb://member0/?{options}");
+    play([standalone()], |scene| fork_amid(scene, &alone, 1));
+    let set = format!("mongodb://member0/?replicaSet=rs&{options}");
+    play([replica_set()], |scene| fork_amid(scene, &set, 3));
+}

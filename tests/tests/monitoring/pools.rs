@@ -1,0 +1,228 @@
+//! The prose tests of `connection-monitoring-and-pooling.md`, in its order, and rows about pools
+//! that need a whole client.
+
+use crate::{
+    diary::{Diary, check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
+    scene::{Watched, play, replica_set, sharded_alone, standalone, with_login},
+};
+use bson::doc;
+use onionskin::{Client, ClientOptions};
+use onionskin_core::{
+    address::Address,
+    event::{CheckOutFailure, CloseReason, EventKind, PoolEvent, ReportedPoolOptions},
+    hello::Environment,
+    random::Seed,
+    uri,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Each pool option that there is, with another value than its default.
+const ALL_OPTIONS: &str = "maxPoolSize=7&minPoolSize=2&maxIdleTimeMS=90000&maxConnecting=3\
+                           &waitQueueTimeoutMS=5000";
+
+fn all_options() -> ReportedPoolOptions {
+    ReportedPoolOptions {
+        max_pool_size: Some(7),
+        min_pool_size: Some(2),
+        max_idle_time: Some(Duration::from_secs(90)),
+        max_connecting: Some(3),
+        wait_queue_timeout: Some(Duration::from_secs(5)),
+    }
+}
+
+/// What each pool said of its options when it was made.
+fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Pool(PoolEvent::Created { options, .. }) => Some(options.clone()),
+        _ => None,
+    })
+}
+
+/// Prose test 1: "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP-5,
+/// CMAP-6).
+#[test]
+fn the_options_of_a_client_are_those_of_its_pool() {
+    play([standalone()], |scene| async move {
+        let mut options = ClientOptions::default();
+        options
+            .set_hosts(vec![Address::tcp("member0", 27017)])
+            .set_max_pool_size(7)
+            .set_min_pool_size(2)
+            .set_max_idle_time(Duration::from_secs(90))
+            .set_wait_queue_timeout(Duration::from_secs(5))
+            .set_max_connecting(3)
+            .expect("more than none");
+        let diary = Diary::default();
+        let client = Client::builder(scene.runtime.clone(), options)
+            .seed(Seed::new([1; 32]))
+            .environment(Environment::default())
+            .event_listener(diary.listener())
+            .build()
+            .expect("a client");
+        let is_ready = || diary.count(pool_ready) == 1;
+        scene.until("the pool", is_ready).await;
+        assert_eq!(options_of_pools(&diary), [all_options()]);
+        client.shutdown().await;
+    });
+}
+
+/// Prose test 2: "All ConnectionPoolOptions MUST be the same for all pools created by a
+/// MongoClient" (CMAP-5).
+#[test]
+fn all_pools_of_a_client_have_the_same_options() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client(ALL_OPTIONS);
+        watched.wait_for(3, "pool ready", pool_ready).await;
+        assert_eq!(
+            options_of_pools(&watched.diary),
+            [(); 3].map(|()| all_options())
+        );
+        watched.end().await;
+    });
+}
+
+/// Prose test 3: "All ConnectionPoolOptions MUST be able to be specified via URI" (CMAP-7).
+#[test]
+fn the_options_of_a_connection_string_are_those_of_the_pool() {
+    let parsed = uri::parse(&format!("mongodb://localhost/?{ALL_OPTIONS}")).expect("a string");
+    assert_eq!(parsed.warnings, []);
+    assert_eq!(parsed.options.reported_pool_options(), all_options());
+    play([standalone(), sharded_alone()], |scene| async move {
+        let watched = scene.client(ALL_OPTIONS);
+        watched.wait_for(1, "pool ready", pool_ready).await;
+        assert_eq!(options_of_pools(&watched.diary), [all_options()]);
+        watched.end().await;
+    });
+}
+
+/// Prose test 4: "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP-4,
+/// CMAP-38): each of the eleven comes to a listener, which is a closure, as a value (CMAP-124).
+/// CMAP-113, CMAP-114, CMAP-115, CMAP-116, CMAP-117, CMAP-118, CMAP-119, CMAP-120, CMAP-121,
+/// CMAP-122, CMAP-123.
+#[test]
+fn a_listener_hears_each_event_of_a_pool() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("retryWrites=false&maxPoolSize=1&waitQueueTimeoutMS=100");
+        watched.insert(1).await.expect("a reply");
+        let data = doc! { "failCommands": ["insert"], "closeConnection": true };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        watched.insert(2).await.expect_err("no reply");
+        let slow = doc! {
+            "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 1_000,
+        };
+        scene.fail(0, doc! { "times": 1 }, slow).await;
+        let things = watched.things();
+        let slow = scene.spawn(async move { things.insert_one(doc! { "_id": 3 }).await });
+        scene.pause(500).await;
+        watched
+            .insert(4)
+            .await
+            .expect_err("there is one connection");
+        slow.join().await.expect("a reply");
+        let diary = watched.diary.clone();
+        watched.end().await;
+        let told: BTreeSet<&str> = diary.notes(crate::diary::pool_name).into_iter().collect();
+        let expected = [
+            "created",
+            "ready",
+            "cleared",
+            "closed",
+            "connection created",
+            "connection ready",
+            "connection closed",
+            "check out started",
+            "checked out",
+            "checked in",
+            "check out failed",
+        ];
+        for name in expected {
+            assert!(told.contains(name), "{name} is missing in {told:?}");
+        }
+    });
+}
+
+/// Prose test 5: "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be
+/// published with reason connectionError" (CMAP-83, CMAP-121).
+#[test]
+fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
+    for command in ["saslContinue", "isMaster"] {
+        play([with_login(standalone())], |scene| async move {
+            let watched = scene.client("retryWrites=false&appname=setUp");
+            watched.wait_for(1, "pool ready", pool_ready).await;
+            let data = doc! {
+                "failCommands": [command], "closeConnection": true, "appName": "setUp",
+            };
+            scene.fail(0, doc! { "times": 1 }, data).await;
+            watched.insert(1).await.expect_err("no connection");
+            let told = watched.diary.notes(|event| match &event.kind {
+                EventKind::Pool(PoolEvent::CheckOutFailed { reason, error, .. }) => {
+                    Some((*reason, error.is_some()))
+                }
+                EventKind::Pool(PoolEvent::ConnectionClosed { reason, .. }) => {
+                    assert_eq!(*reason, CloseReason::Error);
+                    None
+                }
+                _ => None,
+            });
+            assert_eq!(told, [(CheckOutFailure::ConnectionError, true)]);
+            watched.assert_count(1, "check out failed", check_out_failed);
+            watched.end().await;
+        });
+    }
+}
+
+/// CMAP-16, CMAP-35, CMAP-106: each member's pool is kept at its size, without an operation.
+#[test]
+fn every_member_has_its_connections_kept_ready() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("minPoolSize=2");
+        watched
+            .wait_for(6, "connection ready", connection_ready)
+            .await;
+        scene.pause(1_000).await;
+        assert_eq!(ready_connections(&watched), [2, 2, 2]);
+        watched.end().await;
+    });
+}
+
+/// How many connections became ready, by server.
+fn ready_connections(watched: &Watched) -> Vec<u64> {
+    let mut counts = BTreeMap::new();
+    for address in watched.diary.notes(|event| match &event.kind {
+        EventKind::Pool(PoolEvent::ConnectionReady { address, .. }) => Some(address.clone()),
+        _ => None,
+    }) {
+        *counts.entry(address).or_insert(0) += 1;
+    }
+    counts.into_values().collect()
+}
+
+/// CMAP-157: a pool of one connection that is in use for long keeps no monitor waiting.
+#[test]
+fn monitors_need_nothing_of_the_pool() {
+    play([standalone(), sharded_alone()], |scene| async move {
+        let options = "maxPoolSize=1&serverMonitoringMode=poll&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&appname=slow"));
+        watched.insert(1).await.expect("a reply");
+        let slow = doc! {
+            "failCommands": ["find"], "appName": "slow", "blockConnection": true,
+            "blockTimeMS": 5_000,
+        };
+        scene.fail(0, doc! { "times": 1 }, slow).await;
+        let things = watched.things();
+        let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
+        let mark = watched.diary.mark();
+        scene.pause(4_000).await;
+        let checks = watched
+            .diary
+            .notes_since(mark, |event| heartbeat_succeeded(event).then_some(()));
+        assert!(checks.len() >= 7, "{} checks", checks.len());
+        let found = find.join().await.expect("a reply");
+        assert!(found.is_some());
+        assert_eq!(ready_connections(&watched), [1]);
+        watched.end().await;
+    });
+}

@@ -1,0 +1,222 @@
+//! Storms: far more operations at once than there are connections, on a pool that has none yet.
+//! The [`Ledger`] keeps books of what the client tells.
+
+use crate::{
+    diary::{Diary, connection_closed, connection_created, pool_cleared},
+    ledger::Ledger,
+    scene::{Scene, Task, Watched, play, standalone},
+};
+use bson::doc;
+use onionskin_core::event::Event;
+use onionskin_core::random::{Random, Seed};
+use std::time::Duration;
+
+/// Operations of a storm.
+const STORM: u64 = 1_000;
+
+/// What a storm leaves of an operation: its reply, or nothing.
+type Outcome = Option<bool>;
+
+/// Starts operations, a microsecond after one another so that their order is known; each is left at
+/// the moment that `patience` has for it.
+async fn storm(
+    scene: &Scene,
+    watched: &Watched,
+    mut patience: impl FnMut(u64) -> Option<Duration>,
+) -> Vec<Task<Outcome>> {
+    let mut tasks = Vec::new();
+    for n in 0..STORM {
+        let (things, stage, patience) = (watched.things(), scene.clone(), patience(n));
+        tasks.push(scene.spawn(async move {
+            let find = async {
+                let found = things.find_one(doc! { "_id": 1 }).await;
+                found.expect("a reply").is_some()
+            };
+            match patience {
+                None => Some(find.await),
+                Some(patience) => stage.leave_after(patience, Box::pin(find)).await,
+            }
+        }));
+        scene.pause_for(Duration::from_micros(1)).await;
+    }
+    tasks
+}
+
+async fn outcomes(scene: &Scene, tasks: Vec<Task<Outcome>>) -> Vec<Outcome> {
+    let mut all = Vec::new();
+    for task in tasks {
+        let limit = Duration::from_secs(60);
+        scene.until_within(limit, "an end", || task.is_over()).await;
+        all.push(task.join().await);
+    }
+    all
+}
+
+fn events(diary: &Diary) -> Vec<Event> {
+    diary.notes(|event| Some(event.clone()))
+}
+
+/// A client whose pool has no connection yet, and a document for its finds.
+async fn cold(scene: &Scene, options: &str) -> Watched {
+    let other = scene.client("");
+    other.insert(1).await.ok();
+    other.end().await;
+    let watched = scene.client(options);
+    scene.pause(50).await;
+    watched.assert_count(0, "connection created", connection_created);
+    watched
+}
+
+/// Everybody is served in the order in which they came. No more connections are made at a time than
+/// may be, and none is there for a moment while somebody waits.
+#[test]
+fn a_storm_on_a_cold_pool_is_served_in_order() {
+    for (max_size, max_connecting) in [(100, 2), (5, 2), (100, 7), (5, 5)] {
+        play([standalone()], |scene| async move {
+            let options = format!("maxPoolSize={max_size}&maxConnecting={max_connecting}");
+            let watched = cold(&scene, &options).await;
+            let tasks = storm(&scene, &watched, |_| None).await;
+            let found = outcomes(&scene, tasks).await;
+            assert!(found.iter().all(|found| *found == Some(true)));
+            let ledger = Ledger::new(max_size, max_connecting).read(&events(&watched.diary));
+            let books = ledger.only();
+            assert!(books.is_at_rest(), "{books:?}");
+            assert_eq!((books.granted, books.failed), (1_000, 0));
+            assert_eq!(books.most_pending, max_connecting);
+            assert!((max_connecting..=max_size).contains(&books.most));
+            watched.assert_count(0, "pool cleared", pool_cleared);
+            watched.end().await;
+        });
+    }
+}
+
+/// Moments at which every third operation is left.
+fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<Duration> {
+    move |n| (n % 3 == 0).then(|| Duration::from_micros(random.below(most_micros)))
+}
+
+/// The same while a third of those who wait leave, wherever they are by then. That costs nobody
+/// else a turn, and a connection that was made for one who left goes to the next, or to the pool.
+#[test]
+fn those_who_leave_a_storm_cost_nobody_a_turn() {
+    for (max_size, most_micros) in [(100, 2_000), (100, 60_000), (5, 2_000), (5, 400_000)] {
+        play([standalone()], |scene| async move {
+            let watched = cold(&scene, &format!("maxPoolSize={max_size}")).await;
+            let seed = u8::try_from(scene.seed).unwrap_or(u8::MAX);
+            let mut random = Seed::new([seed; 32]).split("leavers").random();
+            let tasks = storm(&scene, &watched, moments(&mut random, most_micros)).await;
+            let found = outcomes(&scene, tasks).await;
+            let left = found.iter().filter(|found| found.is_none()).count();
+            for (n, found) in found.iter().enumerate() {
+                assert!(n % 3 == 0 || *found == Some(true), "{n}: {found:?}");
+            }
+            assert!((100..=334).contains(&left), "{left} left");
+            // Replies that nobody waits for may still be on their way.
+            scene.pause(4_000).await;
+            let ledger = Ledger::new(max_size, 2).read(&events(&watched.diary));
+            let books = ledger.only();
+            assert!(books.is_at_rest(), "{books:?}");
+            assert_eq!(books.granted + books.failed, 1_000);
+            assert!(books.failed > 0 && books.failed <= left, "{books:?}");
+            watched.assert_count(0, "pool cleared", pool_cleared);
+            // Whoever comes now finds connections.
+            let made = watched.diary.count(connection_created);
+            let closed = watched.diary.count(connection_closed);
+            assert!(made - closed >= 3, "{made} made, {closed} closed");
+            let tasks = [0; 3].map(|_| {
+                let things = watched.things();
+                scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await })
+            });
+            for task in tasks {
+                scene.ended("a reply", task).await.expect("a reply");
+            }
+            assert_eq!(watched.diary.count(connection_created), made);
+            watched.end().await;
+        });
+    }
+}
+
+/// All who came leave while their connections are being made: what was begun is finished, for the
+/// pool, and found there by who comes next.
+#[test]
+fn connections_outlive_a_storm_that_passes() {
+    play([standalone()], |scene| async move {
+        let watched = cold(&scene, "maxConnecting=3&appname=passing").await;
+        let held = doc! {
+            "failCommands": ["hello", "isMaster"], "appName": "passing",
+            "blockConnection": true, "blockTimeMS": 200,
+        };
+        scene.fail(0, doc! { "times": 3 }, held).await;
+        let tasks = storm(&scene, &watched, |_| Some(Duration::from_millis(30))).await;
+        let found = outcomes(&scene, tasks).await;
+        assert!(found.iter().all(Option::is_none));
+        scene.pause(300).await;
+        watched.assert_count(3, "connection created", connection_created);
+        let ledger = Ledger::new(100, 3).read(&events(&watched.diary));
+        assert_eq!(ledger.only().outlived, 3);
+        watched.find().await.expect("a reply");
+        watched.assert_count(3, "connection created", connection_created);
+        watched.end().await;
+    });
+}
+
+/// Scenario 30: connections come back, break, are cleared and interrupted while operations leave.
+/// Catches a place that is freed twice, after which the pool grows over its size, and one that is
+/// never freed, after which it stands still.
+#[test]
+fn a_pool_in_a_storm_of_everything_keeps_its_size() {
+    play([standalone()], |scene| async move {
+        let options = "maxPoolSize=4&retryReads=true&heartbeatFrequencyMS=500\
+                       &connectTimeoutMS=300&appname=everything";
+        let watched = cold(&scene, options).await;
+        let seed = u8::try_from(scene.seed).unwrap_or(u8::MAX);
+        let mut random = Seed::new([seed; 32]).split("everything").random();
+        let mut tasks = Vec::new();
+        for round in 0..40 {
+            let effect = match round % 4 {
+                0 => doc! { "failCommands": ["find"], "closeConnection": true },
+                1 => doc! { "failCommands": ["find"], "errorCode": 91 },
+                // A check that takes too long: the operations under way are interrupted.
+                2 => doc! {
+                    "failCommands": ["hello", "isMaster"], "blockConnection": true,
+                    "blockTimeMS": 1_500,
+                },
+                _ => doc! {
+                    "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 700,
+                },
+            };
+            let mut data = doc! { "appName": "everything" };
+            data.extend(effect);
+            scene.fail(0, doc! { "times": 2 }, data).await;
+            for n in 0..25 {
+                let (things, stage) = (watched.things(), scene.clone());
+                let patience = Duration::from_micros(random.below(900_000));
+                tasks.push(scene.spawn(async move {
+                    let find = things.find_one(doc! { "_id": 1 });
+                    match n % 3 {
+                        0 => drop(stage.leave_after(patience, find).await),
+                        1 => drop(find.timeout(patience).await),
+                        _ => drop(find.await),
+                    }
+                }));
+                scene
+                    .pause_for(Duration::from_micros(random.below(30_000)))
+                    .await;
+            }
+        }
+        for task in tasks {
+            let limit = Duration::from_secs(60);
+            scene.until_within(limit, "an end", || task.is_over()).await;
+        }
+        scene.fail_no_more(0).await;
+        watched.find().await.expect("all is well again");
+        scene.pause(4_000).await;
+        assert!(watched.diary.count(pool_cleared) > 5);
+        let ledger = Ledger::new(4, 2)
+            .without_order()
+            .read(&events(&watched.diary));
+        let books = ledger.only();
+        assert!(books.is_at_rest() && books.most == 4, "{books:?}");
+        watched.end().await;
+    });
+}

@@ -1,0 +1,96 @@
+//! Every adapter behind a load balancer: the one that is built in, and HAProxy, which speaks the
+//! PROXY protocol to the services.
+
+mod adapters;
+
+use adapters::{Adapter, AsyncStd, Smol, Tokio};
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use onionskin_tests::{
+    crud,
+    peers::{self, ProxyProtocol, Scratch},
+};
+
+/// All that can be done with this deployment by this connection string.
+fn run<A: Adapter>(balancer: &str, uri: &str, deployment: &Embedded) {
+    let name = format!("{balancer}, {}", A::NAME);
+    A::block_on(crud::run::<A::R>(&name, uri));
+    A::block_on(crud::load_balanced::run::<A::R>(&name, uri, deployment));
+}
+
+fn the_balancer_that_is_built_in<A: Adapter>() {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
+    run::<A>("a load balancer", deployment.uri(), &deployment);
+}
+
+fn haproxy<A: Adapter>(protocol: ProxyProtocol) {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
+    let services = deployment.addresses();
+    let Some(balancer) = peers::haproxy(services, protocol).expect("starts") else {
+        return;
+    };
+    let name = format!("HAProxy, {protocol:?}");
+    run::<A>(&name, balancer.uri(), &deployment);
+}
+
+fn haproxy_with_version_1<A: Adapter>() {
+    haproxy::<A>(ProxyProtocol::Text);
+}
+
+fn haproxy_with_version_2<A: Adapter>() {
+    haproxy::<A>(ProxyProtocol::Binary);
+}
+
+/// The balancer passes encrypted bytes on, and its own come in front of them.
+fn haproxy_with_login_and_tls<A: Adapter>() {
+    let certificates = Scratch::new().expect("a directory");
+    let mut options = ServeOptions::load_balanced(2);
+    options.users.push(User::new("ada", "pencil"));
+    options.tls = true;
+    options.tls_directory = Some(certificates.path().to_owned());
+    let deployment = Embedded::start(options).expect("starts");
+    let services = deployment.addresses();
+    let Some(balancer) = peers::haproxy(services, ProxyProtocol::Binary).expect("starts") else {
+        return;
+    };
+    let (own, other) = (deployment.uri(), balancer.address().expect("an address"));
+    let (before, after) = own.split_once('@').expect("a login");
+    let (_, options) = after.split_once('/').expect("options");
+    let uri = format!("{before}@{other}/{options}");
+    run::<A>("HAProxy with login and TLS", &uri, &deployment);
+}
+
+/// All tests on one adapter.
+macro_rules! on {
+    ($($module:ident: $adapter:ident),+ $(,)?) => {
+        $(
+            mod $module {
+                use super::$adapter;
+
+                #[test]
+                fn the_balancer_that_is_built_in() {
+                    super::the_balancer_that_is_built_in::<$adapter>();
+                }
+
+                #[test]
+                fn haproxy_with_version_1() {
+                    super::haproxy_with_version_1::<$adapter>();
+                }
+
+                #[test]
+                fn haproxy_with_version_2() {
+                    super::haproxy_with_version_2::<$adapter>();
+                }
+
+                #[test]
+                fn haproxy_with_login_and_tls() {
+                    super::haproxy_with_login_and_tls::<$adapter>();
+                }
+            }
+        )+
+    };
+}
+
+on!(on_tokio: Tokio, on_async_std: AsyncStd, on_smol: Smol);
