@@ -2,6 +2,7 @@
 //! transactions keep.
 
 mod cursors;
+mod pins;
 mod services;
 mod transactions;
 
