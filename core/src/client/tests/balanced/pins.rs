@@ -125,6 +125,39 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
 }
 
 #[test]
+fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
+    // CMAP-103: as it does where there is no load balancer.
+    let mut world = world();
+    let lease = world.lease(find());
+    let socket = lease.socket();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    let Some((interrupted, error)) = world.interrupted.pop() else {
+        panic!("its holder would read what its parent is answered");
+    };
+    assert_eq!(interrupted, socket);
+    let verdict = world.check_in(lease, Outcome::Failed(error));
+    let Verdict::Again(start) = verdict else {
+        panic!("a read is tried again: {verdict:?}");
+    };
+    assert_ne!(world.leased(start).socket(), socket);
+    assert!(world.closed.contains(&socket));
+}
+
+#[test]
+fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
+    let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
+    let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
+    let held = world.lease(ping());
+    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+        panic!("there is no room");
+    };
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    let lease = world.leased(Start::Waiting(id));
+    assert_ne!(lease.socket(), held.socket());
+}
+
+#[test]
 fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
     let mut world = world();
     let (mut lease, pin) = lease_a_transaction(&mut world);
@@ -166,4 +199,23 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
     };
     let mut lease = world.leased(start);
     assert!(lease.pin(HeldFor::Transaction).is_some());
+}
+
+#[test]
+fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
+    // CMAP-103
+    let mut world = world();
+    let mut lease = world.lease(find());
+    let socket = lease.socket();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    world.check_in(lease, Outcome::Completed);
+    assert!(world.closed.contains(&socket));
+    let command = cursor.more(None).expect("it is open");
+    let start = world.client.start(world.now, command);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let kill = cursor.end().expect("it does not know");
+    world.client.discard(world.now, kill);
+    assert!(world.client.pins.is_empty());
 }
