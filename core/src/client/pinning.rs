@@ -54,6 +54,21 @@ impl Pinned {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_leased(&self) -> bool {
+        matches!(self.state, State::Leased)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_kept(&self) -> bool {
+        !self.keepers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_next(&self, id: OperationId) -> bool {
+        matches!(self.state, State::Draining { next } if next == Some(id))
+    }
+
     /// What the pool counts it as (LB-44).
     fn held_for(&self) -> HeldFor {
         let keepers = self.keepers.iter().map(|keeper| keeper.held_for);
