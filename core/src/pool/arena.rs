@@ -276,7 +276,7 @@ impl Index {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, VecDeque};
 
     #[test]
     fn a_list_keeps_its_order_when_the_middle_leaves() {
@@ -298,6 +298,34 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_list_has_the_order_of_a_deque(
+            steps in prop::collection::vec((0_u64..6, any::<bool>()), 0..40),
+        ) {
+            let mut arena = Arena::new();
+            let slots: Vec<Slot> = (0..6).map(|id| arena.insert(id, id)).collect();
+            let mut list = List::new();
+            let mut model = VecDeque::new();
+            for (id, at_the_end) in steps {
+                let slot = slots[usize::try_from(id).expect("small")];
+                if model.contains(&id) {
+                    arena.unlink(&mut list, slot);
+                    model.retain(|other| *other != id);
+                } else if at_the_end {
+                    arena.push_last(&mut list, slot);
+                    model.push_back(id);
+                } else {
+                    arena.push_first(&mut list, slot);
+                    model.push_front(id);
+                }
+                let id_of = |slot| arena.id(slot);
+                prop_assert_eq!(list.first().map(id_of), model.front().copied());
+                prop_assert_eq!(list.last().map(id_of), model.back().copied());
+                prop_assert_eq!(list.len() as usize, model.len());
+                prop_assert_eq!(list.is_empty(), model.is_empty());
+            }
+        }
+
         #[test]
         fn an_arena_finds_what_a_map_finds(
             steps in prop::collection::vec((0_u64..64, any::<bool>()), 0..400),

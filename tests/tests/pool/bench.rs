@@ -182,6 +182,8 @@ impl Bench {
         for id in self.watch.connections() {
             let theirs = pool.generation_of(PooledId(id));
             same("generation of it", &theirs, &model.generation_of(id))?;
+            let theirs = pool.is_population(PooledId(id));
+            same("what it is made for", &theirs, &model.is_population(id))?;
         }
         // What a background run was scheduled for may have gone without it; the run then does
         // nothing. But nothing is late.

@@ -136,7 +136,7 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
     let steps = prop::collection::vec(step(load_balanced), 1..length);
     let closed = prop::option::weighted(0.2, any::<Index>());
     let subscribed = prop::bool::weighted(0.9);
-    let drawn = (options, subscribed, warmth(), steps, closed);
+    let drawn = (options, subscribed, warmth(load_balanced), steps, closed);
     drawn.prop_map(|(options, subscribed, warmth, mut steps, closed)| {
         steps.splice(0..0, warmth);
         if let Some(at) = closed {
@@ -153,18 +153,21 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
     })
 }
 
-/// A pool begins with some connections that are available, to services in turn.
-fn warmth() -> impl Strategy<Value = Vec<Step>> {
+/// A pool begins with some connections that are available; behind a load balancer, to services in
+/// turn.
+fn warmth(load_balanced: bool) -> impl Strategy<Value = Vec<Step>> {
     let connections = prop_oneof![2 => Just(0), 1 => 2..4_u8];
-    (connections, any::<Index>()).prop_map(|(connections, which)| {
+    (connections, any::<Index>()).prop_map(move |(connections, which)| {
         let made = (1..=connections).flat_map(|service| {
             let asked = Step::CheckOut {
                 patience: None,
                 timed: false,
             };
-            let greeted = Step::Greeted { which, service };
-            [asked, greeted, Step::Established(which)]
+            let greeted = load_balanced.then_some(Step::Greeted { which, service });
+            let established = Step::Established(which);
+            [Some(asked), greeted, Some(established)]
         });
+        let made = made.flatten();
         let broken = false;
         let returned = (0..connections).map(|_| Step::CheckIn { which, broken });
         made.chain(returned).collect()

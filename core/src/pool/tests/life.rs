@@ -260,7 +260,10 @@ fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready()
     pool.handle_timeout(at(1));
     assert_eq!(drain(&mut pool), ["Created 1", "open 1"]);
     assert_eq!(pool.deadline(), None);
+    // CMAP-154: its limits are others than those of a request's.
+    assert!(pool.is_population(PooledId(1)) && !pool.is_population(PooledId(2)));
     pool.handle_established(at(2), PooledId(1));
+    assert!(!pool.is_population(PooledId(1)));
     assert_eq!(pool.deadline(), Some(at(2)));
     pool.handle_timeout(at(2));
     assert_eq!(

@@ -100,6 +100,26 @@ fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
 }
 
 #[test]
+fn each_connection_counts_for_what_it_is() {
+    // CMAP-24
+    let mut pool = ready_pool(options(9, 5, 2));
+    let [_, _, available, drains] = [1, 2, 3, 4].map(|request| fresh(&mut pool, at(0), request));
+    let due = pool.check_in(at(1), drains, Condition::ReplyDue);
+    assert_eq!(due, Ok(()));
+    give_back(&mut pool, at(1), available);
+    pool.handle_timeout(at(1));
+    let expected = Counts {
+        total: 5,
+        available: 1,
+        pending: 1,
+        in_use: 2,
+        draining: 1,
+        waiting: 0,
+    };
+    assert_eq!(pool.counts(), expected);
+}
+
+#[test]
 fn the_queue_is_bounded() {
     // SEL-37
     let mut pool = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
@@ -112,7 +132,9 @@ fn the_queue_is_bounded() {
     let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(u64::MAX), None) else {
         panic!("there is no room");
     };
-    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    let text = error.kind().to_string();
+    let numbers = format!("limited to {MAX_WAITERS}, but {}", MAX_WAITERS + 1);
+    assert!(text.contains(&numbers), "{text}");
     pool.cancel(at(0), RequestId(7));
     let answer = pool.check_out(at(0), RequestId(u64::MAX), None);
     assert_eq!(answer, CheckOut::Waiting);

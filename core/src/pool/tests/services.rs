@@ -246,6 +246,11 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     let connection = fresh_to(&mut pool, 1, 7);
     assert_eq!(pool.handle_greeted(connection, service(8)), None);
     assert_eq!(pool.handle_greeted(PooledId(9), service(8)), None);
+    let mut pending = balanced(1);
+    let asked = pending.check_out(at(0), RequestId(1), None);
+    assert_eq!(asked, CheckOut::Waiting);
+    assert_eq!(pending.handle_greeted(PooledId(1), service(7)), Some(0));
+    assert_eq!(pending.handle_greeted(PooledId(1), service(8)), None);
     pool.hold_for(PooledId(9), HeldFor::Cursor);
     give_back(&mut pool, at(1), connection);
     // Nothing is held on a connection that nobody has.

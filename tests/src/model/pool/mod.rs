@@ -276,6 +276,13 @@ impl Model {
         Some(self.connections.get(&connection)?.generation)
     }
 
+    /// Whether it is being established for `minPoolSize` (CMAP-154).
+    #[must_use]
+    pub fn is_population(&self, connection: u64) -> bool {
+        let connection = self.connections.get(&connection);
+        connection.is_some_and(|c| c.place == Place::Pending && c.populates)
+    }
+
     /// Its counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
