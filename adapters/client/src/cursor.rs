@@ -7,6 +7,7 @@ use crate::{
 };
 use futures_core::Stream;
 use onionskin_core::{
+    client::DRAIN_LIMIT,
     error::Error,
     operation::{self, Leftovers},
 };
@@ -21,6 +22,11 @@ use std::{
 
 /// How long the end of a cursor is waited for.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long the end of a cursor that was dropped may take, for which nobody waits: a reply may be
+/// outstanding before. Without a limit it would be as long as its server hangs, which nobody finds
+/// out where there is a load balancer, and the connection would be lost.
+const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
@@ -189,7 +195,10 @@ impl<R: Runtime, T> Drop for Cursor<R, T> {
         // it and does not use again; the cursor is then ended without one.
         self.fetching = None;
         match self.cursor.end() {
-            Ok(command) => self.client.run_in_background(command),
+            Ok(mut command) => {
+                command.set_timeout(Some(DROP_TIMEOUT));
+                self.client.run_in_background(command);
+            }
             Err(leftovers) => self.give_back(leftovers),
         }
     }

@@ -5,14 +5,15 @@
 //! (CMAP-37, CMAP-103). What its parent's operations wait for is the parent's business as well;
 //! their copies here are tried again.
 
-use super::{Client, waiting::Waiting};
+use super::{Action, Client, waiting::Waiting};
 use crate::{
-    description::ServerId,
-    error::{Error, NetworkFault},
-    operation::OperationId,
+    description::{ServerId, TopologyType},
+    error::{Error, ErrorKind, NetworkFault},
+    operation::{Operation, OperationId},
     random::Seed,
     time::Instant,
 };
+use std::collections::VecDeque;
 
 impl Client {
     /// The process is not the one that made the connections, but a child of it. To be said before
@@ -31,9 +32,12 @@ impl Client {
         }
         let message = "the connection belongs to the process that this one was forked from";
         let cause = Error::network(NetworkFault::Closed, message);
+        let waiters = self.take_waiters_back(now);
         self.sdam.handle_forked(now, &cause);
         self.route_topology(now);
+        self.again.extend(waiters);
         self.take_grants_back(now);
+        self.interrupt_leases(&cause);
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             // Connections that nobody uses are stale now, and go at once.
@@ -61,19 +65,51 @@ impl Client {
         }
     }
 
+    /// Behind a load balancer the pool is replaced by another. Who waits for a connection waits for
+    /// one of that.
+    fn take_waiters_back(&mut self, now: Instant) -> VecDeque<Box<Operation>> {
+        if self.closed || self.topology().topology_type != TopologyType::LoadBalanced {
+            return VecDeque::new();
+        }
+        let is_waiter = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection { .. });
+        let waiters = self.waiting.iter().filter(|(_, w)| is_waiter(w));
+        let waiters: Vec<OperationId> = waiters.map(|(&id, _)| id).collect();
+        let withdrawn = waiters.into_iter().filter_map(|id| self.withdraw(now, id));
+        withdrawn.map(not_begun).collect()
+    }
+
+    /// What runs on a connection of a pool that was closed, and not cleared: nobody else tells it
+    /// that the reply is its parent's.
+    fn interrupt_leases(&mut self, cause: &Error) {
+        let Self { pools, actions, .. } = self;
+        for slot in pools.values().filter(|slot| slot.is_closed) {
+            for (pooled, &socket) in &slot.sockets {
+                if !slot.parked.contains_key(pooled) {
+                    let message = cause.to_string();
+                    let error = Error::new(ErrorKind::Interrupted { message });
+                    let error = error.with_server(&slot.address);
+                    actions.push_back(Action::Interrupt { socket, error });
+                }
+            }
+        }
+    }
+
     /// Connections that were granted, and that nobody has taken yet.
     fn take_grants_back(&mut self, now: Instant) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted { .. });
         let granted = self.waiting.iter().filter(|(_, w)| is_granted(w));
         let granted: Vec<OperationId> = granted.map(|(&id, _)| id).collect();
         for id in granted {
-            let Some(mut operation) = self.withdraw(now, id) else {
-                continue;
-            };
-            // Nothing of it was sent.
-            operation.attempts = operation.attempts.saturating_sub(1);
-            operation.selection_began = None;
-            self.again.push_back(operation);
+            if let Some(operation) = self.withdraw(now, id) {
+                self.again.push_back(not_begun(operation));
+            }
         }
     }
+}
+
+/// An operation of which nothing was sent.
+fn not_begun(mut operation: Box<Operation>) -> Box<Operation> {
+    operation.attempts = operation.attempts.saturating_sub(1);
+    operation.selection_began = None;
+    operation
 }

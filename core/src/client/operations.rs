@@ -99,7 +99,7 @@ impl Client {
             self.exchange_limits.remove(&(deadline, facts.socket));
         }
         self.selector.finished(facts.server);
-        self.note_pins(facts, &pinned);
+        self.note_pins(facts, pinned);
         let mut result = Ok(());
         match (outcome, assessment) {
             (Outcome::Failed(error), _) => result = Err(error),
@@ -197,8 +197,8 @@ impl Client {
         let Some(connection) = slot.and_then(|slot| slot.parked.remove(&pooled)) else {
             // Closed between the grant and now.
             self.selector.finished(server);
-            if let Some(socket) = operation.command.pinned() {
-                self.pins.remove(&socket);
+            if let Some(id) = operation.command.pinned() {
+                self.pins.remove(&id.socket);
             }
             self.return_pooled(now, server, pooled, Condition::Broken(None));
             let message = "the connection was closed before it could be used";

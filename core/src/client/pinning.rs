@@ -12,7 +12,9 @@ use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::ServerId,
     error::{Error, ErrorKind, Wait},
-    operation::{Command, Leftovers, Operation, OperationId, Pin, PinUse, SessionUse},
+    operation::{
+        Command, Keeper, Leftovers, Operation, OperationId, Pin, PinId, PinUse, SessionUse,
+    },
     pool::{Condition, HeldFor, PooledId},
     time::Instant,
 };
@@ -22,10 +24,10 @@ use crate::{
 pub(super) struct Pinned {
     server: ServerId,
     pooled: PooledId,
-    /// How many cursors keep it.
-    cursors: u32,
-    /// How many transactions keep it: one at most (LB-41).
-    transactions: u32,
+    /// Who keeps it: cursors, and one transaction at most (LB-41).
+    keepers: Vec<Keeper>,
+    /// Pins that went back while the lease was out from which they were made.
+    gone: Vec<PinId>,
     state: State,
 }
 
@@ -42,21 +44,45 @@ enum State {
 }
 
 impl Pinned {
-    fn count(&mut self, held_for: HeldFor) -> Option<&mut u32> {
-        match held_for {
-            HeldFor::Cursor => Some(&mut self.cursors),
-            HeldFor::Transaction => Some(&mut self.transactions),
-            HeldFor::Operation => None,
+    fn new(server: ServerId, pooled: PooledId) -> Self {
+        Self {
+            server,
+            pooled,
+            keepers: Vec::new(),
+            gone: Vec::new(),
+            state: State::Leased,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_leased(&self) -> bool {
+        matches!(self.state, State::Leased)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_kept(&self) -> bool {
+        !self.keepers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_next(&self, id: OperationId) -> bool {
+        matches!(self.state, State::Draining { next } if next == Some(id))
     }
 
     /// What the pool counts it as (LB-44).
     fn held_for(&self) -> HeldFor {
-        match (self.transactions, self.cursors) {
-            (0, 0) => HeldFor::Operation,
-            (0, _) => HeldFor::Cursor,
-            _ => HeldFor::Transaction,
-        }
+        let keepers = self.keepers.iter().map(|keeper| keeper.held_for);
+        keepers.fold(HeldFor::Operation, |held_for, next| {
+            match (held_for, next) {
+                (HeldFor::Transaction, _) | (_, HeldFor::Transaction) => HeldFor::Transaction,
+                (HeldFor::Cursor, _) | (_, HeldFor::Cursor) => HeldFor::Cursor,
+                (HeldFor::Operation, HeldFor::Operation) => HeldFor::Operation,
+            }
+        })
+    }
+
+    fn is_kept_by(&self, id: PinId) -> bool {
+        self.keepers.iter().any(|keeper| keeper.id == id)
     }
 }
 
@@ -89,14 +115,38 @@ impl Client {
     }
 
     pub(super) fn let_go(&mut self, now: Instant, pin: Pin) {
-        let Some(pinned) = self.pins.get_mut(&pin.socket) else {
-            // The client was closed.
+        let Pin(Keeper { id, .. }) = pin;
+        if id.client != self.topology().id {
             return;
-        };
-        if let Some(count) = pinned.count(pin.held_for) {
-            *count = count.saturating_sub(1);
         }
-        self.after_pin_change(now, pin.socket);
+        match self.pins.get_mut(&id.socket) {
+            Some(pinned) if pinned.is_kept_by(id) => {
+                pinned.keepers.retain(|keeper| keeper.id != id);
+                self.after_pin_change(now, id.socket);
+            }
+            // The lease that tells of the pin has not come back.
+            Some(pinned) if matches!(pinned.state, State::Leased) => pinned.gone.push(id),
+            Some(_) => {}
+            None => {
+                if let Some((server, pooled)) = self.leased_as(id.socket) {
+                    let mut pinned = Pinned::new(server, pooled);
+                    pinned.gone.push(id);
+                    self.pins.insert(id.socket, pinned);
+                }
+            }
+        }
+    }
+
+    /// The numbers of a connection that is leased. Seldom asked, so nothing is kept for it.
+    fn leased_as(&self, socket: SocketId) -> Option<(ServerId, PooledId)> {
+        if !self.established.contains(&socket) || self.drains.contains(socket) {
+            return None;
+        }
+        self.pools.iter().find_map(|(&server, slot)| {
+            let mut all = slot.sockets.iter();
+            let (&pooled, _) = all.find(|&(_, &other)| other == socket)?;
+            (!slot.parked.contains_key(&pooled)).then_some((server, pooled))
+        })
     }
 
     /// Every connection that is not leased goes back; the leased ones do when their leases end. Who
@@ -104,17 +154,10 @@ impl Client {
     pub(super) fn release_all_pins(&mut self, now: Instant) {
         let sockets: Vec<SocketId> = self.pins.keys().copied().collect();
         for socket in sockets {
-            let Some(pinned) = self.pins.get_mut(&socket) else {
-                continue;
-            };
-            (pinned.cursors, pinned.transactions) = (0, 0);
-            if let State::Draining { next: Some(id) } = pinned.state
-                && let Some(operation) = self.withdraw(now, id)
-            {
-                self.finish_operation(now, operation);
-                self.wake_with(id, pin_is_gone());
+            if let Some(pinned) = self.pins.get_mut(&socket) {
+                pinned.keepers.clear();
+                self.after_pin_change(now, socket);
             }
-            self.after_pin_change(now, socket);
         }
     }
 
@@ -122,8 +165,9 @@ impl Client {
         let Some(pinned) = self.pins.get(&socket) else {
             return;
         };
-        let (server, pooled, held_for) = (pinned.server, pinned.pooled, pinned.held_for());
-        if held_for != HeldFor::Operation {
+        let (server, pooled) = (pinned.server, pinned.pooled);
+        if !pinned.keepers.is_empty() {
+            let held_for = pinned.held_for();
             if let Some(slot) = self.pools.get_mut(&server) {
                 slot.pool.hold_for(pooled, held_for);
             }
@@ -136,27 +180,29 @@ impl Client {
             State::Draining { .. } => Condition::ReplyDue,
             State::Broken(error) => Condition::Broken(Some(error.clone())),
         };
+        if let State::Draining { next: Some(id) } = pinned.state
+            && let Some(operation) = self.withdraw(now, id)
+        {
+            // That has brought the connection back.
+            self.finish_operation(now, operation);
+            return self.wake_with(id, pin_is_gone());
+        }
         self.pins.remove(&socket);
         self.return_pooled(now, server, pooled, condition);
     }
 
     /// The lease of a connection ended that is to be kept from now on.
-    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, pinned: &[HeldFor]) {
-        if pinned.is_empty() || self.closed {
+    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, pinned: Vec<Keeper>) {
+        // A connection of the process that this one was forked from is not for later.
+        let is_gone = self.pools.get(&facts.server).is_none_or(|s| s.is_closed);
+        if pinned.is_empty() || self.closed || is_gone {
             return;
         }
-        let entry = self.pins.entry(facts.socket).or_insert(Pinned {
-            server: facts.server,
-            pooled: facts.pooled,
-            cursors: 0,
-            transactions: 0,
-            state: State::Leased,
-        });
-        for &held_for in pinned {
-            if let Some(count) = entry.count(held_for) {
-                *count += 1;
-            }
-        }
+        let new = || Pinned::new(facts.server, facts.pooled);
+        let entry = self.pins.entry(facts.socket).or_insert_with(new);
+        let gone = std::mem::take(&mut entry.gone);
+        let kept = pinned.into_iter().filter(|k| !gone.contains(&k.id));
+        entry.keepers.extend(kept);
         let held_for = entry.held_for();
         if let Some(slot) = self.pools.get_mut(&facts.server) {
             slot.pool.hold_for(facts.pooled, held_for);
@@ -166,7 +212,7 @@ impl Client {
     /// True if a connection that comes back is kept by somebody. One that nobody keeps any more is
     /// forgotten.
     pub(super) fn is_kept(&mut self, socket: SocketId) -> bool {
-        let is_kept = |pinned: &Pinned| pinned.held_for() != HeldFor::Operation;
+        let is_kept = |pinned: &Pinned| !pinned.keepers.is_empty();
         if self.pins.get(&socket).is_some_and(is_kept) {
             return true;
         }
@@ -217,10 +263,12 @@ impl Client {
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
-        socket: SocketId,
+        id: PinId,
     ) -> Acquired {
         operation.attempts += 1;
-        let error = match self.pins.get_mut(&socket) {
+        let is_own = id.client == self.topology().id;
+        let pinned = self.pins.get_mut(&id.socket);
+        let error = match pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) {
             None => pin_is_gone(),
             Some(pinned) => match &mut pinned.state {
                 State::Free => {
@@ -242,7 +290,7 @@ impl Client {
                     self.note_deadline(limit);
                     return Acquired::Waiting(Waiting::ForPin {
                         operation,
-                        socket,
+                        socket: id.socket,
                         limit,
                     });
                 }
@@ -258,13 +306,15 @@ impl Client {
     }
 
     /// An operation that was granted a pinned connection, or waits for one, leaves.
-    pub(super) fn leave_pinned(&mut self, socket: SocketId) {
+    /// If nobody keeps the connection any more, it goes back.
+    pub(super) fn leave_pinned(&mut self, now: Instant, socket: SocketId) {
         if let Some(pinned) = self.pins.get_mut(&socket) {
             match &mut pinned.state {
                 State::Draining { next } => *next = None,
                 State::Leased => pinned.state = State::Free,
                 State::Free | State::Broken(_) => {}
             }
+            self.after_pin_change(now, socket);
         }
     }
 

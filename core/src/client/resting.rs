@@ -75,6 +75,7 @@ impl Client {
             connection,
             mut operation,
             context,
+            pinned,
             ..
         } = lease;
         let facts = &connection.facts;
@@ -83,7 +84,9 @@ impl Client {
         }
         self.selector.finished(facts.server);
         let error = error.with_server(&facts.address);
-        self.park_connection(now, connection, Condition::Broken(Some(error)));
+        self.note_pins(facts, pinned);
+        let condition = Condition::Broken(Some(error));
+        self.take_back(now, connection, condition, context.request_id);
         operation.attempts = operation.attempts.saturating_sub(1);
         let start = if self.closed {
             self.finish_operation(now, operation);

@@ -60,8 +60,8 @@ pub(super) enum Acquired {
 impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
-        if let Some(socket) = operation.command.pinned() {
-            return self.acquire_pinned(now, operation, socket);
+        if let Some(id) = operation.command.pinned() {
+            return self.acquire_pinned(now, operation, id);
         }
         loop {
             // Who looks again after a wait began when the wait did.
@@ -287,7 +287,7 @@ impl Client {
             } => {
                 self.selector.finished(server);
                 match operation.command.pinned() {
-                    Some(socket) => self.leave_pinned(socket),
+                    Some(id) => self.leave_pinned(now, id.socket),
                     None => self.return_pooled(now, server, pooled, Condition::Healthy),
                 }
                 Some(operation)
@@ -300,7 +300,7 @@ impl Client {
                 if let Some(limit) = limit {
                     self.wait_limits.remove(&(limit, id));
                 }
-                self.leave_pinned(socket);
+                self.leave_pinned(now, socket);
                 Some(operation)
             }
             Waiting::Failed(_) => None,

@@ -1,9 +1,9 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
-use super::{Pin, PinUse};
+use super::{Pin, PinId, PinUse};
 use crate::{
-    address::Address, bson::DocumentWriter, connection::SocketId, error::Error,
-    options::ReadPreference, session::ServerSession,
+    address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
+    session::ServerSession,
 };
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
@@ -177,7 +177,7 @@ impl Command {
     /// Runs the command on this pinned connection: no server is selected and no connection checked
     /// out (LB-33).
     pub fn set_pin(&mut self, pin: &Pin) {
-        self.pin = Some(PinUse::Borrowed(pin.socket));
+        self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
     /// Runs the command on this pinned connection, which is free afterwards, whatever comes of the
@@ -186,9 +186,9 @@ impl Command {
         self.pin = Some(PinUse::Last(pin));
     }
 
-    /// The pinned connection to run on.
-    pub(crate) fn pinned(&self) -> Option<SocketId> {
-        self.pin.as_ref().map(PinUse::socket)
+    /// The pin of the connection to run on.
+    pub(crate) fn pinned(&self) -> Option<PinId> {
+        self.pin.as_ref().map(PinUse::id)
     }
 
     /// Runs the command in this session.

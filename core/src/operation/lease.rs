@@ -2,7 +2,7 @@
 //! reply.
 
 use super::{
-    Assessment, ClusterTime, Operation, OperationId,
+    Assessment, ClusterTime, Keeper, Operation, OperationId,
     sensitive::{is_sensitive, without_words},
 };
 use crate::{
@@ -13,7 +13,6 @@ use crate::{
     event::{CommandEvent, CommandFacts},
     hello::ServerApiFields,
     options::ServerApi,
-    pool::HeldFor,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
@@ -58,8 +57,8 @@ pub struct Lease {
     pub(crate) in_exchange: bool,
     /// The connection was idle for long enough to be looked at first.
     pub(crate) is_rested: bool,
-    /// What the connection is to be kept for.
-    pub(crate) pinned: Vec<HeldFor>,
+    /// Who is to keep the connection.
+    pub(crate) pinned: Vec<Keeper>,
     reply: Option<ReplyPlace>,
     facts: Option<Arc<CommandFacts>>,
     /// Events must not show documents.

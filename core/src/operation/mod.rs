@@ -23,7 +23,7 @@ pub use pin::{Pin, TransactionPin, TransactionStep};
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
-pub(crate) use pin::PinUse;
+pub(crate) use pin::{Keeper, PinId, PinUse};
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
 use crate::{address::Address, error::Error, session::ServerSession, time::Instant};

@@ -4,6 +4,7 @@
 use super::{Command, Lease};
 use crate::{
     connection::SocketId,
+    description::TopologyId,
     error::{Error, Label},
     pool::HeldFor,
 };
@@ -16,8 +17,24 @@ use crate::{
 /// connection from everybody until the client closes.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the connection is kept until the pin is released"]
-pub struct Pin {
+pub struct Pin(pub(crate) Keeper);
+
+/// Which pin of whose connection: no other pin is ever the same, so that one which went back says
+/// nothing about those who keep the connection later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PinId {
+    /// The client to which the other numbers belong.
+    pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
+    /// The request whose lease it was made from, and its place among the pins of that.
+    request: i32,
+    nth: usize,
+}
+
+/// Somebody who keeps a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keeper {
+    pub(crate) id: PinId,
     pub(crate) held_for: HeldFor,
 }
 
@@ -25,16 +42,16 @@ pub struct Pin {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PinUse {
     /// Somebody else keeps the pin.
-    Borrowed(SocketId),
+    Borrowed(PinId),
     /// The pin is released when the operation is over, however it ends (LB-35).
     Last(Pin),
 }
 
 impl PinUse {
-    pub(crate) fn socket(&self) -> SocketId {
+    pub(crate) fn id(&self) -> PinId {
         match self {
-            Self::Borrowed(socket) => *socket,
-            Self::Last(pin) => pin.socket,
+            Self::Borrowed(id) => *id,
+            Self::Last(pin) => pin.0.id,
         }
     }
 }
@@ -45,14 +62,24 @@ impl Lease {
     /// unless there is a load balancer.
     ///
     /// A connection may be pinned more than once, as by a transaction and the cursors that were
-    /// opened in it (LB-42); it is free again when all pins were released.
+    /// opened in it (LB-42); it is free again when all pins were released. A command whose
+    /// connection is kept is not tried again on another (LB-39).
     pub fn pin(&mut self, held_for: HeldFor) -> Option<Pin> {
-        self.connection.facts.service?;
-        self.pinned.push(held_for);
-        Some(Pin {
-            socket: self.connection.facts.socket,
-            held_for,
-        })
+        let facts = &self.connection.facts;
+        if facts.service.is_none() || self.is_preliminary() {
+            return None;
+        }
+        let id = PinId {
+            client: facts.client,
+            socket: facts.socket,
+            request: self.context.request_id,
+            nth: self.pinned.len(),
+        };
+        let keeper = Keeper { id, held_for };
+        self.pinned.push(keeper);
+        let command = &mut self.operation.command;
+        command.pin.get_or_insert(PinUse::Borrowed(id));
+        Some(Pin(keeper))
     }
 }
 

@@ -34,7 +34,19 @@ pub enum Deed {
     Find,
     /// Reads it from a secondary, where there is one.
     FindNearby,
+    /// Reads it and its caller's last ones before it from the primary, newest first, through a
+    /// cursor; without the async client, which has cursors, it alone.
+    Browse,
 }
+
+/// How many documents are browsed at most.
+pub const BROWSED: i64 = 5;
+
+/// How many of them come at once.
+pub const BROWSED_AT_ONCE: u32 = 2;
+
+/// In how many parts they come, each with its share of the operation's time.
+pub const BROWSED_PARTS: u32 = 3;
 
 /// One operation of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +82,7 @@ impl Step {
                 let change = rawdoc! { "$inc": { "n": 1 } };
                 crud::update(&namespace, &filter, &change, false, &options)
             }
-            Deed::Find | Deed::FindNearby => {
+            Deed::Find | Deed::FindNearby | Deed::Browse => {
                 let mut options = FindOptions::default();
                 options.limit = Some(1);
                 options.timeout = Some(self.timeout);
@@ -202,6 +214,7 @@ impl Script {
         let deed = match done {
             0 => Deed::Insert,
             1 => Deed::Increment,
+            2 if id % 3 == 0 => Deed::Browse,
             2 => Deed::Find,
             _ => Deed::FindNearby,
         };

@@ -18,6 +18,7 @@ pub mod hostile;
 pub mod identity;
 pub mod leaving;
 pub mod monitoring;
+pub mod removal;
 pub mod scanning;
 pub mod server;
 pub mod simulated;

@@ -95,6 +95,8 @@ macro_rules! conformance_suite {
                 "clients that scan close its connection at once",
             leaving::what_happens_to_a_connection_at_rest_costs_no_operation:
                 "clients that scan ask by ping, after a longer rest",
+            removal::a_server_that_is_removed_takes_its_connections_along:
+                "the removal shows in a check that no operation asks for",
             endings::shutdown_does_not_wait_for_a_lost_server:
                 "the loss shows in a check that no operation asks for",
         }

@@ -1,6 +1,6 @@
 //! Work to be measured: the same for wall times (`benches/`) and for counted instructions and
 //! allocations (`examples/`).
 
+pub mod client;
 pub mod pool;
-
 pub mod topology;

@@ -197,7 +197,7 @@ fn feed(lease: &mut Lease, bytes: &mut Vec<u8>) -> Result<bool, Error> {
 fn read(deed: Deed, lease: &Lease) -> Result<Ending, Error> {
     match deed {
         Deed::Insert | Deed::Increment => Ok(Ending::Acknowledged),
-        Deed::Find | Deed::FindNearby => {
+        Deed::Find | Deed::FindNearby | Deed::Browse => {
             let reply = lease
                 .reply()
                 .ok_or_else(|| Error::protocol("no reply came"))?;

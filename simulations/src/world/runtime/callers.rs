@@ -8,10 +8,13 @@ use crate::world::{
     plan::{Disaster, plan},
     report::{Failure, FailureKind, Report, Tally},
     setup,
-    workload::{COLLECTION, DATABASE, Deed, Ending, Script, Step, document},
+    workload::{
+        BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Deed, Ending, Script, Step,
+        document, mark,
+    },
 };
 use bson::{Document, doc};
-use onionskin::{Client, Runtime, WriteConcern};
+use onionskin::{Client, Collection, Runtime, WriteConcern};
 use onionskin_core::{
     client::Counts, error::ErrorKind, hello::Environment, random::Seed, time::Instant,
 };
@@ -192,6 +195,20 @@ impl World {
     }
 }
 
+/// Reads documents through a cursor.
+async fn browse(
+    collection: &Collection<SimRuntime, Document>,
+    step: Step,
+) -> Result<Vec<Document>, onionskin::Error> {
+    let range = doc! { "_id": { "$gt": step.id - BROWSED, "$lte": step.id } };
+    let cursor = collection
+        .find(range)
+        .sort(doc! { "_id": -1 })
+        .batch_size(BROWSED_AT_ONCE)
+        .timeout(step.timeout / BROWSED_PARTS);
+    cursor.await?.collect().await
+}
+
 /// Tasks that somebody waits for.
 #[derive(Clone, Default)]
 struct Group(Arc<Mutex<(usize, Option<Waker>)>>);
@@ -323,7 +340,35 @@ impl Caller {
                     Some(Err(error)) => Ending::Failed(error),
                 }
             }
+            Deed::Browse => {
+                let browse = browse(&collection, step);
+                match self.impatiently(step, browse).await {
+                    None => Ending::Left,
+                    Some(Err(error)) => Ending::Failed(error),
+                    Some(Ok(found)) => Ending::Found(self.own_of(step, found)),
+                }
+            }
         }
+    }
+
+    /// The document of a step among those that were browsed, which all must be its caller's, each
+    /// once and in order.
+    fn own_of(&self, step: Step, found: Vec<Document>) -> Option<Document> {
+        let ids: Vec<i64> = found.iter().filter_map(|d| d.get_i64("_id").ok()).collect();
+        let is_own = |id: &i64| (step.id - BROWSED + 1..=step.id).contains(id);
+        let is_marked = |d: &Document, id: i64| d.get_str("mark").is_ok_and(|m| m == mark(id));
+        let are_right = ids.len() == found.len()
+            && ids.iter().all(is_own)
+            && ids.is_sorted_by(|a, b| a > b)
+            && found.iter().zip(&ids).all(|(d, id)| is_marked(d, *id));
+        if !are_right {
+            let message = format!("client {} browsed {found:?} up to {}", self.number, step.id);
+            let mut state = self.runtime.shared.lock();
+            state.fail(FailureKind::Correctness, message);
+        }
+        found
+            .into_iter()
+            .find(|d| d.get_i64("_id").ok() == Some(step.id))
     }
 
     /// Awaits as long as the caller's patience lasts, then drops the operation: `None`.

@@ -24,7 +24,7 @@ fn moves(watched: &Watched) -> Vec<&'static str> {
 }
 
 /// Opens a cursor over three documents, two of which have come.
-async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
+pub(super) async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
     let mut cursor = watched
         .things()
         .find(doc! {})
@@ -36,7 +36,7 @@ async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
 }
 
 /// The collection has three documents from now on.
-async fn three_documents(scene: &Scene) {
+pub(super) async fn three_documents(scene: &Scene) {
     let writer = scene.client("");
     let documents = [1, 2, 3].map(|id| doc! { "_id": id });
     writer

@@ -1,6 +1,7 @@
 //! Clients behind a load balancer: the official `load-balancers/tests`, and what they leave out.
 
 mod cursors;
+mod dropped;
 mod services;
 
 use crate::{

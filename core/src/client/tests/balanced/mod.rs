@@ -1,7 +1,9 @@
 //! Behind a load balancer: services instead of servers, and connections that cursors and
 //! transactions keep.
 
+mod chance;
 mod cursors;
+mod pins;
 mod services;
 mod transactions;
 

@@ -1,0 +1,351 @@
+//! Any order of inputs behind a load balancer: cursors and transactions keep connections, services
+//! come and go, the process is forked; and nothing is left behind.
+
+mod play;
+
+use super::*;
+use crate::operation::TransactionStep;
+use play::{Play, Purpose, nth};
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// One input, with a number that picks whom it concerns.
+#[derive(Clone, Debug)]
+enum Input {
+    Start { kind: u8, timeout: Option<u16> },
+    More { which: usize, timeout: Option<u16> },
+    EndCursor { which: usize, runs: bool },
+    Transact { which: usize, opens_cursor: bool },
+    Step { which: usize, step: u8 },
+    Resume(usize),
+    Cancel(usize),
+    CheckIn { which: usize, outcome: u8 },
+    Connect(usize),
+    Answer { which: usize, hello: u8 },
+    Break(usize),
+    Late { which: usize, what: u8 },
+    Wait(u16),
+    Fork,
+    Close,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let which = any::<usize>;
+    let timeout = || prop::option::of(0..5000_u16);
+    let rare = prop::bool::weighted(0.05);
+    prop_oneof![
+        4 => (0..3_u8, timeout()).prop_map(|(kind, timeout)| Input::Start { kind, timeout }),
+        4 => (which(), timeout()).prop_map(|(which, timeout)| Input::More { which, timeout }),
+        2 => (which(), any::<bool>()).prop_map(|(which, runs)| Input::EndCursor { which, runs }),
+        3 => (which(), any::<bool>())
+            .prop_map(|(which, opens_cursor)| Input::Transact { which, opens_cursor }),
+        2 => (which(), 0..6_u8).prop_map(|(which, step)| Input::Step { which, step }),
+        6 => which().prop_map(Input::Resume),
+        2 => which().prop_map(Input::Cancel),
+        8 => (which(), 0..12_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
+        6 => which().prop_map(Input::Connect),
+        9 => (which(), 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
+        1 => which().prop_map(Input::Break),
+        3 => (which(), 0..6_u8).prop_map(|(which, what)| Input::Late { which, what }),
+        3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
+        1 => (rare, any::<bool>()).prop_map(|(rare, fork)| match (rare, fork) {
+            (true, true) => Input::Fork,
+            (true, false) => Input::Close,
+            (false, _) => Input::Wait(1),
+        }),
+    ]
+}
+
+impl Play {
+    fn apply(&mut self, input: Input) {
+        match input {
+            Input::Start { kind, timeout } => match kind {
+                0 => self.begin(ping(), timeout, Purpose::Plain),
+                1 => self.begin(insert(), timeout, Purpose::Plain),
+                _ => self.begin(find(), timeout, Purpose::Open),
+            },
+            Input::More { which, timeout } => self.fetch(which, timeout),
+            Input::EndCursor { which, runs } => self.end_cursor(which, runs),
+            Input::Transact {
+                which,
+                opens_cursor,
+            } => self.transact(which, opens_cursor),
+            Input::Step { which, step } => self.step(which, step),
+            Input::Resume(which) => {
+                if let Some(id) = nth(&self.waiting, which) {
+                    let purpose = self.waiting.remove(&id).expect("it waits");
+                    let start = self.client.resume(self.now, id);
+                    self.started(start, purpose);
+                }
+            }
+            Input::Cancel(which) => {
+                if let Some(id) = nth(&self.waiting, which) {
+                    let purpose = self.waiting.remove(&id).expect("it waits");
+                    self.client.cancel(self.now, id);
+                    self.failed(purpose, &crate::error::ErrorKind::Abandoned.into());
+                }
+            }
+            Input::CheckIn { which, outcome } if !self.leases.is_empty() => {
+                let (mut lease, purpose) = self.leases.remove(which % self.leases.len());
+                self.left.insert(lease.socket(), lease.context.request_id);
+                let outcome = finish(&mut lease, purpose, outcome);
+                self.give_back(lease, purpose, outcome);
+            }
+            Input::Connect(which) if !self.dialling.is_empty() => {
+                let socket = self.dialling.remove(which % self.dialling.len());
+                self.client.handle_connected(self.now, socket);
+            }
+            Input::Answer { which, hello } if !self.unanswered.is_empty() => {
+                let (socket, id) = self.unanswered.remove(which % self.unanswered.len());
+                let bytes = greeting(id, hello);
+                self.client.handle_received(self.now, socket, &bytes);
+            }
+            Input::Break(which) => {
+                let sockets: Vec<_> = self.client.sockets.keys().copied().collect();
+                if let Some(&socket) = sockets.get(which % sockets.len().max(1)) {
+                    self.client.handle_received(self.now, socket, &[]);
+                }
+            }
+            Input::Late { which, what } => self.late(which, what),
+            Input::Wait(ms) => {
+                self.now = self.now + Duration::from_millis(ms.into());
+                self.client.handle_timeout(self.now);
+            }
+            Input::Fork => self.fork(),
+            Input::Close => self.client.close(self.now),
+            _ => {}
+        }
+        self.drain();
+    }
+
+    fn fetch(&mut self, which: usize, timeout: Option<u16>) {
+        if let Some(key) = nth(&self.cursors, which)
+            && let Some(kept) = self.cursors.get_mut(&key)
+            && !kept.is_busy
+            && let Some(command) = kept.cursor.more(None)
+        {
+            kept.is_busy = true;
+            self.begin(command, timeout, Purpose::More(key));
+        }
+    }
+
+    fn end_cursor(&mut self, which: usize, runs: bool) {
+        let Some(key) = nth(&self.cursors, which) else {
+            return;
+        };
+        if self.cursors[&key].is_busy {
+            return;
+        }
+        let mut kept = self.cursors.remove(&key).expect("it was just looked at");
+        match kept.cursor.end() {
+            Ok(command) if runs => self.begin(command, None, Purpose::Kill(Some(kept.socket))),
+            Ok(command) => self.client.discard(self.now, command),
+            Err(leftovers) => self.client.take_leftovers(self.now, leftovers),
+        }
+    }
+
+    fn transact(&mut self, which: usize, opens_cursor: bool) {
+        let key = match nth(&self.transactions, which % 3) {
+            Some(key) if which % 3 < self.transactions.len() => key,
+            _ => {
+                self.next_key += 1;
+                self.transactions
+                    .insert(self.next_key, play::Transaction::default());
+                self.next_key
+            }
+        };
+        let Some(transaction) = self.transactions.get_mut(&key) else {
+            return;
+        };
+        if transaction.is_first {
+            return;
+        }
+        transaction.is_first = transaction.socket.is_none();
+        let mut command = if opens_cursor { find() } else { insert() };
+        transaction.pin.apply(&mut command);
+        self.begin(command, None, Purpose::Transact { key, opens_cursor });
+    }
+
+    /// A transaction ends, whether or not a command of it is on its way.
+    fn step(&mut self, which: usize, step: u8) {
+        let steps = [
+            TransactionStep::Abort,
+            TransactionStep::Outside,
+            TransactionStep::End,
+        ];
+        if let Some(key) = nth(&self.transactions, which)
+            && let Some(mut transaction) = self.transactions.remove(&key)
+            && let Some(pin) = transaction.pin.after(steps[usize::from(step) % 3], Ok(()))
+        {
+            self.client.release(self.now, pin);
+        }
+    }
+
+    fn fork(&mut self) {
+        self.of_parent = self.open.clone();
+        self.unanswered.clear();
+        self.interrupted.clear();
+        self.client.handle_forked(self.now, &Seed::new([9; 32]));
+        self.drain();
+        // Nobody reads what the parent is answered, nor keeps a connection for later.
+        let mut leases = self.leases.iter().map(|(lease, _)| lease.socket());
+        assert!(leases.all(|socket| self.interrupted.contains(&socket)));
+        let leased = self.leases.len();
+        assert_eq!(self.open.intersection(&self.of_parent).count(), leased);
+    }
+
+    /// Something comes on a connection that drains.
+    fn late(&mut self, which: usize, what: u8) {
+        let place = which % self.draining.len().max(1);
+        let Some((&socket, &id)) = self.draining.iter().nth(place) else {
+            return;
+        };
+        let answered = if what == 1 { id + 1 } else { id };
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, 1, answered)
+            .body(&cursor_reply(5, "nextBatch"))
+            .end();
+        self.draining.remove(&socket);
+        if what == 0 {
+            bytes.clear();
+        }
+        self.client.handle_received(self.now, socket, &bytes);
+    }
+
+    /// Everybody leaves; the client goes on.
+    fn leave(&mut self) {
+        while let Some((&id, _)) = self.waiting.first_key_value() {
+            self.waiting.remove(&id);
+            self.client.cancel(self.now, id);
+            self.drain();
+        }
+        while !self.leases.is_empty() {
+            let (which, outcome) = (0, 0);
+            self.apply(Input::CheckIn { which, outcome });
+        }
+        while let Some((_, mut kept)) = self.cursors.pop_first() {
+            match kept.cursor.end() {
+                Ok(command) => self.client.discard(self.now, command),
+                Err(leftovers) => self.client.take_leftovers(self.now, leftovers),
+            }
+        }
+        while !self.transactions.is_empty() {
+            self.apply(Input::Step { which: 0, step: 0 });
+        }
+        self.drain();
+        assert!(self.client.pins.is_empty(), "{:?}", self.client.pins);
+        assert_eq!(self.client.counts().leased, 0);
+        assert_eq!(self.client.counts().waiting, 0);
+        assert!(self.client.wait_limits.is_empty() && self.client.exchange_limits.is_empty());
+    }
+
+    /// All connections can be had, and the pool knows that nobody keeps one (LB-43).
+    fn fill(&mut self) {
+        // The process did not stand still, time passed: what drains is over.
+        for _ in 0..20 {
+            self.apply(Input::Wait(500));
+        }
+        for _ in 0..3 {
+            self.begin(ping(), None, Purpose::Plain);
+            self.drain();
+        }
+        for _ in 0..20 {
+            self.apply(Input::Connect(0));
+            self.apply(Input::Answer { which: 0, hello: 9 });
+            self.apply(Input::Resume(0));
+        }
+        assert_eq!(self.leases.len(), 3);
+        let Start::Waiting(id) = self.client.start(self.now, ping()) else {
+            panic!("there are no more");
+        };
+        self.waiting.insert(id, Purpose::Plain);
+        self.apply(Input::Wait(3000));
+        self.waiting.remove(&id);
+        let Start::Failed(error) = self.client.resume(self.now, id) else {
+            panic!("its time is over");
+        };
+        let expected = "maxPoolSize: 3, connections in use by cursors: 0, connections in use by \
+                        transactions: 0, connections in use by other operations: 3";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    fn end(mut self) {
+        self.leave();
+        if !self.client.closed {
+            self.fill();
+            self.leave();
+        }
+        self.client.close(self.now);
+        self.drain();
+        let client = &self.client;
+        assert!(client.is_over() && self.open.is_empty());
+        assert!(client.pools.is_empty() && client.checks.is_empty() && client.pins.is_empty());
+        assert!(client.without_server.is_empty() && client.wait_limits.is_empty());
+        assert!(client.exchange_limits.is_empty() && client.socket_limits.is_empty());
+        assert!(client.again.is_empty() && client.drains.is_empty());
+        for server in 0..8 {
+            assert_eq!(client.selector.operation_count(ServerId(server)), 0);
+        }
+    }
+}
+
+/// Ends an exchange in one way or another.
+fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
+    let batch = match purpose {
+        Purpose::More(_) => "nextBatch",
+        _ => "firstBatch",
+    };
+    let reply = match outcome {
+        0 => return Outcome::Abandoned,
+        1 | 2 => {
+            // The whole request goes out, or a part of it.
+            let whole = lease.output().len();
+            lease.sent(if outcome == 1 { whole } else { 1 });
+            return Outcome::Abandoned;
+        }
+        3 => return reset(),
+        4 => rawdoc! { "ok": 0, "code": 7, "errmsg": "x" },
+        5 => shutting_down(),
+        6 => rawdoc! { "ok": 0, "code": 43, "errmsg": "no such cursor" },
+        7 => rawdoc! { "ok": 1 },
+        8 => cursor_reply(0, batch),
+        9 => cursor_reply(-3, batch),
+        _ => cursor_reply(5, batch),
+    };
+    World::answer(lease, &reply);
+    Outcome::Completed
+}
+
+/// What the load balancer's services answer to a hello.
+fn greeting(id: i32, hello: u8) -> Vec<u8> {
+    let reply = match hello {
+        0 => shutting_down(),
+        1 => mongos(),
+        2 => {
+            let mut odd = mongos();
+            odd.append(bson::cstr!("serviceId"), "text");
+            odd
+        }
+        n => service(n % 3),
+    };
+    let mut bytes = Vec::new();
+    let times = if hello == 3 { 2 } else { 1 };
+    for _ in 0..times {
+        MessageWriter::begin(&mut bytes, 1, id).body(&reply).end();
+    }
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_behind_a_load_balancer_nothing_is_left_behind(
+        seed in any::<u8>(),
+        inputs in prop::collection::vec(input(), 0..200),
+    ) {
+        let mut play = Play::new(seed);
+        for input in inputs {
+            play.apply(input);
+        }
+        play.end();
+    }
+}

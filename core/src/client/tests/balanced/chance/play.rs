@@ -1,0 +1,386 @@
+//! A client behind a load balancer, and whoever drives it: what there is, and what must hold of it
+//! between any two inputs.
+
+use super::*;
+use crate::{
+    client::waiting::Waiting,
+    error::ErrorKind,
+    operation::{OperationId, Reply, TransactionPin},
+    pool::PoolState,
+    session::ServerSession,
+};
+
+const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
+                    &connectTimeoutMS=2000&waitQueueTimeoutMS=3000";
+
+/// What an operation is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Purpose {
+    Plain,
+    Open,
+    More(u32),
+    /// The end of a cursor, which is on this socket.
+    Kill(Option<SocketId>),
+    Transact {
+        key: u32,
+        opens_cursor: bool,
+    },
+}
+
+pub(super) struct KeptCursor {
+    pub(super) cursor: Cursor,
+    pub(super) socket: SocketId,
+    pub(super) is_busy: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Transaction {
+    pub(super) pin: TransactionPin,
+    /// Its first command is on its way, so that nothing is pinned yet.
+    pub(super) is_first: bool,
+    pub(super) socket: Option<SocketId>,
+}
+
+/// What the pool told.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) started: usize,
+    pub(super) out: usize,
+    pub(super) failed: usize,
+    pub(super) back: usize,
+    pub(super) created: usize,
+    pub(super) closed: usize,
+}
+
+/// What the driver of the client knows.
+pub(super) struct Play {
+    pub(super) client: Client,
+    pub(super) now: Instant,
+    pub(super) dialling: Vec<SocketId>,
+    pub(super) unanswered: Vec<(SocketId, i32)>,
+    pub(super) open: BTreeSet<SocketId>,
+    pub(super) left: BTreeMap<SocketId, i32>,
+    pub(super) draining: BTreeMap<SocketId, i32>,
+    pub(super) waiting: BTreeMap<OperationId, Purpose>,
+    pub(super) leases: Vec<(Lease, Purpose)>,
+    pub(super) cursors: BTreeMap<u32, KeptCursor>,
+    pub(super) transactions: BTreeMap<u32, Transaction>,
+    pub(super) next_key: u32,
+    /// Sockets of the process that this one was forked from.
+    pub(super) of_parent: BTreeSet<SocketId>,
+    pub(super) interrupted: BTreeSet<SocketId>,
+    pub(super) ledger: Ledger,
+}
+
+pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
+    map.keys().nth(which % map.len().max(1)).copied()
+}
+
+impl Play {
+    pub(super) fn new(seed: u8) -> Self {
+        let options = uri::parse(TEXT).expect("a connection string").options;
+        let config = ClientConfig::new(options, Seed::new([seed; 32]))
+            .expect("options")
+            .with_subscriptions(Subscriptions::all());
+        let mut play = Self {
+            client: Client::new(config),
+            now: Instant::ZERO,
+            dialling: Vec::new(),
+            unanswered: Vec::new(),
+            open: BTreeSet::new(),
+            left: BTreeMap::new(),
+            draining: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            leases: Vec::new(),
+            cursors: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            next_key: 0,
+            of_parent: BTreeSet::new(),
+            interrupted: BTreeSet::new(),
+            ledger: Ledger::default(),
+        };
+        play.client.open(play.now);
+        play.drain();
+        play
+    }
+
+    pub(super) fn drain(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => {
+                    assert!(self.open.insert(socket));
+                    self.dialling.push(socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    assert!(self.open.contains(&socket), "a closed socket is written to");
+                    assert!(!self.of_parent.contains(&socket));
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    self.unanswered.push((socket, header.request_id));
+                }
+                Action::Close { socket } => {
+                    assert!(self.open.remove(&socket), "it is closed twice");
+                    self.dialling.retain(|&s| s != socket);
+                    self.unanswered.retain(|&(s, _)| s != socket);
+                    self.draining.remove(&socket);
+                }
+                Action::Drain { socket } => {
+                    assert!(self.open.contains(&socket));
+                    assert!(!self.of_parent.contains(&socket));
+                    let id = self.left.remove(&socket).expect("it was left in its midst");
+                    self.draining.insert(socket, id);
+                }
+                Action::Interrupt { socket, .. } => {
+                    self.interrupted.insert(socket);
+                }
+                Action::Wake { .. } => {}
+            }
+        }
+        self.listen();
+        self.watch();
+    }
+
+    pub(super) fn listen(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            let ledger = &mut self.ledger;
+            let EventKind::Pool(event) = event.kind else {
+                continue;
+            };
+            match event {
+                PoolEvent::CheckOutStarted { .. } => ledger.started += 1,
+                PoolEvent::CheckedOut { .. } => ledger.out += 1,
+                PoolEvent::CheckOutFailed { .. } => ledger.failed += 1,
+                PoolEvent::CheckedIn { .. } => ledger.back += 1,
+                PoolEvent::ConnectionCreated { .. } => ledger.created += 1,
+                PoolEvent::ConnectionClosed { .. } => ledger.closed += 1,
+                PoolEvent::Cleared { service, .. } => assert!(service.is_some(), "all of it"),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn watch(&self) {
+        let client = &self.client;
+        let due = client.exact_deadline();
+        let armed = client.deadline();
+        assert!(due.is_none() || armed.is_some_and(|at| Some(at) <= due));
+        assert!(client.waiting.keys().eq(self.waiting.keys()));
+        assert_eq!(client.counts().sockets, self.open.len());
+        assert!(client.exchange_limits.len() <= self.leases.len());
+        for socket in self.draining.keys() {
+            // One that somebody keeps stays where it is after its time.
+            let is_kept = client.pins.contains_key(socket);
+            assert!(client.drains.contains(*socket) || is_kept);
+        }
+        let asking = client.waiting.values();
+        let asking = asking.filter(|w| matches!(w, Waiting::ForConnection { .. }));
+        let Ledger {
+            started,
+            out,
+            failed,
+            back,
+            created,
+            closed,
+        } = self.ledger;
+        assert_eq!(started, out + failed + asking.count());
+        assert_eq!(client.counts().leased, out - back);
+        assert_eq!(created - closed, self.open.len());
+        // Every connection in use has a lease, a grant, or somebody who keeps it.
+        let granted = |w: &Waiting| {
+            matches!(w, Waiting::Granted { operation, .. }
+            if operation.command.pin.is_none())
+        };
+        let granted = client.waiting.values().filter(|w| granted(w)).count();
+        let is_pinned = |lease: &Lease| client.pins.contains_key(&lease.socket());
+        let plain = self.leases.iter().filter(|(lease, _)| !is_pinned(lease));
+        assert_eq!(
+            client.counts().leased,
+            granted + plain.count() + client.pins.len()
+        );
+        self.watch_pins();
+    }
+
+    pub(super) fn watch_pins(&self) {
+        let client = &self.client;
+        for (&socket, pinned) in &client.pins {
+            let leased = self
+                .leases
+                .iter()
+                .filter(|(lease, _)| lease.socket() == socket);
+            let granted = client.waiting.values().filter(|waiting| {
+                matches!(waiting, Waiting::Granted { operation, .. }
+                    if operation.command.pinned().is_some_and(|id| id.socket == socket))
+            });
+            let users = leased.count() + granted.count();
+            assert_eq!(
+                users,
+                usize::from(pinned.is_leased()),
+                "{socket:?} {pinned:?}"
+            );
+            assert!(
+                pinned.is_leased() || pinned.is_kept(),
+                "{socket:?} {pinned:?}"
+            );
+        }
+        for (&id, waiting) in &client.waiting {
+            if let Waiting::ForPin { socket, .. } = waiting {
+                let pinned = client.pins.get(socket);
+                assert!(pinned.is_some_and(|pinned| pinned.is_next(id)), "{id:?}");
+            }
+        }
+        let open = client.pools.values().filter(|slot| !slot.is_closed);
+        assert!(
+            open.into_iter()
+                .all(|slot| slot.pool.state() == PoolState::Ready)
+        );
+    }
+
+    pub(super) fn begin(&mut self, mut command: Command, timeout: Option<u16>, purpose: Purpose) {
+        command.set_timeout(timeout.map(|ms| Duration::from_millis(ms.into())));
+        let start = self.client.start(self.now, command);
+        self.started(start, purpose);
+    }
+
+    pub(super) fn started(&mut self, start: Start, purpose: Purpose) {
+        match start {
+            Start::Leased(lease) => self.leased(lease, purpose),
+            Start::Waiting(id) => {
+                self.waiting.insert(id, purpose);
+            }
+            Start::Failed(error) => self.failed(purpose, &error),
+        }
+    }
+
+    pub(super) fn leased(&mut self, mut lease: Lease, purpose: Purpose) {
+        let socket = lease.socket();
+        assert!(self.open.contains(&socket));
+        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        assert!(self.leases.iter().all(|(l, _)| l.socket() != socket));
+        let session = |lease: &Lease| lease.operation.session.as_ref().map(|s| s.id);
+        let own = session(&lease);
+        let others = || self.leases.iter().filter_map(|(lease, _)| session(lease));
+        assert!(own.is_none_or(|own| others().all(|id| id != own)));
+        let expected = match purpose {
+            Purpose::More(key) => self.cursors.get(&key).map(|kept| kept.socket),
+            Purpose::Kill(socket) => socket,
+            Purpose::Transact { key, .. } => self.transactions.get(&key).and_then(|t| t.socket),
+            Purpose::Plain | Purpose::Open => None,
+        };
+        match expected {
+            Some(expected) => assert_eq!(socket, expected),
+            None => self.assert_free(socket),
+        }
+        if let Purpose::Transact { key, .. } = purpose
+            && let Some(transaction) = self.transactions.get_mut(&key)
+        {
+            transaction.pin.keep(&mut lease);
+            transaction.is_first = false;
+            transaction.socket = Some(socket);
+        }
+        match lease.begin(self.now) {
+            Ok(_) => self.leases.push((lease, purpose)),
+            Err(error) => self.give_back(lease, purpose, Outcome::Failed(error)),
+        }
+    }
+
+    /// Nobody keeps this connection (LB-41).
+    pub(super) fn assert_free(&self, socket: SocketId) {
+        assert!(self.cursors.values().all(|kept| kept.socket != socket));
+        let mut transactions = self.transactions.values();
+        assert!(transactions.all(|t| t.socket != Some(socket)));
+    }
+
+    pub(super) fn failed(&mut self, purpose: Purpose, error: &Error) {
+        if let Purpose::More(key) = purpose
+            && let Some(kept) = self.cursors.get_mut(&key)
+        {
+            kept.is_busy = false;
+            kept.cursor.handle_failure(error);
+            let idle = kept.cursor.take_idle();
+            self.client.take_leftovers(self.now, idle);
+        }
+        if let Purpose::Transact { key, .. } = purpose
+            && let Some(transaction) = self.transactions.get_mut(&key)
+        {
+            transaction.is_first = false;
+        }
+    }
+
+    pub(super) fn give_back(&mut self, mut lease: Lease, purpose: Purpose, outcome: Outcome) {
+        let is_well = outcome == Outcome::Completed && lease.outcome().is_ok();
+        let socket = lease.socket();
+        let mut opened = None;
+        let mut batch = None;
+        match purpose {
+            Purpose::Open
+            | Purpose::Transact {
+                opens_cursor: true, ..
+            } if is_well => {
+                opened = Cursor::from_lease(&mut lease, "db".into()).ok();
+            }
+            Purpose::More(_) if is_well => {
+                let session = lease.take_session();
+                batch = Some((lease.take_reply().expect("it came"), session));
+            }
+            _ => {}
+        }
+        let is_left = outcome == Outcome::Abandoned;
+        match self.client.check_in(self.now, lease, outcome) {
+            Verdict::Again(start) => {
+                assert_eq!(
+                    self.kept_by(purpose),
+                    None,
+                    "what is pinned is not tried again"
+                );
+                self.started(start, purpose);
+            }
+            Verdict::Done(Err(error)) => self.failed(purpose, &error),
+            Verdict::Done(Ok(())) if is_left => {
+                self.failed(purpose, &ErrorKind::Abandoned.into());
+            }
+            Verdict::Done(Ok(())) => {
+                if let Some(cursor) = opened {
+                    self.keep(cursor, socket);
+                } else if let (Purpose::More(key), Some((reply, session))) = (purpose, batch) {
+                    self.take_batch(key, reply, session);
+                }
+            }
+        }
+    }
+
+    pub(super) fn kept_by(&self, purpose: Purpose) -> Option<SocketId> {
+        match purpose {
+            Purpose::Transact { key, .. } => self.transactions.get(&key)?.socket,
+            _ => None,
+        }
+    }
+
+    pub(super) fn keep(&mut self, mut cursor: Cursor, socket: SocketId) {
+        if !cursor.is_open() {
+            let leftovers = cursor.take_idle();
+            return self.client.take_leftovers(self.now, leftovers);
+        }
+        self.next_key += 1;
+        let kept = KeptCursor {
+            cursor,
+            socket,
+            is_busy: false,
+        };
+        self.cursors.insert(self.next_key, kept);
+    }
+
+    pub(super) fn take_batch(&mut self, key: u32, reply: Reply, session: Option<ServerSession>) {
+        let Some(kept) = self.cursors.get_mut(&key) else {
+            return;
+        };
+        kept.is_busy = false;
+        if let Err(error) = kept.cursor.handle_reply(reply, session) {
+            kept.cursor.handle_failure(&error);
+        }
+        let idle = kept.cursor.take_idle();
+        if !idle.is_empty() {
+            // It has let go of its connection.
+            self.cursors.remove(&key);
+        }
+        self.client.take_leftovers(self.now, idle);
+    }
+}

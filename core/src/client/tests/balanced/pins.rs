@@ -1,0 +1,221 @@
+//! Pins that go back at odd moments, or come from elsewhere.
+
+use super::*;
+use crate::operation::OperationId;
+
+/// A transaction whose command was left in its midst, and its next one, which waits for the reply:
+/// the number of that, its socket, and the late reply.
+fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Vec<u8>) {
+    let (mut lease, pin) = lease_a_transaction(world);
+    let (socket, request) = (lease.socket(), lease.context.request_id);
+    lease.sent(lease.output().len());
+    world.check_in(lease, Outcome::Abandoned);
+    assert_eq!(world.draining, [socket]);
+    let mut command = ping();
+    command.set_pin(&pin);
+    let Start::Waiting(id) = world.client.start(world.now, command) else {
+        panic!("it waits for the reply");
+    };
+    let mut late = Vec::new();
+    MessageWriter::begin(&mut late, 9, request)
+        .body(&rawdoc! { "ok": 1, "n": 1 })
+        .end();
+    told(world);
+    (pin, id, socket, late)
+}
+
+fn fail(world: &mut World, id: OperationId) -> Error {
+    match world.client.resume(world.now, id) {
+        Start::Failed(error) => error,
+        other => panic!("it fails: {other:?}"),
+    }
+}
+
+#[test]
+fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
+    let mut world = world();
+    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    world.client.release(world.now, pin);
+    fail(&mut world, id);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(world.client.counts().waiting, 0);
+    let fate = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(fate, Fate::Parked);
+    assert_eq!(world.lease(ping()).socket(), socket);
+}
+
+#[test]
+fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_it_back() {
+    let mut world = world();
+    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    world.client.handle_received(world.now, socket, &late);
+    world.client.release(world.now, pin);
+    assert!(told(&mut world).is_empty(), "it is the command's");
+    world.client.cancel(world.now, id);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert!(world.client.pins.is_empty());
+}
+
+#[test]
+fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted() {
+    // CMAP-103
+    let mut world = world();
+    let (_pin, id, socket, late) = transaction_that_drains(&mut world);
+    world.client.handle_received(world.now, socket, &late);
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    fail(&mut world, id);
+    assert!(world.closed.contains(&socket));
+    assert!(world.client.pins.is_empty());
+}
+
+#[test]
+fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
+    // LB-39: the first command of a transaction, of a kind that is tried again elsewhere.
+    let mut world = world();
+    let (lease, pin) = lease_a_transaction(&mut world);
+    told(&mut world);
+    let verdict = world.check_in(lease, reset());
+    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert_eq!(told(&mut world), ["cleared 1"]);
+    world.client.release(world.now, pin);
+    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+}
+
+#[test]
+fn a_pin_of_another_client_means_nothing_here() {
+    // CMAP-19, CMAP-87: its numbers may be those of a connection that somebody keeps here.
+    let text = "mongodb://lb/?loadBalanced=true";
+    let options = uri::parse(text).expect("a connection string").options;
+    let seed = Seed::new([8; 32]);
+    let mut other = World::with_seed(options, service(1), Subscriptions::all(), seed);
+    let (lease, foreign) = lease_a_transaction(&mut other);
+    let mut world = world();
+    let (mut own, _pin) = lease_a_transaction(&mut world);
+    assert_eq!(own.socket(), lease.socket());
+    World::answer(&mut own, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(own, Outcome::Completed);
+    told(&mut world);
+    let mut command = ping();
+    command.set_pin(&foreign);
+    let start = world.client.start(world.now, command);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    world.client.release(world.now, foreign);
+    assert!(told(&mut world).is_empty());
+    assert_eq!(world.client.counts().leased, 1);
+}
+
+#[test]
+fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
+    // LB-41
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    let socket = lease.socket();
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let mut late = ping();
+    late.set_pin(&pin);
+    world.client.release(world.now, pin);
+    let (mut lease, _pin) = lease_a_transaction(&mut world);
+    assert_eq!(lease.socket(), socket);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let start = world.client.start(world.now, late);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+}
+
+#[test]
+fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
+    // CMAP-103: as it does where there is no load balancer.
+    let mut world = world();
+    let lease = world.lease(find());
+    let socket = lease.socket();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    let Some((interrupted, error)) = world.interrupted.pop() else {
+        panic!("its holder would read what its parent is answered");
+    };
+    assert_eq!(interrupted, socket);
+    let verdict = world.check_in(lease, Outcome::Failed(error));
+    let Verdict::Again(start) = verdict else {
+        panic!("a read is tried again: {verdict:?}");
+    };
+    assert_ne!(world.leased(start).socket(), socket);
+    assert!(world.closed.contains(&socket));
+}
+
+#[test]
+fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
+    let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
+    let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
+    let held = world.lease(ping());
+    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+        panic!("there is no room");
+    };
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    let lease = world.leased(Start::Waiting(id));
+    assert_ne!(lease.socket(), held.socket());
+}
+
+#[test]
+fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    told(&mut world);
+    world.client.release(world.now, pin);
+    assert!(told(&mut world).is_empty(), "the lease is out");
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert!(world.client.pins.is_empty());
+}
+
+#[test]
+fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
+    let mut world = world();
+    let (lease, pin) = lease_a_transaction(&mut world);
+    told(&mut world);
+    let error = Error::network(NetworkFault::Closed, "closed");
+    let start = world.client.refuse(world.now, lease, error);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(told(&mut world).is_empty());
+    world.client.release(world.now, pin);
+    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+}
+
+#[test]
+fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
+    // SEL-72
+    let options = uri::parse_for(URI, crate::options::Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, service(1), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(std::time::Duration::from_secs(6));
+    let mut first = world.lease(insert());
+    assert!(first.is_preliminary());
+    assert_eq!(first.pin(HeldFor::Transaction), None);
+    World::answer(&mut first, &rawdoc! { "ok": 1 });
+    let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
+        panic!("the operation follows");
+    };
+    let mut lease = world.leased(start);
+    assert!(lease.pin(HeldFor::Transaction).is_some());
+}
+
+#[test]
+fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
+    // CMAP-103
+    let mut world = world();
+    let mut lease = world.lease(find());
+    let socket = lease.socket();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    world.check_in(lease, Outcome::Completed);
+    assert!(world.closed.contains(&socket));
+    let command = cursor.more(None).expect("it is open");
+    let start = world.client.start(world.now, command);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let kill = cursor.end().expect("it does not know");
+    world.client.discard(world.now, kill);
+    assert!(world.client.pins.is_empty());
+}

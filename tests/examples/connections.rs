@@ -1,0 +1,102 @@
+//! What connections that nobody uses cost, counted: `connections [COUNT]...`.
+//!
+//! One client has that many, in virtual time and without sockets. Told are the bytes that the core
+//! holds for each, and what a timer that fires for nothing, an operation, an hour, and the end of all of them
+//! cost.
+//! `docs/performance.md` has the figures.
+
+use onionskin_tests::loads::client::Idle;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::{
+    alloc::System,
+    time::{Duration, Instant},
+};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often quick things are done.
+const TIMES: u32 = 10_000;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut counts = Vec::new();
+    for argument in std::env::args().skip(1) {
+        counts.push(argument.parse()?);
+    }
+    if counts.is_empty() {
+        counts = vec![100, 10_000, 100_000];
+    }
+    for count in counts {
+        for options in ["", "maxIdleTimeMS=86400000"] {
+            measure(count, options);
+        }
+        expire(count, false);
+        expire(count, true);
+    }
+    Ok(())
+}
+
+fn measure(count: usize, options: &str) {
+    for bytes in [50, 20_000] {
+        let mut idle = Idle::new(options, bytes);
+        let region = Region::new(ALLOCATOR);
+        idle.connect(999);
+        let change = region.change();
+        let live = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+        println!(
+            "after {bytes} bytes each way: {} bytes for each of 1,000",
+            live / 1_000
+        );
+    }
+    let mut idle = Idle::new(options, 50);
+    let region = Region::new(ALLOCATOR);
+    let begun = Instant::now();
+    idle.connect(count - 1);
+    let took = begun.elapsed();
+    let change = region.change();
+    let live = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+    assert_eq!(idle.idle(), count);
+    println!(
+        "{count} connections {options}: {} bytes each, made in {:.1} us each",
+        live / count as i64,
+        took.as_secs_f64() * 1e6 / count as f64,
+    );
+    println!("  timer, nothing due: {:.0} ns", each(|| idle.tick()));
+    println!("  operation: {:.0} ns", each(|| idle.operation()));
+    let begun = Instant::now();
+    let due = idle.pass(HOUR);
+    let took = begun.elapsed();
+    println!("  an hour: {due} times something was due, {took:.1?}");
+    idle.leave();
+    println!("  timer, one draining: {:.0} ns", each(|| idle.tick()));
+    println!(
+        "  operation, one draining: {:.0} ns",
+        each(|| idle.operation())
+    );
+}
+
+/// All connections grow too old for the pool, one after the other.
+fn expire(count: usize, is_draining: bool) {
+    let mut idle = Idle::new("maxIdleTimeMS=60000", 50);
+    idle.connect(count - 1);
+    idle.pass(Duration::from_millis(59_900));
+    if is_draining {
+        idle.leave();
+    }
+    let begun = Instant::now();
+    idle.pass(Duration::from_secs(1));
+    let took = begun.elapsed();
+    assert!(idle.idle() <= 1);
+    println!("  {count} grow too old, draining {is_draining}: {took:.1?}");
+}
+
+/// Nanoseconds that something takes on average.
+fn each(mut once: impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    for _ in 0..TIMES {
+        once();
+    }
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
+}

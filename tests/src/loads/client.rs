@@ -1,0 +1,199 @@
+//! A client with very many connections that nobody uses, without sockets and in virtual time.
+
+use bson::{RawDocumentBuf, doc, rawdoc};
+use onionskin_core::{
+    client::{Action, Client, ClientConfig, Outcome, Start, Verdict},
+    connection::SocketId,
+    operation::{Command, CommandKind, Lease, SessionUse},
+    random::Seed,
+    time::Instant,
+    uri,
+    wire::{Header, LegacyReply, MAX_MESSAGE_BYTES, MessageWriter, OpCode},
+};
+use std::time::Duration;
+
+/// The client, and a server that answers everything at once.
+#[derive(Debug)]
+pub struct Idle {
+    client: Client,
+    now: Instant,
+    hello: RawDocumentBuf,
+    reply: RawDocumentBuf,
+    text: String,
+    /// Granted to operations that had to wait.
+    granted: Vec<Lease>,
+}
+
+impl Idle {
+    /// A client with its first connection; these are options of its connection string. So many
+    /// bytes go with each request and each reply.
+    #[must_use]
+    pub fn new(options: &str, bytes: usize) -> Self {
+        let text = format!("mongodb://db.example.net/?maxPoolSize=0&{options}");
+        let options = uri::parse(&text).expect("a connection string").options;
+        let config = ClientConfig::new(options, Seed::new([7; 32])).expect("a configuration");
+        let hello = doc! {
+            "ok": 1, "isWritablePrimary": true, "helloOk": true, "maxWireVersion": 21,
+            "minWireVersion": 0, "maxBsonObjectSize": 16_777_216,
+            "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000,
+            "logicalSessionTimeoutMinutes": 30, "connectionId": 7,
+        };
+        let text = "x".repeat(bytes);
+        let mut this = Self {
+            client: Client::new(config),
+            now: Instant::ZERO,
+            hello: RawDocumentBuf::try_from(&hello).expect("a document"),
+            reply: rawdoc! { "ok": 1, "text": text.as_str() },
+            text,
+            granted: Vec::new(),
+        };
+        this.client.open(this.now);
+        this.settle();
+        this.connect(1);
+        this
+    }
+
+    /// Has so many more connections made, each of which exchanges something before it rests.
+    pub fn connect(&mut self, count: usize) {
+        let leases = (0..self.idle() + count)
+            .map(|_| self.start())
+            .collect::<Vec<_>>();
+        for lease in leases {
+            // Each begins to rest at a moment of its own.
+            self.now = self.now + Duration::from_micros(1);
+            self.exchange(lease);
+        }
+    }
+
+    /// Connections that nobody uses. The monitor has one more.
+    #[must_use]
+    pub fn idle(&self) -> usize {
+        let counts = self.client.counts();
+        counts.sockets.saturating_sub(1) - counts.leased
+    }
+
+    /// One operation, on the connection that was used last.
+    pub fn operation(&mut self) {
+        let lease = self.start();
+        self.exchange(lease);
+    }
+
+    /// What a timer that fires for nothing costs.
+    pub fn tick(&mut self) {
+        self.client.handle_timeout(self.now);
+        std::hint::black_box(self.client.deadline());
+    }
+
+    /// Lets time pass; says how often something was due.
+    pub fn pass(&mut self, time: Duration) -> usize {
+        let end = self.now + time;
+        let mut count = 0;
+        while let Some(due) = self.client.deadline().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.client.handle_timeout(self.now);
+            self.settle();
+            count += 1;
+        }
+        self.now = end;
+        count
+    }
+
+    /// Leaves an operation in its midst, so that a connection waits for a late reply.
+    pub fn leave(&mut self) {
+        let mut lease = self.start();
+        self.begin(&mut lease);
+        let verdict = self.client.check_in(self.now, lease, Outcome::Abandoned);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        self.settle();
+    }
+
+    fn start(&mut self) -> Lease {
+        let mut command = Command::new("insert", "app", CommandKind::Write);
+        command
+            .body()
+            .str("insert", "things")
+            .str("text", &self.text);
+        command.set_session(SessionUse::None);
+        match self.client.start(self.now, command) {
+            Start::Leased(lease) => lease,
+            Start::Waiting(_) => {
+                self.settle();
+                self.granted.pop().expect("the server is quick")
+            }
+            Start::Failed(error) => unreachable!("{error}"),
+        }
+    }
+
+    fn begin(&mut self, lease: &mut Lease) {
+        lease.begin(self.now).expect("a request");
+        let count = lease.output().len();
+        lease.sent(count);
+    }
+
+    fn exchange(&mut self, mut lease: Lease) {
+        let id = {
+            lease.begin(self.now).expect("a request");
+            header(lease.output()).request_id
+        };
+        let count = lease.output().len();
+        lease.sent(count);
+        let mut frame = Vec::new();
+        MessageWriter::begin(&mut frame, 1, id)
+            .body(&self.reply)
+            .end();
+        let mut rest = frame.as_slice();
+        loop {
+            let room = lease.input().expect("room");
+            let count = room.len().min(rest.len());
+            room[..count].copy_from_slice(&rest[..count]);
+            rest = &rest[count..];
+            if lease.received(count).expect("a reply") {
+                break;
+            }
+        }
+        let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        self.settle();
+    }
+
+    /// Does what the client orders; everything succeeds at once.
+    fn settle(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => {
+                    let _ = self.client.handle_connected(self.now, socket);
+                }
+                Action::Transmit { socket, bytes } => self.greet(socket, &bytes),
+                Action::Wake { operation } => {
+                    if let Start::Leased(lease) = self.client.resume(self.now, operation) {
+                        self.granted.push(lease);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers a hello.
+    fn greet(&mut self, socket: SocketId, request: &[u8]) {
+        let Header {
+            request_id,
+            op_code,
+            ..
+        } = header(request);
+        let mut frame = Vec::new();
+        match op_code {
+            OpCode::Query => LegacyReply { body: &self.hello }.encode(&mut frame, 1, request_id),
+            _ => {
+                MessageWriter::begin(&mut frame, 1, request_id)
+                    .body(&self.hello)
+                    .end();
+            }
+        }
+        let _ = self.client.handle_received(self.now, socket, &frame);
+    }
+}
+
+fn header(frame: &[u8]) -> Header {
+    Header::decode(frame, MAX_MESSAGE_BYTES).expect("a frame")
+}

@@ -1,0 +1,24 @@
+//! Cursors that are dropped where nobody monitors the servers.
+
+use super::cursors::{open_cursor, three_documents};
+use crate::scene::{balanced_alone, play};
+use bson::doc;
+
+#[test]
+fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
+    // LB-35: no monitor would ever find out, and the client could not end.
+    play([balanced_alone()], |scene| async move {
+        three_documents(&scene).await;
+        let watched = scene.client("");
+        let cursor = open_cursor(&watched).await;
+        assert_eq!(watched.client.counts().leased, 1);
+        let data = doc! {
+            "failCommands": ["killCursors"], "blockConnection": true, "blockTimeMS": 3_600_000,
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        drop(cursor);
+        scene.pause(20_000).await;
+        assert_eq!(watched.client.counts().leased, 0);
+        watched.end().await;
+    });
+}
