@@ -6,7 +6,6 @@
 
 use super::{Action, HeldFor, Place, Pool, PoolState, PooledId, arena::Slot};
 use crate::{
-    error::Error,
     event::{CloseReason, PoolEvent},
     time::Instant,
 };
@@ -91,7 +90,7 @@ impl Pool {
 
     /// One service behind the load balancer is in doubt: its connections become stale. The pool
     /// goes on serving, and nobody who waits hears of it (CMAP-101, CMAP-102).
-    pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId, cause: &Error) {
+    pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId) {
         if self.state == PoolState::Closed {
             return;
         }
@@ -101,7 +100,6 @@ impl Pool {
             return;
         };
         known.generation += 1;
-        self.cause = Some(cause.clone());
         self.emit(|address| PoolEvent::Cleared {
             address,
             service: Some(service),
