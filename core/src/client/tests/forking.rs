@@ -159,3 +159,37 @@ fn siblings_do_not_all_choose_the_same_servers() {
     assert_eq!(chosen(1), chosen(1));
     assert_ne!(chosen(1), chosen(2));
 }
+
+#[test]
+fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
+    // CMAP-103: a batch that the child fetches is lost to its parent.
+    for is_granted in [true, false] {
+        let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
+        let mut held = Some(world.lease(ping()));
+        let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+        more.body().i64("getMore", 5);
+        more.set_target(Address::tcp("a", 27017));
+        let Start::Waiting(id) = world.client.start(world.now, more) else {
+            panic!("there is no room");
+        };
+        if is_granted && let Some(mut lease) = held.take() {
+            World::answer(&mut lease, &rawdoc! { "ok": 1 });
+            world.check_in(lease, Outcome::Completed);
+        }
+        fork(&mut world);
+        let start = world.client.resume(world.now, id);
+        let Start::Failed(error) = start else {
+            panic!("its parent reads on: {start:?}");
+        };
+        let is_own = matches!(
+            error.kind(),
+            crate::error::ErrorKind::InvalidArgument { .. }
+        );
+        assert!(is_own, "{error}");
+        assert_eq!(world.client.counts().waiting, 0);
+        if let Some(lease) = held {
+            world.check_in(lease, Outcome::Abandoned);
+        }
+        world.lease(ping());
+    }
+}
