@@ -24,7 +24,6 @@ impl Client {
         self.session_ids = seed.split("sessions").random();
         self.selector.reseed(seed.split("selection").random());
         self.sessions.handle_forked();
-        self.disown_sessions();
         self.release_all_pins(now);
         if self.closed && !self.ended {
             // Nobody here brings back what the parent has leased.
@@ -50,19 +49,13 @@ impl Client {
         self.settle(now);
     }
 
-    /// Operations that wait here have sessions that their originals in the parent use as well.
-    fn disown_sessions(&mut self) {
-        for waiting in self.waiting.values_mut() {
-            let (Waiting::ForServer { operation, .. }
-            | Waiting::ForConnection { operation, .. }
-            | Waiting::Granted { operation, .. }) = waiting
-            else {
-                continue;
-            };
-            if operation.session_is_implicit {
-                operation.session = None;
-                operation.txn_number = None;
-            }
+    /// An operation that begins again here, and whose original goes on in the parent, has a session
+    /// that is used there as well.
+    pub(super) fn disown_session(&self, operation: &mut Operation) {
+        let session = operation.session.as_ref();
+        if session.is_some_and(|session| !self.sessions.has_made(session)) {
+            operation.session = None;
+            operation.txn_number = None;
         }
     }
 

@@ -193,3 +193,44 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
         world.lease(ping());
     }
 }
+
+#[test]
+fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
+    // Otherwise the server would take one of the two writes for the retry of the other.
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(insert());
+    let of_parent = session_of(&lease);
+    fork(&mut world);
+    let Some((_, error)) = world.interrupted.pop() else {
+        panic!("it is broken off");
+    };
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Failed(error)) else {
+        panic!("it is tried again");
+    };
+    let lease = world.leased(start);
+    assert_ne!(session_of(&lease), of_parent);
+    assert_eq!(lease.operation.txn_number, Some(1));
+}
+
+#[test]
+fn a_ping_that_was_answered_to_the_parent_says_nothing_to_the_child() {
+    use crate::options::Monitoring;
+    for text in [URI, "mongodb://lb/?loadBalanced=true"] {
+        let options = uri::parse_for(text, Monitoring::Scanning).expect("a URI");
+        let mut hello = primary();
+        hello.append(bson::cstr!("serviceId"), ObjectId::from_bytes([1; 12]));
+        let mut world = World::with_options(options.options, hello, Subscriptions::default());
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+        world.wait(Duration::from_secs(6));
+        let mut first = world.lease(find());
+        assert!(first.is_preliminary());
+        let before = fork(&mut world);
+        World::answer(&mut first, &rawdoc! { "ok": 1 });
+        let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
+            panic!("the operation follows");
+        };
+        let lease = world.leased(start);
+        assert!(!before.contains(&lease.socket()), "{text}");
+        assert_eq!(lease.operation.attempts, 1);
+    }
+}
