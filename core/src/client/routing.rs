@@ -80,7 +80,7 @@ impl Client {
                     if let Some(slot) = self.pools.get_mut(&server) {
                         match service {
                             Some(service) => {
-                                slot.pool.handle_clear_service(now, service, &cause);
+                                slot.pool.handle_clear_service(now, service);
                             }
                             None => slot.pool.handle_clear(now, &cause, interrupt),
                         }

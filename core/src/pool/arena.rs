@@ -297,6 +297,40 @@ mod tests {
         assert!(list.is_empty() && list.first().is_none() && list.last().is_none());
     }
 
+    #[test]
+    fn it_is_as_large_as_its_highest_mark_needs() {
+        let mut arena = Arena::new();
+        for id in 0..100_u64 {
+            let slot = arena.insert(id, ());
+            // Its cells are at most half full.
+            let cells = (arena.nodes.len() * 2).next_power_of_two();
+            assert_eq!(arena.index.cells.len(), cells.max(Index::SMALLEST));
+            for passing in 1000..1100 {
+                arena.remove(slot);
+                arena.insert(passing, ());
+                arena.remove(arena.find(passing).expect("it was inserted"));
+                arena.insert(id, ());
+            }
+        }
+        assert_eq!((arena.nodes.len(), arena.index.cells.len()), (100, 256));
+    }
+
+    #[test]
+    fn numbers_in_a_row_do_not_crowd() {
+        let mut index = Index::new();
+        for id in 1..=1000 {
+            index.insert(id, 0);
+        }
+        let mask = index.cells.len() - 1;
+        let way = |id| {
+            index
+                .position(id)
+                .map(|at| at.wrapping_sub(index.home(id)) & mask)
+        };
+        let longest = (1..=1000).filter_map(way).max();
+        assert!(longest < Some(4), "{longest:?}");
+    }
+
     proptest! {
         #[test]
         fn a_list_has_the_order_of_a_deque(

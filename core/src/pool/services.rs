@@ -6,7 +6,6 @@
 
 use super::{Action, HeldFor, Place, Pool, PoolState, PooledId, arena::Slot};
 use crate::{
-    error::Error,
     event::{CloseReason, PoolEvent},
     time::Instant,
 };
@@ -91,7 +90,7 @@ impl Pool {
 
     /// One service behind the load balancer is in doubt: its connections become stale. The pool
     /// goes on serving, and nobody who waits hears of it (CMAP-101, CMAP-102).
-    pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId, cause: &Error) {
+    pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId) {
         if self.state == PoolState::Closed {
             return;
         }
@@ -101,14 +100,13 @@ impl Pool {
             return;
         };
         known.generation += 1;
-        self.cause = Some(cause.clone());
         self.emit(|address| PoolEvent::Cleared {
             address,
             service: Some(service),
             interrupt_in_use: false,
         });
         self.services.is_mixed = !self.available.is_empty();
-        if self.services.is_mixed || self.is_draining() {
+        if self.note_stale_draining() || self.services.is_mixed {
             self.background = Some(now);
         }
         self.settle(now);

@@ -160,7 +160,7 @@ impl Bench {
                 return Ok(Answer::Greeted(answer));
             }
             Input::ClearService(number) => {
-                pool.handle_clear_service(now, service(number), &cause());
+                pool.handle_clear_service(now, service(number));
             }
             Input::Hold {
                 connection,

@@ -55,7 +55,7 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
     let c = fresh_to(&mut pool, 3, 7);
     assert_eq!(pool.check_out(at(1), RequestId(4), None), CheckOut::Waiting);
     drain(&mut pool);
-    pool.handle_clear_service(at(2), service(7), &reset());
+    pool.handle_clear_service(at(2), service(7));
     assert_eq!(drain(&mut pool), ["PoolCleared(service 7)"]);
     assert_eq!(pool.state(), PoolState::Ready);
     // The connection to the other service serves who waits; those of the cleared one close.
@@ -89,7 +89,7 @@ fn stale_connections_are_pruned_from_between_the_others() {
         give_back(&mut pool, at(1), all[place]);
     }
     drain(&mut pool);
-    pool.handle_clear_service(at(2), service(7), &reset());
+    pool.handle_clear_service(at(2), service(7));
     assert_eq!(pool.deadline(), Some(at(2)), "the next run is due at once");
     pool.handle_timeout(at(2));
     let done = drain(&mut pool);
@@ -113,7 +113,7 @@ fn a_service_begins_anew_after_its_last_connection() {
     // CMAP-100
     let mut pool = balanced(2);
     let first = fresh_to(&mut pool, 1, 7);
-    pool.handle_clear_service(at(1), service(7), &reset());
+    pool.handle_clear_service(at(1), service(7));
     assert_eq!(pool.generation_of(first), Some(0));
     let second = fresh_to(&mut pool, 2, 7);
     assert_eq!(pool.generation_of(second), Some(1), "it is counted on");
@@ -125,7 +125,7 @@ fn a_service_begins_anew_after_its_last_connection() {
     let third = fresh_to(&mut pool, 3, 7);
     assert_eq!(pool.generation_of(third), Some(0));
     // One without connections is nothing to be told about.
-    pool.handle_clear_service(at(3), service(9), &reset());
+    pool.handle_clear_service(at(3), service(9));
     assert_eq!(drain(&mut pool), ["gone 9"]);
 }
 
@@ -141,7 +141,7 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
     let second = opened(&mut pool);
     assert_eq!(pool.handle_greeted(second, service(7)), Some(0));
     assert_eq!(pool.check_out(at(2), RequestId(3), None), CheckOut::Waiting);
-    pool.handle_clear_service(at(3), service(7), &reset());
+    pool.handle_clear_service(at(3), service(7));
     pool.handle_established(at(4), second);
     assert_eq!(
         drain(&mut pool),

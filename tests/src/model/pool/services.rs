@@ -79,7 +79,6 @@ impl Model {
         if self.makes(Mistake::ServiceClearCountsForPool) {
             self.generation += 1;
         }
-        self.was_cleared = true;
         if self.makes(Mistake::ServiceClearPauses) {
             self.state = PoolState::Paused;
         }
