@@ -236,6 +236,41 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
     Ok(())
 }
 
+#[test]
+fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> Result<(), Error> {
+    // LB-31, LB-35, LB-46
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
+    let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
+    let client = Client::with_uri_str(&uri)?;
+    let people = people(&client);
+    people
+        .insert_many((0..10).map(|n| doc! { "_id": n }))
+        .run()?;
+    let open = || people.find(doc! {}).batch_size(3).run();
+    let mut cursor = open()?;
+    assert!(cursor.next().is_some_and(|found| found.is_ok()));
+    let refused = people
+        .count_documents(doc! {})
+        .run()
+        .expect_err("it is taken");
+    assert!(
+        refused.to_string().contains("in use by cursors: 1"),
+        "{refused}"
+    );
+    let rest: Result<Vec<Document>, Error> = cursor.by_ref().collect();
+    assert_eq!(rest?.len(), 9);
+    assert_eq!(people.count_documents(doc! {}).run()?, 10);
+    drop(open()?);
+    assert_eq!(people.count_documents(doc! {}).run()?, 10, "it was ended");
+    let left = open()?;
+    client.shutdown();
+    until("all connections are closed", || {
+        connections(&deployment) == 0
+    });
+    drop(left);
+    Ok(())
+}
+
 /// LB-30, LB-36: a cursor keeps its connection here as well, where nothing runs in the background.
 #[test]
 fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> {

@@ -35,7 +35,7 @@ const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 /// (LB-30).
 ///
 /// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
-/// background.
+/// background, which takes five seconds at most.
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
     /// Kept open as long as the cursor is in use.

@@ -4,7 +4,7 @@
 mod play;
 
 use super::*;
-use crate::operation::TransactionStep;
+use crate::{operation::TransactionStep, options::Monitoring};
 use play::{Play, Purpose, nth};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -365,16 +365,28 @@ fn greeting(id: i32, hello: u8) -> Vec<u8> {
     bytes
 }
 
+fn run(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
+    let mut play = Play::new(monitoring, seed);
+    for input in inputs {
+        play.apply(input);
+    }
+    play.end();
+}
+
 proptest! {
     #[test]
     fn whatever_happens_behind_a_load_balancer_nothing_is_left_behind(
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..200),
     ) {
-        let mut play = Play::new(seed);
-        for input in inputs {
-            play.apply(input);
-        }
-        play.end();
+        run(Monitoring::Background, seed, inputs);
+    }
+
+    #[test]
+    fn whatever_happens_to_a_client_that_scans_no_connection_is_kept_for_ever(
+        seed in any::<u8>(),
+        inputs in prop::collection::vec(input(), 0..200),
+    ) {
+        run(Monitoring::Scanning, seed, inputs);
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     client::waiting::Waiting,
     error::ErrorKind,
     operation::{OperationId, Reply, TransactionPin},
+    options::Monitoring,
     pool::PoolState,
     session::ServerSession,
 };
@@ -77,9 +78,9 @@ pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Optio
 }
 
 impl Play {
-    pub(super) fn new(seed: u8) -> Self {
-        let options = uri::parse(TEXT).expect("a connection string").options;
-        let config = ClientConfig::new(options, Seed::new([seed; 32]))
+    pub(super) fn new(monitoring: Monitoring, seed: u8) -> Self {
+        let parsed = uri::parse_for(TEXT, monitoring).expect("a connection string");
+        let config = ClientConfig::new(parsed.options, Seed::new([seed; 32]))
             .expect("options")
             .with_subscriptions(Subscriptions::all());
         let mut play = Self {
@@ -270,6 +271,7 @@ impl Play {
             None => self.assert_free(socket),
         }
         if let Purpose::Transact { key, .. } = purpose
+            && !lease.is_preliminary()
             && let Some(transaction) = self.transactions.get_mut(&key)
         {
             transaction.pin.keep(&mut lease);
@@ -307,6 +309,7 @@ impl Play {
 
     pub(super) fn give_back(&mut self, mut lease: Lease, purpose: Purpose, outcome: Outcome) {
         let is_well = outcome == Outcome::Completed && lease.outcome().is_ok();
+        let is_well = is_well && !lease.is_preliminary();
         let socket = lease.socket();
         let mut opened = None;
         let mut batch = None;
