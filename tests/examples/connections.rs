@@ -1,9 +1,8 @@
 //! What connections that nobody uses cost, counted: `connections [COUNT]...`.
 //!
 //! One client has that many, in virtual time and without sockets. Told are the bytes that the core
-//! holds for each, and what a timer that fires for nothing, an operation, an hour, and the end of all of them
-//! cost.
-//! `docs/performance.md` has the figures.
+//! holds for each, and what a timer that fires for nothing, an operation, an hour, and the end of
+//! all of them cost. `docs/performance.md` has the figures.
 
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -235,3 +235,39 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
     assert_eq!(client.counts().leased, 0);
     Ok(())
 }
+
+/// LB-30, LB-36: a cursor keeps its connection here as well, where nothing runs in the background.
+#[test]
+fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
+    let client = Client::with_uri_str(deployment.uri())?;
+    let people = people(&client);
+    people
+        .insert_many((0..50).map(|n| doc! { "_id": n }))
+        .run()?;
+    let browse = || people.find(doc! {}).batch_size(3).run();
+    let mut cursors = [browse()?, browse()?, browse()?];
+    for n in 0..20 {
+        for cursor in &mut cursors {
+            cursor.next().expect("more")?;
+        }
+        // Services know their own cursors only, so each must be asked where it is.
+        people.find_one(doc! { "_id": n }).run()?.expect("a person");
+    }
+    assert_eq!(connections(&deployment), 4);
+    let [dropped, lost, read] = cursors;
+    drop(dropped);
+    assert_eq!(read.count(), 30);
+    deployment.disconnect(0);
+    deployment.disconnect(1);
+    let mut rest = lost.skip_while(Result::is_ok);
+    let error = rest.next().expect("an answer").expect_err("no connection");
+    assert!(error.is_network(), "{error}");
+    drop(rest);
+    for n in 0..10 {
+        people.find_one(doc! { "_id": n }).run()?.expect("a person");
+    }
+    client.shutdown();
+    until("no connections", || connections(&deployment) == 0);
+    Ok(())
+}

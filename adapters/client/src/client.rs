@@ -274,7 +274,8 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Ends sessions on the servers, closes everything, and waits until no task and no socket is
-    /// left. Operations that still wait fail; those on a connection come to their end.
+    /// left. Operations that still wait fail; those on a connection come to their end, and their
+    /// servers are checked until then, so that one that is lost keeps nobody waiting.
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {

@@ -9,7 +9,7 @@ use super::{Action, Client, waiting::Waiting};
 use crate::{
     description::{ServerId, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Operation, OperationId},
+    operation::{CommandKind, Operation, OperationId},
     random::Seed,
     time::Instant,
 };
@@ -24,7 +24,6 @@ impl Client {
         self.session_ids = seed.split("sessions").random();
         self.selector.reseed(seed.split("selection").random());
         self.sessions.handle_forked();
-        self.disown_sessions();
         self.release_all_pins(now);
         if self.closed && !self.ended {
             // Nobody here brings back what the parent has leased.
@@ -32,6 +31,7 @@ impl Client {
         }
         let message = "the connection belongs to the process that this one was forked from";
         let cause = Error::network(NetworkFault::Closed, message);
+        self.fail_follow_ups(now);
         let waiters = self.take_waiters_back(now);
         self.sdam.handle_forked(now, &cause);
         self.route_topology(now);
@@ -49,20 +49,41 @@ impl Client {
         self.settle(now);
     }
 
-    /// Operations that wait here have sessions that their originals in the parent use as well.
-    fn disown_sessions(&mut self) {
-        for waiting in self.waiting.values_mut() {
-            let (Waiting::ForServer { operation, .. }
+    /// An operation that begins again here, and whose original goes on in the parent, has a session
+    /// that is used there as well.
+    pub(super) fn disown_session(&self, operation: &mut Operation) {
+        let session = operation.session.as_ref();
+        if session.is_some_and(|session| !self.sessions.has_made(session)) {
+            operation.session = None;
+            operation.txn_number = None;
+        }
+    }
+
+    /// Batches and ends of cursors, which the parent goes on to read.
+    fn fail_follow_ups(&mut self, now: Instant) {
+        let is_follow_up = |waiting: &Waiting| match waiting {
+            Waiting::ForServer { operation, .. }
             | Waiting::ForConnection { operation, .. }
-            | Waiting::Granted { operation, .. }) = waiting
-            else {
-                continue;
-            };
-            if operation.session_is_implicit {
-                operation.session = None;
-                operation.txn_number = None;
+            | Waiting::ForPin { operation, .. }
+            | Waiting::Granted { operation, .. } => {
+                operation.command.kind == CommandKind::CursorFollowUp
+            }
+            Waiting::Failed(_) => false,
+        };
+        for id in self.waiting_where(is_follow_up) {
+            if let Some(mut operation) = self.withdraw(now, id) {
+                let message = "the cursor belongs to the process that this one was forked from";
+                let error = Error::argument(message);
+                self.tell_selection_failed(now, &mut operation, &error);
+                self.finish_operation(now, operation);
+                self.wake_with(id, error);
             }
         }
+    }
+
+    fn waiting_where(&self, wanted: impl Fn(&Waiting) -> bool) -> Vec<OperationId> {
+        let found = self.waiting.iter().filter(|(_, waiting)| wanted(waiting));
+        found.map(|(&id, _)| id).collect()
     }
 
     /// Behind a load balancer the pool is replaced by another. Who waits for a connection waits for
@@ -72,8 +93,7 @@ impl Client {
             return VecDeque::new();
         }
         let is_waiter = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection { .. });
-        let waiters = self.waiting.iter().filter(|(_, w)| is_waiter(w));
-        let waiters: Vec<OperationId> = waiters.map(|(&id, _)| id).collect();
+        let waiters = self.waiting_where(is_waiter);
         let withdrawn = waiters.into_iter().filter_map(|id| self.withdraw(now, id));
         withdrawn.map(not_begun).collect()
     }
@@ -97,9 +117,7 @@ impl Client {
     /// Connections that were granted, and that nobody has taken yet.
     fn take_grants_back(&mut self, now: Instant) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted { .. });
-        let granted = self.waiting.iter().filter(|(_, w)| is_granted(w));
-        let granted: Vec<OperationId> = granted.map(|(&id, _)| id).collect();
-        for id in granted {
+        for id in self.waiting_where(is_granted) {
             if let Some(operation) = self.withdraw(now, id) {
                 self.again.push_back(not_begun(operation));
             }

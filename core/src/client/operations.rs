@@ -249,6 +249,7 @@ impl Client {
     /// A session, where the server knows them, and a transaction number, where the write is
     /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
+        self.disown_session(operation);
         if operation.session.is_none() && operation.session_is_implicit && facts.has_sessions {
             let timeout = self.sdam.description().logical_session_timeout_minutes;
             operation.session = Some(self.sessions.take(now, timeout, &mut self.session_ids));

@@ -4,7 +4,7 @@
 //! Finding a server may take as long as a scan where `serverSelectionTryOnce` is true, and as long
 //! as `serverSelectionTimeoutMS` and one scan more where it is false (SEL-73).
 
-use super::{Client, Outcome, Start, Verdict};
+use super::{Client, Outcome, Start, Verdict, pools::PoolSlot};
 use crate::{
     connection::{ConnectionFacts, Established},
     description::ServerId,
@@ -157,8 +157,12 @@ impl Client {
             (Outcome::Completed, None) => None,
         };
         let stands = failure.is_none() && is_clean && !connection.transport.has_input();
-        let verdict = if stands {
+        let verdict = if stands && self.is_current(&connection.facts) {
             Verdict::Again(self.use_after_ping(now, operation, connection))
+        } else if stands {
+            self.selector.finished(connection.facts.server);
+            self.park_connection(now, connection, Condition::Healthy);
+            self.go_elsewhere(now, operation)
         } else {
             self.on_ping_failed(now, operation, connection, failure)
         };
@@ -209,6 +213,19 @@ impl Client {
         let error = broken(&facts, &failure);
         self.tell_topology(now, &facts, error.clone());
         self.park_connection(now, connection, Condition::Broken(Some(error.clone())));
+        self.go_elsewhere(now, operation)
+    }
+
+    /// False for a connection that its pool will close: it was cleared, or is the parent's of this
+    /// process.
+    fn is_current(&self, facts: &ConnectionFacts) -> bool {
+        let slot = self.pools.get(&facts.server).filter(|slot| !slot.is_closed);
+        let is_stale =
+            |slot: &PoolSlot| facts.service.is_none() && slot.pool.generation() != facts.generation;
+        slot.is_some_and(|slot| !is_stale(slot))
+    }
+
+    fn go_elsewhere(&mut self, now: Instant, mut operation: Box<Operation>) -> Verdict {
         if self.closed {
             self.finish_operation(now, operation);
             return Verdict::Done(Err(ErrorKind::ClientClosed.into()));

@@ -32,7 +32,7 @@ impl Pool {
         let error = self.cleared_error();
         self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
         // Those that nobody uses are stale now; the next background run closes them (CMAP-108).
-        let is_due = !self.available.is_empty() || self.is_draining();
+        let is_due = self.note_stale_draining() || !self.available.is_empty();
         self.background = is_due.then_some(now);
         self.settle(now);
     }

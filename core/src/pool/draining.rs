@@ -34,15 +34,16 @@ impl Pool {
         self.draining += 1;
     }
 
-    /// Whether there are any.
-    pub(super) const fn is_draining(&self) -> bool {
-        self.draining > 0
+    /// A clear made some of them stale: true if there are any.
+    pub(super) const fn note_stale_draining(&mut self) -> bool {
+        self.is_draining_stale = self.draining > 0;
+        self.is_draining_stale
     }
 
     /// Closes those of before the last clear: nobody will use them, and they take up room. Who
     /// waits has it before `minPoolSize`.
     pub(super) fn close_stale_draining(&mut self, now: Instant) {
-        if !self.is_draining() {
+        if !std::mem::take(&mut self.is_draining_stale) {
             return;
         }
         for connection in self.numbers(|place| *place == Place::Draining) {

@@ -74,6 +74,8 @@ pub struct Pool {
     available: List,
     pending: u32,
     draining: u32,
+    /// Whether there was a clear since that made some of those stale.
+    is_draining_stale: bool,
     services: Services,
     requests: Arena<Request>,
     /// Requests that wait for something to become possible, first come first served (CMAP-30).
@@ -150,6 +152,7 @@ impl Pool {
             available: List::new(),
             pending: 0,
             draining: 0,
+            is_draining_stale: false,
             services: Services::default(),
             requests: Arena::new(),
             queue: List::new(),

@@ -106,7 +106,7 @@ impl Pool {
             interrupt_in_use: false,
         });
         self.services.is_mixed = !self.available.is_empty();
-        if self.services.is_mixed || self.is_draining() {
+        if self.note_stale_draining() || self.services.is_mixed {
             self.background = Some(now);
         }
         self.settle(now);

@@ -133,11 +133,17 @@ impl SessionPool {
         self.process = self.process.wrapping_add(1);
     }
 
+    /// True if the session was made by this process, and not by one that it was forked from.
+    #[must_use]
+    pub const fn has_made(&self, session: &ServerSession) -> bool {
+        session.process == self.process
+    }
+
     /// Takes a session back, unless it is dirty, about to end, or of a parent process.
     pub fn put_back(&mut self, now: Instant, timeout_minutes: Option<i64>, session: ServerSession) {
         self.forget_old(now, timeout_minutes);
         if session.is_dirty()
-            || session.process != self.process
+            || !self.has_made(&session)
             || session.is_about_to_end(now, timeout_minutes)
         {
             return;

@@ -1,7 +1,7 @@
 //! A server that leaves its replica set, and what becomes of the connections to it.
 
 use super::{
-    Host, SLACK, SOON, Stepper, at_rest, client, pause,
+    Host, SOON, Stepper, at_rest, client, end, pause,
     server::{Gate, Request, Server, Step, answer, hello},
     things, until, within,
 };
@@ -36,100 +36,118 @@ impl Set {
     }
 }
 
-/// Scenario 39: a server is taken out of its set while its pool has connections of all kinds: in
-/// use, idle, waiting for a late reply, being made. Catches those that are left open; the one that
-/// is in use may come to its end.
-pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
-    let (set, gate, is_slow) = (
-        Set::default(),
-        Gate::new(),
-        Arc::new(AtomicBool::new(false)),
-    );
-    let told = set.clone();
-    let primary = Server::scripted::<H>(move |request| match request.is_hello() {
-        true => told.hello(request, true),
-        false => answer(request),
-    });
-    let (told, held, slow) = (set.clone(), gate.clone(), is_slow.clone());
-    let secondary = Server::scripted::<H>(move |request| {
-        let mut steps = match request.is_hello() {
-            true => told.hello(request, false),
+/// A primary and a secondary. The secondary holds back what is asked with a negative `n`, and what
+/// its later connections begin with once it is slow.
+struct Members {
+    set: Set,
+    primary: Server,
+    secondary: Server,
+    gate: Arc<Gate>,
+    is_slow: Arc<AtomicBool>,
+}
+
+impl Members {
+    fn new<H: Host>() -> Self {
+        let (set, gate, is_slow) = (Set::default(), Gate::new(), Arc::<AtomicBool>::default());
+        let told = set.clone();
+        let primary = Server::scripted::<H>(move |request| match request.is_hello() {
+            true => told.hello(request, true),
             false => answer(request),
-        };
-        // Monitors have the first connection; hellos of the others are held once it is said so.
-        let is_making = request.is_hello() && request.connection > 0;
-        let is_held = is_making && slow.load(Ordering::SeqCst);
-        if is_held || request.n().is_some_and(|n| n < 0) {
-            steps.insert(0, Step::Hold(held.clone()));
+        });
+        let (told, held, slow) = (set.clone(), gate.clone(), is_slow.clone());
+        let secondary = Server::scripted::<H>(move |request| {
+            let mut steps = match request.is_hello() {
+                true => told.hello(request, false),
+                false => answer(request),
+            };
+            // The first connection is the monitor's.
+            let is_making = request.is_hello() && request.connection > 0;
+            let is_held = is_making && slow.load(Ordering::SeqCst);
+            if is_held || request.n().is_some_and(|n| n < 0) {
+                steps.insert(0, Step::Hold(held.clone()));
+            }
+            steps
+        });
+        set.become_of(&[&primary, &secondary]);
+        Self {
+            set,
+            primary,
+            secondary,
+            gate,
+            is_slow,
         }
-        steps
-    });
-    set.become_of(&[&primary, &secondary]);
-    let uri = format!(
-        "mongodb://{},{}/?replicaSet=rs&readPreference=secondaryPreferred&retryReads=false\
-         &heartbeatFrequencyMS=500&serverMonitoringMode=poll",
-        primary.host(),
-        secondary.host()
-    );
-    let client = client::<H>(&uri);
+    }
+
+    fn uri(&self) -> String {
+        format!(
+            "mongodb://{},{}/?replicaSet=rs&readPreference=secondaryPreferred&retryReads=false\
+             &heartbeatFrequencyMS=500&serverMonitoringMode=poll",
+            self.primary.host(),
+            self.secondary.host()
+        )
+    }
+}
+
+/// Polls an operation until it ends.
+async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
+    let end = async {
+        loop {
+            stepper.woken().await;
+            if let Some(end) = stepper.step().await {
+                return end;
+            }
+        }
+    };
+    within::<H, _>(SOON, "an end", end).await
+}
+
+/// Scenario 39: a server is taken out of its set while its pool has connections of all kinds: in
+/// use, waiting for a late reply, being made. Catches those that are left open; those in use may
+/// come to their ends.
+pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
+    let members = Members::new::<H>();
+    let secondary = &members.secondary;
+    let client = client::<H>(&members.uri());
     let things = things(&client);
-    within::<H, _>(SOON, "the set", async {
-        // Whoever is found first answers; the secondary is found soon.
+    // Whoever is found first answers; the secondary is found soon.
+    let found = async {
         while secondary.seen("find").is_empty() {
             things.find_one(doc! { "n": 0 }).await.expect("a reply");
             pause::<H>(Duration::from_millis(5)).await;
         }
-    })
-    .await;
+    };
+    within::<H, _>(SOON, "the secondary", found).await;
 
-    // One in use, and one whose operation has left.
     let mut used = Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(used.step().await.is_none());
     let late = things.find_one(doc! { "n": -2 });
     let late = late.timeout(Duration::from_millis(300)).await;
     late.expect_err("it is held");
-    // One that is idle.
-    things.find_one(doc! { "n": 3 }).await.expect("a reply");
-    // One that is being made, as the idle one is used by somebody else.
+    let find = things.find_one(doc! { "n": 3 }).await;
+    find.expect("a connection of its own");
     let mut also_used = Stepper::new(things.find_one(doc! { "n": -3 }));
     assert!(also_used.step().await.is_none());
-    is_slow.store(true, Ordering::SeqCst);
+    members.is_slow.store(true, Ordering::SeqCst);
     let accepted = secondary.accepted();
     let mut waits = Stepper::new(things.find_one(doc! { "n": 4 }));
     assert!(waits.step().await.is_none());
     until::<H>("one more connection", || secondary.accepted() > accepted).await;
 
-    set.become_of(&[&primary]);
+    members.set.become_of(&[&members.primary]);
     until::<H>("the removal", || client.topology().servers.len() == 1).await;
-    waits.woken().await;
-    let error = waits
-        .step()
+    let error = drive::<H, _>(&mut waits)
         .await
-        .expect("an end")
         .expect_err("its pool is closed");
-    assert!(
-        matches!(error.kind(), ErrorKind::PoolClosed { .. }),
-        "{error:?}"
-    );
-    things
-        .find_one(doc! { "n": 5 })
-        .await
-        .expect("the primary answers");
-    gate.open();
+    let is_told = matches!(error.kind(), ErrorKind::PoolClosed { .. });
+    assert!(is_told, "{error:?}");
+    let find = things.find_one(doc! { "n": 5 }).await;
+    find.expect("the primary answers");
+    members.gate.open();
     for (n, mut find) in [(-1, used), (-3, also_used)] {
-        let end = async {
-            loop {
-                find.woken().await;
-                if let Some(end) = find.step().await {
-                    return end;
-                }
-            }
-        };
-        let found = within::<H, _>(SOON, "an end", end).await;
+        let found = drive::<H, _>(&mut find).await;
         assert_eq!(found, Ok(Some(doc! { "n": n })), "it comes to its end");
     }
-    until::<H>("the closing of all its sockets", || secondary.open() == 0).await;
+    until::<H>("the closing of its sockets", || secondary.open() == 0).await;
     at_rest::<H>(&client).await;
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
-    until::<H>("the closing of all sockets", || primary.open() == 0).await;
+    end::<H>(client.clone(), &members.primary).await;
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     diary::{heartbeat_failed, heartbeat_started, heartbeats_of},
-    scene::{play, replica_set, sharded, standalone},
+    scene::{balanced, play, replica_set, sharded, standalone},
 };
 use bson::doc;
 use onionskin_core::{
@@ -32,7 +32,7 @@ const MOMENTS: [Duration; 9] = [
 #[test]
 fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
     play(
-        [standalone(), replica_set(), sharded()],
+        [standalone(), replica_set(), sharded(), balanced()],
         |scene| async move {
             for mode in ["stream", "poll"] {
                 for moment in MOMENTS {

@@ -4,7 +4,7 @@
 use crate::{
     diary::{Diary, connection_closed, connection_created, pool_cleared},
     ledger::Ledger,
-    scene::{Scene, Task, Watched, play, standalone},
+    scene::{Scene, Task, Watched, balanced, balanced_alone, play, standalone},
 };
 use bson::doc;
 use onionskin_core::event::Event;
@@ -72,7 +72,7 @@ async fn cold(scene: &Scene, options: &str) -> Watched {
 #[test]
 fn a_storm_on_a_cold_pool_is_served_in_order() {
     for (max_size, max_connecting) in [(100, 2), (5, 2), (100, 7), (5, 5)] {
-        play([standalone()], |scene| async move {
+        play([standalone(), balanced()], |scene| async move {
             let options = format!("maxPoolSize={max_size}&maxConnecting={max_connecting}");
             let watched = cold(&scene, &options).await;
             let tasks = storm(&scene, &watched, |_| None).await;
@@ -100,7 +100,7 @@ fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<D
 #[test]
 fn those_who_leave_a_storm_cost_nobody_a_turn() {
     for (max_size, most_micros) in [(100, 2_000), (100, 60_000), (5, 2_000), (5, 400_000)] {
-        play([standalone()], |scene| async move {
+        play([standalone(), balanced()], |scene| async move {
             let watched = cold(&scene, &format!("maxPoolSize={max_size}")).await;
             let seed = u8::try_from(scene.seed).unwrap_or(u8::MAX);
             let mut random = Seed::new([seed; 32]).split("leavers").random();
@@ -140,7 +140,7 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
 /// pool, and found there by who comes next.
 #[test]
 fn connections_outlive_a_storm_that_passes() {
-    play([standalone()], |scene| async move {
+    play([standalone(), balanced_alone()], |scene| async move {
         let watched = cold(&scene, "maxConnecting=3&appname=passing").await;
         let held = doc! {
             "failCommands": ["hello", "isMaster"], "appName": "passing",
@@ -165,7 +165,7 @@ fn connections_outlive_a_storm_that_passes() {
 /// never freed, after which it stands still.
 #[test]
 fn a_pool_in_a_storm_of_everything_keeps_its_size() {
-    play([standalone()], |scene| async move {
+    play([standalone(), balanced_alone()], |scene| async move {
         let options = "maxPoolSize=4&retryReads=true&heartbeatFrequencyMS=500\
                        &connectTimeoutMS=300&appname=everything";
         let watched = cold(&scene, options).await;

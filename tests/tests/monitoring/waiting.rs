@@ -18,10 +18,13 @@ use onionskin_core::{
 };
 use onionskin_simulations::world::plan::Disaster;
 use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -372,4 +375,42 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
         watched.assert_count(0, "pool cleared", pool_cleared);
         watched.end().await;
     });
+}
+
+/// Whoever waits for a connection leaves in the moment in which it is granted, before it can hear
+/// of it. Catches a grant that is lost with the one who left.
+#[test]
+fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("maxPoolSize=1&appname=grant");
+        watched.insert(1).await.expect("a reply");
+        let things = watched.things();
+        for round in 0..10 {
+            hold(&scene, doc! { "times": 1 }, "find", "grant", 30).await;
+            let mut busy = Box::pin(things.find_one(doc! { "_id": 1 }).into_future());
+            let mut leaver = Box::pin(things.find_one(doc! { "_id": 1 }).into_future());
+            poll_once(&mut busy).await;
+            poll_once(&mut leaver).await;
+            let others = watched.things();
+            let next = scene.spawn(async move { others.find_one(doc! { "_id": 1 }).await });
+            scene.pause(1).await;
+            busy.await.expect("a reply");
+            // The connection is the leaver's now.
+            drop(leaver);
+            let found = scene.ended("the next one's turn", next).await;
+            assert!(found.expect("a reply").is_some(), "round {round}");
+        }
+        watched.assert_count(1, "connection created", connection_created);
+        watched.end().await;
+    });
+}
+
+/// Lets a future begin.
+async fn poll_once<F: Future + Unpin>(future: &mut F) {
+    poll_fn(|context| {
+        let polled = Pin::new(&mut *future).poll(context);
+        assert!(polled.is_pending(), "it has to wait");
+        Poll::Ready(())
+    })
+    .await;
 }

@@ -22,6 +22,7 @@ enum Input {
     Break(usize),
     Late { which: usize, what: u8 },
     Wait(u16),
+    Fork,
     Close,
 }
 
@@ -38,8 +39,11 @@ fn input() -> impl Strategy<Value = Input> {
         10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which.prop_map(Input::Break),
         3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
-        1 => prop::bool::weighted(0.02)
-            .prop_map(|close| if close { Input::Close } else { Input::Wait(1) }),
+        1 => (0..100_u8).prop_map(|rare| match rare {
+            0 | 1 => Input::Close,
+            2..=4 => Input::Fork,
+            _ => Input::Wait(1),
+        }),
     ]
 }
 
@@ -56,6 +60,8 @@ struct Play {
     draining: BTreeMap<SocketId, i32>,
     waiting: Vec<OperationId>,
     leases: Vec<Lease>,
+    /// Sockets of the process that this one was forked from.
+    of_parent: BTreeSet<SocketId>,
 }
 
 impl Play {
@@ -68,6 +74,7 @@ impl Play {
                 }
                 Action::Transmit { socket, bytes } => {
                     assert!(self.open.contains(&socket), "a closed socket is written to");
+                    assert!(!self.of_parent.contains(&socket), "it is the parent's");
                     let header = Header::decode(&bytes, 1 << 20).expect("a request");
                     self.unanswered.push((socket, header.request_id));
                 }
@@ -78,7 +85,7 @@ impl Play {
                     self.draining.remove(&socket);
                 }
                 Action::Drain { socket } => {
-                    assert!(self.open.contains(&socket));
+                    assert!(self.open.contains(&socket) && !self.of_parent.contains(&socket));
                     let id = self.left.remove(&socket).expect("it was left in its midst");
                     self.draining.insert(socket, id);
                 }
@@ -151,6 +158,7 @@ impl Play {
         match start {
             Start::Leased(mut lease) => {
                 assert!(self.open.contains(&lease.socket()));
+                assert!(!self.of_parent.contains(&lease.socket()));
                 assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
                 match lease.begin(self.now) {
                     Ok(_) => self.leases.push(lease),
@@ -231,10 +239,22 @@ impl Play {
                 self.now = self.now + Duration::from_millis(ms.into());
                 self.client.handle_timeout(self.now);
             }
+            Input::Fork => self.fork(),
             Input::Close => self.client.close(self.now),
             _ => {}
         }
         self.drain();
+    }
+
+    /// This is a child from here on: what is leased is its parent's, and nothing else is left open.
+    fn fork(&mut self) {
+        self.of_parent = self.open.clone();
+        self.client.handle_forked(self.now, &Seed::new([9; 32]));
+        self.drain();
+        let leased = self.leases.iter().map(Lease::socket);
+        let leased: BTreeSet<SocketId> = leased.collect();
+        let left = self.open.intersection(&self.of_parent).copied();
+        assert!(left.eq(leased));
     }
 
     /// Something comes on a connection that drains.
@@ -344,6 +364,7 @@ fn play(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
         draining: BTreeMap::new(),
         waiting: Vec::new(),
         leases: Vec::new(),
+        of_parent: BTreeSet::new(),
     };
     play.client.open(play.now);
     play.drain();

@@ -159,3 +159,78 @@ fn siblings_do_not_all_choose_the_same_servers() {
     assert_eq!(chosen(1), chosen(1));
     assert_ne!(chosen(1), chosen(2));
 }
+
+#[test]
+fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
+    // CMAP-103: a batch that the child fetches is lost to its parent.
+    for is_granted in [true, false] {
+        let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
+        let mut held = Some(world.lease(ping()));
+        let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+        more.body().i64("getMore", 5);
+        more.set_target(Address::tcp("a", 27017));
+        let Start::Waiting(id) = world.client.start(world.now, more) else {
+            panic!("there is no room");
+        };
+        if is_granted && let Some(mut lease) = held.take() {
+            World::answer(&mut lease, &rawdoc! { "ok": 1 });
+            world.check_in(lease, Outcome::Completed);
+        }
+        fork(&mut world);
+        let start = world.client.resume(world.now, id);
+        let Start::Failed(error) = start else {
+            panic!("its parent reads on: {start:?}");
+        };
+        let is_own = matches!(
+            error.kind(),
+            crate::error::ErrorKind::InvalidArgument { .. }
+        );
+        assert!(is_own, "{error}");
+        assert_eq!(world.client.counts().waiting, 0);
+        if let Some(lease) = held {
+            world.check_in(lease, Outcome::Abandoned);
+        }
+        world.lease(ping());
+    }
+}
+
+#[test]
+fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
+    // Otherwise the server would take one of the two writes for the retry of the other.
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(insert());
+    let of_parent = session_of(&lease);
+    fork(&mut world);
+    let Some((_, error)) = world.interrupted.pop() else {
+        panic!("it is broken off");
+    };
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Failed(error)) else {
+        panic!("it is tried again");
+    };
+    let lease = world.leased(start);
+    assert_ne!(session_of(&lease), of_parent);
+    assert_eq!(lease.operation.txn_number, Some(1));
+}
+
+#[test]
+fn a_ping_that_was_answered_to_the_parent_says_nothing_to_the_child() {
+    use crate::options::Monitoring;
+    for text in [URI, "mongodb://lb/?loadBalanced=true"] {
+        let options = uri::parse_for(text, Monitoring::Scanning).expect("a URI");
+        let mut hello = primary();
+        hello.append(bson::cstr!("serviceId"), ObjectId::from_bytes([1; 12]));
+        let mut world = World::with_options(options.options, hello, Subscriptions::default());
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+        world.wait(Duration::from_secs(6));
+        let mut first = world.lease(find());
+        assert!(first.is_preliminary());
+        let before = fork(&mut world);
+        World::answer(&mut first, &rawdoc! { "ok": 1 });
+        let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
+            panic!("the operation follows");
+        };
+        let lease = world.leased(start);
+        assert!(!before.contains(&lease.socket()), "{text}");
+        assert_eq!(lease.operation.attempts, 1);
+    }
+}

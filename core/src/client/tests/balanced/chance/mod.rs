@@ -42,7 +42,7 @@ fn input() -> impl Strategy<Value = Input> {
         2 => (which(), 0..6_u8).prop_map(|(which, step)| Input::Step { which, step }),
         6 => which().prop_map(Input::Resume),
         2 => which().prop_map(Input::Cancel),
-        8 => (which(), 0..12_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
+        8 => (which(), 0..16_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
         6 => which().prop_map(Input::Connect),
         9 => (which(), 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which().prop_map(Input::Break),
@@ -310,10 +310,39 @@ fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
         7 => rawdoc! { "ok": 1 },
         8 => cursor_reply(0, batch),
         9 => cursor_reply(-3, batch),
+        12 => {
+            lease.sent(lease.output().len());
+            let message = "the reply did not come";
+            return Outcome::Failed(Error::timeout(crate::error::Wait::Exchange, message));
+        }
+        13 => return answer_oddly(lease, &cursor_reply(5, batch), 1, &[]),
+        14 => return answer_oddly(lease, &cursor_reply(5, batch), 0, &[1]),
         _ => cursor_reply(5, batch),
     };
     World::answer(lease, &reply);
     Outcome::Completed
+}
+
+/// The server answers another request, or says more than it was asked.
+fn answer_oddly(lease: &mut Lease, reply: &RawDocument, off: i32, more: &[u8]) -> Outcome {
+    lease.sent(lease.output().len());
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 9, lease.context.request_id + off)
+        .body(reply)
+        .end();
+    bytes.extend_from_slice(more);
+    let mut rest = &bytes[..];
+    loop {
+        let room = lease.input().expect("room");
+        let count = room.len().min(rest.len());
+        room[..count].copy_from_slice(&rest[..count]);
+        rest = &rest[count..];
+        match lease.received(count) {
+            Ok(true) => return Outcome::Completed,
+            Ok(false) => {}
+            Err(error) => return Outcome::Failed(error),
+        }
+    }
 }
 
 /// What the load balancer's services answer to a hello.
