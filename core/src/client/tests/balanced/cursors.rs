@@ -301,7 +301,7 @@ fn a_full_pool_tells_what_keeps_its_connections() {
     let text = format!("{URI}&maxPoolSize=2&waitQueueTimeoutMS=50");
     let mut world = World::with_subscriptions(&text, service(1), Subscriptions::all());
     let (_cursor, _) = open_cursor(&mut world);
-    let (lease, _) = lease_a_transaction(&mut world);
+    let (mut lease, _) = lease_a_transaction(&mut world);
     let refused = |world: &mut World| {
         let Start::Waiting(id) = world.client.start(world.now, ping()) else {
             panic!("the pool is full");
@@ -314,6 +314,7 @@ fn a_full_pool_tells_what_keeps_its_connections() {
     };
     // What a lease keeps counts from its end on.
     let during = refused(&mut world);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(lease, Outcome::Completed);
     let after = refused(&mut world);
     for (text, transactions, others) in [(during, 0, 1), (after, 1, 0)] {

@@ -171,6 +171,27 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
 }
 
 #[test]
+fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
+    // A cursor in a transaction, of which the caller lets go at once.
+    let mut world = world();
+    let (mut lease, transaction) = lease_a_transaction(&mut world);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let mut command = find();
+    command.set_pin(&transaction);
+    let mut lease = world.lease(command);
+    let cursor = lease.pin(HeldFor::Cursor).expect("a load balancer");
+    told(&mut world);
+    world.client.release(world.now, cursor);
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    world.check_in(lease, Outcome::Completed);
+    assert!(told(&mut world).is_empty(), "the transaction keeps it");
+    world.client.release(world.now, transaction);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert!(world.client.pins.is_empty());
+}
+
+#[test]
 fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
     let mut world = world();
     let (lease, pin) = lease_a_transaction(&mut world);
