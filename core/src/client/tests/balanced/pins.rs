@@ -45,6 +45,19 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
 }
 
 #[test]
+fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one() {
+    let mut world = world();
+    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let mut hasty = ping();
+    hasty.set_pin(&pin);
+    let start = world.client.start(world.now, hasty);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let fate = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(fate, Fate::Parked);
+    assert_eq!(world.leased(Start::Waiting(id)).socket(), socket);
+}
+
+#[test]
 fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_it_back() {
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
