@@ -149,6 +149,26 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
 }
 
 #[test]
+fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
+    let mut world = world();
+    let (lease, socket, _) = sent(&mut world, ping());
+    world.check_in(lease, Outcome::Abandoned);
+    let limit = world.now + DRAIN_LIMIT;
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_secs(1)));
+    let Start::Waiting(next) = world.client.start(world.now, command) else {
+        panic!("there is one connection");
+    };
+    world.wait(Duration::from_secs(1));
+    let resumed = world.client.resume(world.now, next);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+    assert_eq!(world.client.deadline(), Some(limit));
+    world.client.handle_timeout(limit);
+    world.run();
+    assert!(world.closed.contains(&socket));
+}
+
+#[test]
 fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
     // scenario 14
     for comes in [true, false] {
@@ -247,6 +267,19 @@ fn the_socket_timeout_and_a_network_error_end_the_connection() {
         world.check_in(lease, outcome);
         assert!(world.closed.contains(&socket) && world.draining.is_empty());
     }
+}
+
+#[test]
+fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
+    let mut world = world();
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_millis(10)));
+    let (lease, socket, _) = sent(&mut world, command);
+    world.wait(Duration::from_millis(10));
+    // What came is no reply, so that none can be waited for.
+    let error = Error::protocol("a length below zero");
+    world.check_in(lease, Outcome::Failed(error));
+    assert!(world.closed.contains(&socket) && world.draining.is_empty());
 }
 
 #[test]

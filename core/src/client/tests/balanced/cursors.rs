@@ -294,3 +294,34 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     assert_eq!(world.sent, []);
     assert_ne!(world.lease(ping()).socket(), facts.socket);
 }
+
+#[test]
+fn a_full_pool_tells_what_keeps_its_connections() {
+    // LB-43 to LB-46
+    let text = format!("{URI}&maxPoolSize=2&waitQueueTimeoutMS=50");
+    let mut world = World::with_subscriptions(&text, service(1), Subscriptions::all());
+    let (_cursor, _) = open_cursor(&mut world);
+    let (mut lease, _) = lease_a_transaction(&mut world);
+    let refused = |world: &mut World| {
+        let Start::Waiting(id) = world.client.start(world.now, ping()) else {
+            panic!("the pool is full");
+        };
+        world.wait(std::time::Duration::from_millis(50));
+        match world.client.resume(world.now, id) {
+            Start::Failed(error) => error.to_string(),
+            other => panic!("its time is over: {other:?}"),
+        }
+    };
+    // What a lease keeps counts from its end on.
+    let during = refused(&mut world);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let after = refused(&mut world);
+    for (text, transactions, others) in [(during, 0, 1), (after, 1, 0)] {
+        let expected = format!(
+            "maxPoolSize: 2, connections in use by cursors: 1, connections in use by \
+             transactions: {transactions}, connections in use by other operations: {others}"
+        );
+        assert!(text.contains(&expected), "{text}");
+    }
+}

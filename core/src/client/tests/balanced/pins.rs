@@ -45,6 +45,19 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
 }
 
 #[test]
+fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one() {
+    let mut world = world();
+    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let mut hasty = ping();
+    hasty.set_pin(&pin);
+    let start = world.client.start(world.now, hasty);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    let fate = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(fate, Fate::Parked);
+    assert_eq!(world.leased(Start::Waiting(id)).socket(), socket);
+}
+
+#[test]
 fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_it_back() {
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
@@ -166,6 +179,27 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
     assert!(told(&mut world).is_empty(), "the lease is out");
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert!(world.client.pins.is_empty());
+}
+
+#[test]
+fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
+    // A cursor in a transaction, of which the caller lets go at once.
+    let mut world = world();
+    let (mut lease, transaction) = lease_a_transaction(&mut world);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let mut command = find();
+    command.set_pin(&transaction);
+    let mut lease = world.lease(command);
+    let cursor = lease.pin(HeldFor::Cursor).expect("a load balancer");
+    told(&mut world);
+    world.client.release(world.now, cursor);
+    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
+    world.check_in(lease, Outcome::Completed);
+    assert!(told(&mut world).is_empty(), "the transaction keeps it");
+    world.client.release(world.now, transaction);
     assert_eq!(told(&mut world), ["in 1"]);
     assert!(world.client.pins.is_empty());
 }
