@@ -17,6 +17,10 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+/// Requests of handshakes and checks are numbered from here, far from those of operations: a second
+/// answer to one of them, which comes late, is not taken for that of the first operation.
+const FIRST_REQUEST_ID: i32 = 1 << 30;
+
 /// Rounds of one authentication at most; the longest conversation of SCRAM has three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
@@ -77,7 +81,7 @@ impl Connection {
             conversation: None,
             hello: None,
             deadline: None,
-            request_id: 0,
+            request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
             output: VecDeque::new(),
         };

@@ -291,3 +291,41 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
     assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
     assert_eq!(world.client.counts().leased, 0);
 }
+
+#[test]
+fn a_second_answer_to_hello_is_nobodys_reply() {
+    let options = uri::parse("mongodb://lb/?loadBalanced=true").expect("fine");
+    let config = ClientConfig::new(options.options, Seed::new([5; 32])).expect("options");
+    let (mut client, now) = (Client::new(config), Instant::ZERO);
+    client.open(now);
+    let Start::Waiting(id) = client.start(now, ping()) else {
+        panic!("it waits");
+    };
+    let Some(Action::Dial { socket, .. }) = client.poll_action() else {
+        panic!("it is dialled");
+    };
+    client.handle_connected(now, socket);
+    let Some(Action::Transmit { bytes, .. }) = client.poll_action() else {
+        panic!("it is greeted");
+    };
+    let asked = Header::decode(&bytes, 1 << 20).expect("a request");
+    let mut hello = mongos();
+    let service = bson::oid::ObjectId::from_bytes([1; 12]);
+    hello.append(bson::cstr!("serviceId"), service);
+    let mut reply = Vec::new();
+    MessageWriter::begin(&mut reply, 1, asked.request_id)
+        .body(&hello)
+        .end();
+    client.handle_received(now, socket, &reply);
+    let Start::Leased(mut lease) = client.resume(now, id) else {
+        panic!("it is ready");
+    };
+    lease.begin(now).expect("it fits");
+    lease.sent(lease.output().len());
+    lease.input().expect("room")[..reply.len()].copy_from_slice(&reply);
+    let error = lease.received(reply.len()).expect_err("it answers nothing");
+    assert!(
+        matches!(error.kind(), ErrorKind::Protocol { .. }),
+        "{error}"
+    );
+}
