@@ -310,7 +310,7 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     };
     let asked = Header::decode(&bytes, 1 << 20).expect("a request");
     let mut hello = mongos();
-    let service = bson::oid::ObjectId::from_bytes([1; 12]);
+    let service = ObjectId::from_bytes([1; 12]);
     hello.append(bson::cstr!("serviceId"), service);
     let mut reply = Vec::new();
     MessageWriter::begin(&mut reply, 1, asked.request_id)
