@@ -260,3 +260,25 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
         CheckOut::Granted(connection)
     );
 }
+
+#[test]
+fn a_clear_of_a_service_ends_draining_on_its_connections_alone() {
+    let mut pool = balanced(2);
+    for (request, to) in [(1, 7), (2, 8)] {
+        let connection = fresh_to(&mut pool, request, to);
+        let left = pool.check_in(at(1), connection, Condition::ReplyDue);
+        assert_eq!(left, Ok(()));
+    }
+    drain(&mut pool);
+    pool.handle_clear_service(at(2), service(7));
+    assert_eq!(pool.deadline(), Some(at(2)));
+    pool.handle_timeout(at(2));
+    let expected = [
+        "PoolCleared(service 7)",
+        "Closed 1: Stale",
+        "close 1",
+        "gone 7",
+    ];
+    assert_eq!(drain(&mut pool), expected);
+    assert_eq!((pool.counts().draining, pool.deadline()), (1, None));
+}
