@@ -193,9 +193,11 @@ impl Client {
 
     /// The lease of a connection ended that is to be kept from now on.
     pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, pinned: Vec<Keeper>) {
+        if pinned.is_empty() || self.closed {
+            return;
+        }
         // A connection of the process that this one was forked from is not for later.
-        let is_gone = self.pools.get(&facts.server).is_none_or(|s| s.is_closed);
-        if pinned.is_empty() || self.closed || is_gone {
+        if self.pools.get(&facts.server).is_none_or(|s| s.is_closed) {
             return;
         }
         let new = || Pinned::new(facts.server, facts.pooled);
