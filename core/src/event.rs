@@ -313,6 +313,26 @@ pub enum PoolEvent {
     },
 }
 
+impl PoolEvent {
+    /// The pool's server, which every event has (CMAP-113 to CMAP-123).
+    #[must_use]
+    pub const fn address(&self) -> &Address {
+        match self {
+            Self::Created { address, .. }
+            | Self::Ready { address }
+            | Self::Cleared { address, .. }
+            | Self::Closed { address }
+            | Self::ConnectionCreated { address, .. }
+            | Self::ConnectionReady { address, .. }
+            | Self::ConnectionClosed { address, .. }
+            | Self::CheckOutStarted { address }
+            | Self::CheckOutFailed { address, .. }
+            | Self::CheckedOut { address, .. }
+            | Self::CheckedIn { address, .. } => address,
+        }
+    }
+}
+
 /// Facts that all events of one command share.
 #[derive(Clone, Debug)]
 pub struct CommandFacts {

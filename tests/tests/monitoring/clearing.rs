@@ -202,7 +202,7 @@ fn who_chooses_a_server_finds_its_pool_open() {
             let EventKind::Pool(pool) = &event.kind else {
                 return None;
             };
-            Some((crate::ledger::address(pool).to_string(), pool_name(event)?))
+            Some((pool.address().to_string(), pool_name(event)?))
         });
         for (address, what) in asked {
             let before = last.insert(address, what);

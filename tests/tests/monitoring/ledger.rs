@@ -85,7 +85,7 @@ impl Ledger {
     fn observe(&mut self, event: &Event) -> Result<(), String> {
         match &event.kind {
             EventKind::Pool(pool) => {
-                let books = self.books.entry(address(pool).clone()).or_default();
+                let books = self.books.entry(pool.address().clone()).or_default();
                 books.is_unordered = self.is_unordered;
                 if event.at > books.now {
                     books.on_time_passes(self.max_size, self.max_connecting)?;
@@ -274,23 +274,5 @@ impl Books {
     pub(crate) fn is_at_rest(&self) -> bool {
         let owned = self.pending.values().any(Option::is_some);
         self.queue.is_empty() && self.used.is_empty() && self.orphans.is_empty() && !owned
-    }
-}
-
-/// The pool's server.
-pub(crate) fn address(event: &PoolEvent) -> &Address {
-    match event {
-        PoolEvent::Created { address, .. }
-        | PoolEvent::Ready { address }
-        | PoolEvent::Cleared { address, .. }
-        | PoolEvent::Closed { address }
-        | PoolEvent::ConnectionCreated { address, .. }
-        | PoolEvent::ConnectionReady { address, .. }
-        | PoolEvent::ConnectionClosed { address, .. }
-        | PoolEvent::CheckOutStarted { address }
-        | PoolEvent::CheckOutFailed { address, .. }
-        | PoolEvent::CheckedOut { address, .. }
-        | PoolEvent::CheckedIn { address, .. } => address,
-        _ => unreachable!("all pool events have an address"),
     }
 }

@@ -47,7 +47,7 @@ impl PoolChecker {
         let EventKind::Pool(event) = &event.kind else {
             return Ok(());
         };
-        let address = address(event);
+        let address = event.address();
         let pools = self.pools.entry(address.clone()).or_default();
         if let PoolEvent::Created { .. } = event {
             if pools.iter().any(|pool| !pool.is_closed) {
@@ -218,22 +218,5 @@ impl Pool {
             ));
         }
         Ok(())
-    }
-}
-
-fn address(event: &PoolEvent) -> &Address {
-    match event {
-        PoolEvent::Created { address, .. }
-        | PoolEvent::Ready { address }
-        | PoolEvent::Cleared { address, .. }
-        | PoolEvent::Closed { address }
-        | PoolEvent::ConnectionCreated { address, .. }
-        | PoolEvent::ConnectionReady { address, .. }
-        | PoolEvent::ConnectionClosed { address, .. }
-        | PoolEvent::CheckOutStarted { address }
-        | PoolEvent::CheckOutFailed { address, .. }
-        | PoolEvent::CheckedOut { address, .. }
-        | PoolEvent::CheckedIn { address, .. } => address,
-        _ => unreachable!("all pool events have an address"),
     }
 }
