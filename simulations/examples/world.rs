@@ -1,6 +1,9 @@
 //! Runs seeds of the simulated world and says how fast virtual time passed.
 //!
 //! `cargo run --release -p onionskin-simulations --example world -- core 0 1000`
+//!
+//! A last argument `crowded` has many callers for one connection, servers that hang, and callers
+//! that poll their operations late.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::{
@@ -20,11 +23,15 @@ fn main() -> ExitCode {
         next.and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let (first, count) = (number(0), number(100));
+    let crowded = arguments.next().as_deref() == Some("crowded");
     let keep_trace = count == 1;
     let began = Instant::now();
     let (mut simulated, mut steps, mut succeeded, mut failures) = (Duration::ZERO, 0, 0, 0_u64);
     for seed in first..first.saturating_add(count) {
         let mut options = WorldOptions::drawn(seed);
+        if crowded {
+            options = options.crowded();
+        }
         options.keep_trace = keep_trace;
         let report = run_seed(seed, way, options);
         simulated += report.simulated;

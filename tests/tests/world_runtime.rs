@@ -21,3 +21,9 @@ fn the_same_seed_gives_the_same_trace_byte_for_byte() {
 fn without_faults_nothing_fails() {
     world::try_calm(Way::Runtime, 5);
 }
+
+#[test]
+fn operations_that_are_polled_late_never_use_what_was_interrupted() {
+    // CMAP-94, CMAP-95, CMAP-97
+    world::try_crowded(Way::Runtime, 20);
+}

@@ -275,8 +275,8 @@ impl<S> Inner<S> {
 
     /// Takes a lease and its socket back from whoever ends with them.
     fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
-        // An interruption that was meant for this exchange must not hit the next one; those that
-        // follow are orders of their own.
+        // An interruption that was meant for this exchange must not hit the next one. The core
+        // interrupts leases only, so what it says from now on is meant for a later one.
         drop(signal.take());
         self.park(lease.socket(), stream);
     }
@@ -311,9 +311,6 @@ impl<S> Inner<S> {
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
-                // An interruption that came when its exchange was as good as over was meant for
-                // that one.
-                drop(signal.take());
                 return Begun::Held(Held {
                     lease,
                     stream,

@@ -39,8 +39,9 @@ pub enum Action {
         /// Which.
         socket: SocketId,
     },
-    /// Break what runs on a leased socket: the lease's holder stops moving bytes and gives the
-    /// lease back with this error.
+    /// Break the exchange on a leased socket: the lease's holder stops moving bytes and gives the
+    /// lease back with this error. Given only while the socket is leased, and meant for that lease:
+    /// when the lease came back first, forget it.
     Interrupt {
         /// Which.
         socket: SocketId,

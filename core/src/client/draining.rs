@@ -197,21 +197,28 @@ impl Client {
     /// The connection closes, and that is all: no operation met the error, and a reply that is late
     /// says nothing about its server.
     pub(super) fn on_not_drained(&mut self, now: Instant, id: SocketId, error: Error) {
+        if self.give_up_drain(now, id, error) {
+            self.settle(now);
+        }
+    }
+
+    /// Ends a drain without its reply; false if the connection does not drain.
+    pub(super) fn give_up_drain(&mut self, now: Instant, id: SocketId, error: Error) -> bool {
         let Some(connection) = self.drains.remove(id) else {
-            return;
+            return false;
         };
         let (server, pooled) = (connection.facts.server, connection.facts.pooled);
         let error = error.with_server(&connection.facts.address);
         if self.is_kept(id) {
             self.keep(now, connection, Some(error));
-            return self.settle(now);
+            return true;
         }
         if let Some(slot) = self.pools.get_mut(&server) {
             slot.pool.handle_idle_closed(now, pooled, Some(error));
         }
         self.drain_pool(now, server);
         self.forget_empty_pool(server);
-        self.settle(now);
+        true
     }
 
     /// Replies that are overdue are no longer waited for.

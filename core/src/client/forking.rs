@@ -5,7 +5,10 @@
 //! (CMAP-37, CMAP-103). What its parent's operations wait for is the parent's business as well;
 //! their copies here are tried again.
 
-use super::{Action, Client, waiting::Waiting};
+use super::{
+    Action, Client,
+    waiting::{Waiting, not_begun},
+};
 use crate::{
     description::{ServerId, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
@@ -123,11 +126,4 @@ impl Client {
             }
         }
     }
-}
-
-/// An operation of which nothing was sent.
-fn not_begun(mut operation: Box<Operation>) -> Box<Operation> {
-    operation.attempts = operation.attempts.saturating_sub(1);
-    operation.selection_began = None;
-    operation
 }

@@ -39,15 +39,13 @@ impl Client {
                 operation,
                 server,
                 pooled,
-            }) => match self.lease(now, operation, server, pooled) {
-                Ok(lease) => Start::Leased(lease),
-                Err((error, operation)) => {
-                    match self.on_attempt_failed(now, operation, error, None) {
-                        Ok(operation) => self.proceed(now, operation),
-                        Err(error) => Start::Failed(error),
-                    }
+                limit,
+            }) => {
+                if let Some(limit) = limit {
+                    self.wait_limits.remove(&(limit, id));
                 }
-            },
+                self.use_grant(now, operation, server, pooled)
+            }
             Some(waiting) => {
                 self.waiting.insert(id, waiting);
                 Start::Waiting(id)
@@ -55,6 +53,23 @@ impl Client {
         };
         self.settle(now);
         start
+    }
+
+    /// Leases a connection that was granted, or goes on where it was lost meanwhile.
+    pub(super) fn use_grant(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        server: ServerId,
+        pooled: PooledId,
+    ) -> Start {
+        match self.lease(now, operation, server, pooled) {
+            Ok(lease) => Start::Leased(lease),
+            Err((error, operation)) => match self.on_attempt_failed(now, operation, error, None) {
+                Ok(operation) => self.proceed(now, operation),
+                Err(error) => Start::Failed(error),
+            },
+        }
     }
 
     /// Whoever waited for an operation left.
@@ -150,6 +165,11 @@ impl Client {
         condition: Condition,
         request_id: i32,
     ) {
+        // An interruption that came while the exchange ended is not forgotten with it.
+        let condition = match self.interruption_of_pin(&connection.facts) {
+            Some(error) => Condition::Broken(Some(error)),
+            None => condition,
+        };
         match condition {
             Condition::ReplyDue => self.park_draining(now, connection, request_id),
             other if self.is_kept(connection.facts.socket) => {

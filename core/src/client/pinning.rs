@@ -11,7 +11,7 @@ use super::{
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::ServerId,
-    error::{Error, ErrorKind, Wait},
+    error::{Error, ErrorKind},
     operation::{
         Command, Keeper, Leftovers, Operation, OperationId, Pin, PinId, PinUse, SessionUse,
     },
@@ -337,14 +337,30 @@ impl Client {
         self.acquire_in_background(now, operation);
     }
 
-    /// The time limit of an operation that waits for a pinned connection is over; `None` if it
-    /// waits for something else.
-    pub(super) fn pin_timeout(&self, id: OperationId) -> Option<Error> {
-        let waiting = self.waiting.get(&id)?;
-        matches!(waiting, Waiting::ForPin { .. }).then(|| {
-            let message = "the reply to an earlier command on the pinned connection did not come";
-            Error::timeout(Wait::CheckOut, message)
-        })
+    /// True for a pinned connection that waits for its owner's next command.
+    pub(super) fn is_pin_free(&self, socket: SocketId) -> bool {
+        let pinned = self.pins.get(&socket);
+        pinned.is_some_and(|pinned| matches!(pinned.state, State::Free))
+    }
+
+    /// A pinned connection on which nothing runs was interrupted: the next command on it fails.
+    pub(super) fn break_pin(&mut self, now: Instant, socket: SocketId, error: Error) {
+        if let Some(pinned) = self.pins.get_mut(&socket) {
+            pinned.state = State::Broken(error);
+            self.after_pin_change(now, socket);
+        }
+    }
+
+    /// The error that a kept connection was interrupted with, if it was: for its pool it is checked
+    /// out between the commands as well (CMAP-97).
+    pub(super) fn interruption_of_pin(&self, facts: &ConnectionFacts) -> Option<Error> {
+        if !self.pins.contains_key(&facts.socket) {
+            return None;
+        }
+        self.pools
+            .get(&facts.server)?
+            .pool
+            .interruption_of(facts.pooled)
     }
 
     /// A command on a connection that broke says so itself; one that comes later says why it was

@@ -5,6 +5,7 @@ use crate::{
     address::Address,
     connection::{Connection, Established, Purpose, SocketId},
     description::ServerId,
+    error::Error,
     event::EventKind,
     pool::{self, Condition, Pool, PooledId},
     time::Instant,
@@ -92,11 +93,29 @@ impl Client {
                 }
                 pool::Action::Fail { request, error } => self.on_refused(now, request, error),
                 pool::Action::Interrupt { connection, error } => {
-                    if let Some(&socket) = slot.sockets.get(&connection) {
-                        self.actions.push_back(Action::Interrupt { socket, error });
-                    }
+                    self.interrupt(now, server, connection, error);
                 }
             }
+        }
+    }
+
+    /// Breaks what a checked out connection is used for, whoever has it: an exchange is told, and
+    /// where none runs the connection itself ends.
+    fn interrupt(&mut self, now: Instant, server: ServerId, pooled: PooledId, error: Error) {
+        let Some(slot) = self.pools.get(&server) else {
+            return;
+        };
+        let Some(&socket) = slot.sockets.get(&pooled) else {
+            return;
+        };
+        if self.drains.contains(socket) {
+            self.give_up_drain(now, socket, error);
+        } else if !slot.parked.contains_key(&pooled) {
+            self.actions.push_back(Action::Interrupt { socket, error });
+        } else if self.is_pin_free(socket) {
+            self.break_pin(now, socket, error);
+        } else {
+            self.leave_interrupted_grants(now, server);
         }
     }
 

@@ -182,13 +182,7 @@ impl Client {
         if let Some(slot) = self.pools.get_mut(&server) {
             slot.parked.insert(pooled, connection);
         }
-        match self.lease(now, operation, server, pooled) {
-            Ok(lease) => Start::Leased(lease),
-            Err((error, operation)) => match self.on_attempt_failed(now, operation, error, None) {
-                Ok(operation) => self.proceed(now, operation),
-                Err(error) => Start::Failed(error),
-            },
-        }
+        self.use_grant(now, operation, server, pooled)
     }
 
     fn on_ping_failed(

@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     connection::SocketId,
     description::ServerId,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Wait},
     operation::{CommandKind, Operation, OperationId, error_to_raise},
     options::ReadPreference,
     pool::{CheckOut, Condition, PooledId, RequestId},
@@ -33,13 +33,14 @@ pub(super) enum Waiting {
         socket: SocketId,
         limit: Option<Instant>,
     },
-    /// For nothing more: the connection is its own, it only has to be resumed.
+    /// A connection is granted; the operation runs when its task resumes it, until the limit.
     Granted {
         operation: Box<Operation>,
         server: ServerId,
         pooled: PooledId,
+        limit: Option<Instant>,
     },
-    /// For nothing more: it failed, and only has to hear of it.
+    /// The operation failed; its task learns that when it resumes the operation.
     Failed(Error),
 }
 
@@ -209,41 +210,102 @@ impl Client {
     /// Tries an operation again whose caller waits for it under its number.
     pub(super) fn acquire_in_background(&mut self, now: Instant, operation: Box<Operation>) {
         let id = operation.id;
-        let (waiting, is_settled) = match self.acquire(now, operation) {
-            Acquired::Waiting(waiting) => (waiting, false),
+        match self.acquire(now, operation) {
+            Acquired::Waiting(waiting) => {
+                self.waiting.insert(id, waiting);
+            }
             Acquired::Granted {
                 operation,
                 server,
                 pooled,
-            } => (
-                Waiting::Granted {
-                    operation,
-                    server,
-                    pooled,
-                },
-                true,
-            ),
-            Acquired::Failed(error) => (Waiting::Failed(error), true),
-        };
-        self.waiting.insert(id, waiting);
-        if is_settled {
-            self.actions.push_back(Action::Wake { operation: id });
+            } => self.grant(operation, server, pooled),
+            Acquired::Failed(error) => self.wake_with(id, error),
         }
+    }
+
+    /// Keeps a connection for an operation until its task resumes it.
+    ///
+    /// The task may be slow to do so. A grant is withdrawn when the operation's time is over, so
+    /// that the connection serves others, and when the connection is interrupted.
+    fn grant(&mut self, operation: Box<Operation>, server: ServerId, pooled: PooledId) {
+        let id = operation.id;
+        let limit = operation.deadline;
+        if let Some(limit) = limit {
+            self.wait_limits.insert((limit, id));
+        }
+        self.note_deadline(limit);
+        let granted = Waiting::Granted {
+            operation,
+            server,
+            pooled,
+            limit,
+        };
+        self.waiting.insert(id, granted);
+        self.actions.push_back(Action::Wake { operation: id });
+    }
+
+    /// Sends the operations whose granted connections the pool interrupted for other ones. Nothing
+    /// runs on such a connection that could be told, and a request would be written to a dead server
+    /// (CMAP-94, CMAP-97). Nothing was sent, so this was no attempt.
+    pub(super) fn leave_interrupted_grants(&mut self, now: Instant, server: ServerId) {
+        let Some(slot) = self.pools.get(&server) else {
+            return;
+        };
+        let interrupted = |waiting: &Waiting| match *waiting {
+            Waiting::Granted {
+                server: at, pooled, ..
+            } if at == server => slot.pool.interruption_of(pooled),
+            _ => None,
+        };
+        let all = self.waiting.iter();
+        let found: Vec<(OperationId, Error)> = all
+            .filter_map(|(&id, waiting)| Some((id, interrupted(waiting)?)))
+            .collect();
+        for (id, error) in found {
+            self.on_grant_interrupted(now, id, error);
+        }
+    }
+
+    fn on_grant_interrupted(&mut self, now: Instant, id: OperationId, error: Error) {
+        // Failing an earlier one may have ended this one as well.
+        let Some(Waiting::Granted { server, pooled, .. }) = self.waiting.get(&id) else {
+            return;
+        };
+        let (server, pooled) = (*server, *pooled);
+        let Some(operation) = self.leave_grant(id) else {
+            return;
+        };
+        match operation.command.pinned() {
+            Some(pin) => self.break_pin(now, pin.socket, error),
+            None => self.return_pooled(now, server, pooled, Condition::Broken(Some(error))),
+        }
+        self.again.push_back(not_begun(operation));
+    }
+
+    /// Takes an operation out of its grant; what becomes of the connection is for the caller to
+    /// say.
+    fn leave_grant(&mut self, id: OperationId) -> Option<Box<Operation>> {
+        let Waiting::Granted {
+            operation,
+            server,
+            limit,
+            ..
+        } = self.waiting.remove(&id)?
+        else {
+            return None;
+        };
+        if let Some(limit) = limit {
+            self.wait_limits.remove(&(limit, id));
+        }
+        self.selector.finished(server);
+        Some(operation)
     }
 
     /// The pool granted a connection to an operation that waited for one.
     pub(super) fn on_granted(&mut self, server: ServerId, request: RequestId, pooled: PooledId) {
         let id = OperationId(request.0);
         if let Some(Waiting::ForConnection { operation, .. }) = self.waiting.remove(&id) {
-            self.waiting.insert(
-                id,
-                Waiting::Granted {
-                    operation,
-                    server,
-                    pooled,
-                },
-            );
-            self.actions.push_back(Action::Wake { operation: id });
+            self.grant(operation, server, pooled);
         }
     }
 
@@ -284,7 +346,11 @@ impl Client {
                 operation,
                 server,
                 pooled,
+                limit,
             } => {
+                if let Some(limit) = limit {
+                    self.wait_limits.remove(&(limit, id));
+                }
                 self.selector.finished(server);
                 match operation.command.pinned() {
                     Some(id) => self.leave_pinned(now, id.socket),
@@ -309,11 +375,11 @@ impl Client {
 
     /// The time to find a server, or to be rid of an outstanding reply, is over.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
-        let pin_timeout = self.pin_timeout(id);
+        let has_server = self.wait_timeout(id);
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };
-        if let Some(error) = pin_timeout {
+        if let Some(error) = has_server {
             self.finish_operation(now, operation);
             return self.wake_with(id, error);
         }
@@ -322,6 +388,23 @@ impl Client {
         let error = error_to_raise(operation.kept_error.take(), error);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
+    }
+
+    /// The error of an operation that has its server when its time is over; `None` while it looks
+    /// for one.
+    fn wait_timeout(&self, id: OperationId) -> Option<Error> {
+        let message = match self.waiting.get(&id)? {
+            Waiting::ForPin { .. } => {
+                "the reply to an earlier command on the pinned connection did not come"
+            }
+            Waiting::Granted { .. } => {
+                "a connection was checked out in time, but the operation was not resumed"
+            }
+            Waiting::ForServer { .. } | Waiting::ForConnection { .. } | Waiting::Failed(_) => {
+                return None;
+            }
+        };
+        Some(Error::timeout(Wait::CheckOut, message))
     }
 
     /// Why the operation found no server.
@@ -363,6 +446,13 @@ impl Client {
             }
         }
     }
+}
+
+/// An operation of which nothing was sent, as it was before its attempt.
+pub(super) fn not_begun(mut operation: Box<Operation>) -> Box<Operation> {
+    operation.attempts = operation.attempts.saturating_sub(1);
+    operation.selection_began = None;
+    operation
 }
 
 fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {

@@ -92,14 +92,30 @@ impl Pool {
             {
                 *interrupted = true;
             }
-            let message = format!(
-                "Connection to {} interrupted due to server monitor timeout",
-                self.address
-            );
-            let error = Error::new(ErrorKind::Interrupted { message }).with_server(&self.address);
+            let error = self.interrupted_error();
             self.actions
                 .push_back(Action::Interrupt { connection, error });
         }
+    }
+
+    /// The error of a connection that is checked out and was interrupted by a clear.
+    ///
+    /// `Action::Interrupt` tells of it once. Who has the connection at that moment may not be able
+    /// to hear it, and asks here before it goes on.
+    #[must_use]
+    pub fn interruption_of(&self, connection: PooledId) -> Option<Error> {
+        let slot = self.connections.find(connection.0)?;
+        let place = self.connections.get(slot).place;
+        let is_interrupted = matches!(place, Place::InUse { interrupted, .. } if interrupted);
+        is_interrupted.then(|| self.interrupted_error())
+    }
+
+    fn interrupted_error(&self) -> Error {
+        let message = format!(
+            "Connection to {} interrupted due to server monitor timeout",
+            self.address
+        );
+        Error::new(ErrorKind::Interrupted { message }).with_server(&self.address)
     }
 
     /// The connections in such a place, oldest first.

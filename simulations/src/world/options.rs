@@ -44,6 +44,9 @@ pub struct Rates {
     pub cancel: u16,
     /// A name is not resolved.
     pub unresolved: u16,
+    /// A caller is busy elsewhere and does not poll its operation for a while, although the
+    /// operation could go on.
+    pub unpolled: u16,
 }
 
 impl Rates {
@@ -65,6 +68,7 @@ impl Rates {
             corrupt: rate(30),
             cancel: rate(400),
             unresolved: rate(200),
+            unpolled: 0,
         }
     }
 }
@@ -116,6 +120,7 @@ impl WorldOptions {
         let members = [1, 3, 3, 3, 5][index(random, 5)];
         let shape = &mut world_seed(seed).split("shape").random();
         let balancer = &mut world_seed(seed).split("balanced").random();
+        let polls = &mut world_seed(seed).split("polls").random();
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
@@ -125,7 +130,10 @@ impl WorldOptions {
             tasks: 1 + index(random, 8),
             safety: Duration::from_secs(20 + random.below(71)),
             grace: Duration::from_secs(60),
-            rates: Rates::drawn(random),
+            rates: Rates {
+                unpolled: [0, 0, 20, 200][index(polls, 4)],
+                ..Rates::drawn(random)
+            },
             disasters: index(random, 8),
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
@@ -142,6 +150,25 @@ impl WorldOptions {
     pub fn calm(mut self) -> Self {
         self.rates = Rates::default();
         self.disasters = 0;
+        self
+    }
+
+    /// The same with many callers for one connection to each server, servers that hang, and callers
+    /// that poll late: what is decided about a connection while its operation is not polled.
+    #[must_use]
+    pub fn crowded(mut self) -> Self {
+        self.load_balanced = false;
+        self.tasks = 8;
+        self.disasters = 7;
+        self.rates = Rates {
+            half_open: 20,
+            stall: 20,
+            unpolled: 400,
+            ..Rates::default()
+        };
+        self.client_options = "heartbeatFrequencyMS=500&connectTimeoutMS=1000&maxPoolSize=1\
+                               &serverSelectionTimeoutMS=10000"
+            .to_owned();
         self
     }
 

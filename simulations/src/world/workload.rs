@@ -48,6 +48,9 @@ pub const BROWSED_AT_ONCE: u32 = 2;
 /// In how many parts they come, each with its share of the operation's time.
 pub const BROWSED_PARTS: u32 = 3;
 
+/// How long a caller leaves its operation unpolled at most.
+const MAX_ABSENCE_MILLIS: u64 = 60_000;
+
 /// One operation of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -61,6 +64,18 @@ pub struct Step {
     pub patience: Option<Duration>,
     /// Its caller leaves once it has been polled this often.
     pub polls: Option<u32>,
+    /// When its caller does not poll it for a while.
+    pub absence: Option<Absence>,
+}
+
+/// A time during which a caller does not poll its operation, as a task that is busy with something
+/// else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// It begins once the operation has been polled, or woken, this often.
+    pub after: u32,
+    /// It lasts this long, or until the world is healed.
+    pub time: Duration,
 }
 
 impl Step {
@@ -177,6 +192,8 @@ impl History {
 #[derive(Debug)]
 pub struct Script {
     random: Random,
+    /// Draws when operations are not polled.
+    absences: Random,
     rates: Rates,
     next: i64,
     /// The document of this round, and what was done with it.
@@ -190,6 +207,7 @@ impl Script {
         let caller = client * options.tasks + task;
         Self {
             random: seed.split(&format!("caller {caller}")).random(),
+            absences: seed.split(&format!("absences {caller}")).random(),
             rates: options.rates,
             next: i64::try_from(caller).unwrap_or(0) * 1_000_000,
             round: None,
@@ -244,7 +262,20 @@ impl Script {
             timeout,
             patience,
             polls,
+            absence: self.absence(is_late),
         }
+    }
+
+    fn absence(&mut self, is_late: bool) -> Option<Absence> {
+        let rate = u64::from(self.rates.unpolled);
+        if is_late || rate == 0 || !self.absences.chance(rate, 1000) {
+            return None;
+        }
+        let millis = [10, 1_000, MAX_ABSENCE_MILLIS][index(&mut self.absences, 3)];
+        Some(Absence {
+            after: 1 + u32::try_from(index(&mut self.absences, 4)).unwrap_or(0),
+            time: Duration::from_millis(self.absences.below(millis)),
+        })
     }
 }
 

@@ -49,6 +49,14 @@ pub(crate) fn try_seeds(way: Way, count: u64) {
     );
 }
 
+/// Runs seeds in which decisions about connections meet operations that are not polled.
+pub(crate) fn try_crowded(way: Way, count: u64) {
+    for seed in 0..count {
+        let report = run_seed(seed, way, WorldOptions::drawn(seed).crowded());
+        assert!(report.failure.is_none(), "{report}");
+    }
+}
+
 /// Runs some seeds twice and compares their traces.
 pub(crate) fn try_twice(way: Way) {
     for seed in [3, 4, 5, 6] {

@@ -127,6 +127,13 @@ impl Play {
         let mut limits = BTreeSet::new();
         let mut ids = BTreeSet::new();
         for (&id, waiting) in &client.waiting {
+            if let Waiting::Granted {
+                operation, limit, ..
+            } = waiting
+            {
+                assert_eq!(*limit, operation.deadline, "a grant is not kept for longer");
+                limits.extend(limit.map(|limit| (limit, id)));
+            }
             let Waiting::ForServer { operation, limit } = waiting else {
                 continue;
             };

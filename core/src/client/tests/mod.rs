@@ -10,6 +10,7 @@ mod resting;
 mod scanning;
 mod selection;
 mod sessions;
+mod unpolled;
 mod waits;
 
 use super::*;
@@ -38,6 +39,10 @@ pub(super) struct World {
     pub(super) sent: Vec<SocketId>,
     /// No socket connects, and those that are open break when they are written to.
     pub(super) is_dead: bool,
+    /// Sockets connect, and nothing that is sent is answered.
+    pub(super) is_silent: bool,
+    /// Operations that were woken, in order.
+    pub(super) woken: Vec<OperationId>,
 }
 
 use crate::address::Address;
@@ -98,6 +103,8 @@ impl World {
             hello,
             sent: Vec::new(),
             is_dead: false,
+            is_silent: false,
+            woken: Vec::new(),
         };
         world.client.open(world.now);
         world.run();
@@ -120,6 +127,7 @@ impl World {
                     self.sent.push(socket);
                     self.fail(socket);
                 }
+                Action::Transmit { socket, .. } if self.is_silent => self.sent.push(socket),
                 Action::Transmit { socket, bytes } => {
                     self.sent.push(socket);
                     let header = Header::decode(&bytes, 1 << 20).expect("a request");
@@ -134,7 +142,7 @@ impl World {
                 }
                 Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
                 Action::Drain { socket } => self.draining.push(socket),
-                Action::Wake { .. } => {}
+                Action::Wake { operation } => self.woken.push(operation),
             }
         }
     }

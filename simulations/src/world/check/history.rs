@@ -19,7 +19,8 @@ use std::{collections::BTreeMap, time::Duration};
 /// The code of a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
-/// Checks every operation on its own. `slack` says how much later than its deadline an operation of
+/// Checks every operation on its own. Its time limit does not run while its caller is absent: an
+/// operation cannot end unless somebody polls it. `slack` says how much later than its deadline an operation of
 /// a client may end, `aftermath` how many operations of a client may meet, after healing, what
 /// broke before.
 pub fn check_history(
@@ -34,7 +35,9 @@ pub fn check_history(
             return Err(Failure::new(FailureKind::Liveness, entry.began, message));
         };
         let fail = |kind, message: String| Err(Failure::new(kind, *at, message));
-        let limit = entry.began + entry.step.timeout + slack(entry.client);
+        let absence = entry.step.absence;
+        let absent = absence.map_or(Duration::ZERO, |absence| absence.time);
+        let limit = entry.began + entry.step.timeout + absent + slack(entry.client);
         if *at > limit {
             return fail(
                 FailureKind::Liveness,
@@ -226,6 +229,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             patience: None,
             polls: None,
+            absence: None,
         };
         let mut history = History::default();
         let place = history.begin(0, step, Instant::ZERO, true);

@@ -3,6 +3,7 @@
 mod balancer;
 mod command;
 mod history;
+mod interruption;
 mod monitor;
 mod pool;
 mod selection;
@@ -12,6 +13,7 @@ pub use history::{check_calm, check_data, check_history};
 
 use balancer::BalancerChecker;
 use command::CommandChecker;
+use interruption::InterruptionChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
 use pool::PoolChecker;
@@ -28,6 +30,7 @@ pub struct EventCheckers {
     commands: CommandChecker,
     selection: SelectionChecker,
     balancer: BalancerChecker,
+    interruptions: InterruptionChecker,
 }
 
 impl EventCheckers {
@@ -42,6 +45,7 @@ impl EventCheckers {
             commands: CommandChecker::default(),
             selection: SelectionChecker::default(),
             balancer: BalancerChecker::default(),
+            interruptions: InterruptionChecker::default(),
         }
     }
 
@@ -59,7 +63,8 @@ impl EventCheckers {
         self.topology.observe(event)?;
         self.commands.observe(event)?;
         self.selection.observe(event)?;
-        self.balancer.observe(event)
+        self.balancer.observe(event)?;
+        self.interruptions.observe(event)
     }
 
     /// The client is closed and everything was given back.

@@ -83,7 +83,7 @@ impl CoreWorld {
                 );
                 if let Some(Holder::Task(task)) = holder {
                     let turn = self.sides[client].tasks[task].turn;
-                    let at = now + self.draw_delay();
+                    let at = self.next_poll(client, task);
                     self.schedule(at, client, Wakeup::Interrupt { task, turn, error });
                 }
             }
@@ -93,7 +93,7 @@ impl CoreWorld {
                 let tasks = &self.sides[client].tasks;
                 if let Some(task) = tasks.iter().position(|t| t.waits_for(operation)) {
                     let turn = tasks[task].turn;
-                    let at = now + self.draw_delay();
+                    let at = self.next_poll(client, task);
                     self.schedule(at, client, Wakeup::Resume { task, turn });
                 }
             }

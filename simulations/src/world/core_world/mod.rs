@@ -386,7 +386,7 @@ impl CoreWorld {
     }
 
     /// How long somebody takes to notice something: mostly no time.
-    fn draw_delay(&mut self) -> Duration {
+    pub(super) fn draw_delay(&mut self) -> Duration {
         match self.random.below(4) {
             0 => Duration::from_micros(index(&mut self.random, 200) as u64),
             _ => Duration::ZERO,

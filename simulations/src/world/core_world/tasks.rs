@@ -4,7 +4,7 @@ use super::{CoreWorld, LATE_STEPS, Wakeup};
 use crate::world::{
     options::WorldOptions,
     report::FailureKind,
-    workload::{Ending, Script, Step},
+    workload::{Absence, Ending, Script, Step},
 };
 use onionskin_core::{
     client::{Outcome, Start},
@@ -31,6 +31,8 @@ pub(super) struct Task {
     late_steps: u32,
     /// How often the caller looks before it leaves.
     polls_left: Option<u32>,
+    /// An absence of the caller that has not begun.
+    absence: Option<Absence>,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,22 @@ impl Task {
             current: None,
             late_steps: 0,
             polls_left: None,
+            absence: None,
         }
+    }
+
+    /// How long the caller is absent when its operation is woken at `now`.
+    fn absence(&mut self, now: Instant, heals: Instant) -> Duration {
+        let Some(absence) = &mut self.absence else {
+            return Duration::ZERO;
+        };
+        absence.after = absence.after.saturating_sub(1);
+        if absence.after > 0 {
+            return Duration::ZERO;
+        }
+        let time = absence.time.min(heals.saturating_since(now));
+        self.absence = None;
+        time
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -96,6 +113,13 @@ impl CoreWorld {
         }
     }
 
+    /// When a caller looks at its operation after that was woken.
+    pub(super) fn next_poll(&mut self, client: usize, task: usize) -> Instant {
+        let heals = Instant::ZERO + self.options.safety;
+        let absence = self.sides[client].tasks[task].absence(self.now, heals);
+        self.now + self.draw_delay() + absence
+    }
+
     pub(super) fn plan_next(&mut self, client: usize, task: usize) {
         let at = self.now + self.sides[client].tasks[task].script.pause();
         // Callers sit still between healing and the time when everything must work.
@@ -125,6 +149,7 @@ impl CoreWorld {
         let place = self.history.begin(client, step, now, is_late);
         caller.current = Some((step, place));
         caller.polls_left = step.polls;
+        caller.absence = step.absence;
         if let Some(patience) = step.patience {
             self.schedule(now + patience, client, Wakeup::Leave { task, place });
         }

@@ -9,8 +9,8 @@ use crate::world::{
     report::{Failure, FailureKind, Report, Tally},
     setup,
     workload::{
-        BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Deed, Ending, Script, Step,
-        document, mark,
+        Absence, BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Deed, Ending,
+        Script, Step, document, mark,
     },
 };
 use bson::{Document, doc};
@@ -22,7 +22,7 @@ use std::{
     future::{Future, IntoFuture, poll_fn},
     pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -371,13 +371,24 @@ impl Caller {
             .find(|d| d.get_i64("_id").ok() == Some(step.id))
     }
 
+    fn absent(&self, step: Step) -> Absent {
+        Absent {
+            runtime: self.runtime.clone(),
+            absence: step.absence,
+            heals: self.heals,
+            sleep: None,
+        }
+    }
+
     /// Awaits as long as the caller's patience lasts, then drops the operation: `None`.
     async fn impatiently<F: Future>(&self, step: Step, operation: F) -> Option<F::Output> {
         let patience: Option<SimSleep> = step.patience.map(|patience| self.runtime.sleep(patience));
         let mut patience = patience.map(Box::pin);
         let mut polls = step.polls;
+        let mut absent = self.absent(step);
         let mut operation = pin!(operation);
         let mut poll = |context: &mut Context<'_>| {
+            ready!(absent.poll(context));
             if let Poll::Ready(output) = operation.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
@@ -396,5 +407,35 @@ impl Caller {
             Poll::Pending
         };
         poll_fn(&mut poll).await
+    }
+}
+
+/// Keeps a caller from polling its operation for a while.
+struct Absent {
+    runtime: SimRuntime,
+    /// The absence, until it has begun.
+    absence: Option<Absence>,
+    heals: Instant,
+    /// The absence, while it lasts.
+    sleep: Option<Pin<Box<SimSleep>>>,
+}
+
+impl Absent {
+    /// Pending while the caller is absent.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(absence) = &mut self.absence {
+            if absence.after > 0 {
+                absence.after -= 1;
+                return Poll::Ready(());
+            }
+            let until = self.runtime.shared.lock().now + absence.time;
+            self.sleep = Some(Box::pin(self.runtime.sleep_until(until.min(self.heals))));
+            self.absence = None;
+        }
+        if let Some(sleep) = &mut self.sleep {
+            ready!(sleep.as_mut().poll(context));
+            self.sleep = None;
+        }
+        Poll::Ready(())
     }
 }

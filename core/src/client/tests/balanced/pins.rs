@@ -253,3 +253,87 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     world.client.discard(world.now, kill);
     assert!(world.client.pins.is_empty());
 }
+
+/// Clears the only pool as a hanging server does, which interrupts what is in use.
+fn interrupt(world: &mut World) {
+    let cause = Error::network(crate::error::NetworkFault::Other, "the server hangs");
+    let now = world.now;
+    let (&server, slot) = world.client.pools.iter_mut().next().expect("a pool");
+    slot.pool.handle_clear(now, &cause, true);
+    world.client.drain_pool(now, server);
+    world.client.settle(now);
+    world.run();
+}
+
+fn is_interrupted(error: &Error) -> bool {
+    matches!(error.kind(), crate::error::ErrorKind::Interrupted { .. })
+}
+
+#[test]
+fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to() {
+    // CMAP-97
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    interrupt(&mut world);
+    assert!(world.interrupted.is_empty(), "nothing runs on it");
+    let command = cursor.more(None).expect("it is open");
+    match world.client.start(world.now, command) {
+        Start::Failed(error) => assert!(is_interrupted(&error), "{error}"),
+        other => panic!("the connection is dead: {other:?}"),
+    }
+    let end = cursor.end().expect("the server has a cursor");
+    let next = world.client.start(world.now, end);
+    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    world.run();
+    assert!(world.closed.contains(&facts.socket));
+}
+
+#[test]
+fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() {
+    // CMAP-97
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    let socket = lease.socket();
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    interrupt(&mut world);
+    let told = world.interrupted.pop().map(|(socket, _)| socket);
+    assert_eq!(told, Some(socket));
+    // Its holder has the reply already, and does not look.
+    world.check_in(lease, Outcome::Completed);
+    let mut command = ping();
+    command.set_pin(&pin);
+    match world.client.start(world.now, command) {
+        Start::Failed(error) => assert!(is_interrupted(&error), "{error}"),
+        other => panic!("the connection is dead: {other:?}"),
+    }
+    world.client.release(world.now, pin);
+    world.run();
+    assert!(world.closed.contains(&socket));
+}
+
+#[test]
+fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupted() {
+    // CMAP-97
+    let mut world = world();
+    let (pin, id, socket, _) = transaction_that_drains(&mut world);
+    interrupt(&mut world);
+    assert!(is_interrupted(&fail(&mut world, id)));
+    world.client.release(world.now, pin);
+    world.run();
+    assert!(world.closed.contains(&socket));
+    assert!(world.client.drains.is_empty());
+}
+
+#[test]
+fn a_granted_kept_connection_that_is_interrupted_is_not_written_to() {
+    // CMAP-97
+    let mut world = world();
+    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let fate = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(fate, Fate::Parked, "the command is granted its connection");
+    interrupt(&mut world);
+    assert!(is_interrupted(&fail(&mut world, id)));
+    world.client.release(world.now, pin);
+    world.run();
+    assert!(world.closed.contains(&socket));
+}

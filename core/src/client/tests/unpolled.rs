@@ -1,0 +1,102 @@
+//! Decisions about connections whose operation is not polled for a while.
+//!
+//! A grant, a lease or a pin belongs to a future that may be polled much later, or never. What is
+//! decided about its connection meanwhile must have its effect all the same.
+
+use super::*;
+use crate::error::{ErrorKind, Wait};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1&connectTimeoutMS=500";
+
+/// Longer than a check may take.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A client whose only connection is granted to an operation that is not polled.
+fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
+    let mut world = World::new(text, primary());
+    let mut first = world.lease(ping());
+    let socket = first.socket();
+    let Start::Waiting(second) = world.client.start(world.now, command) else {
+        panic!("the only connection is in use");
+    };
+    World::answer(&mut first, &rawdoc! { "ok": 1 });
+    world.check_in(first, Outcome::Completed);
+    assert_eq!(world.woken.last(), Some(&second));
+    (world, second, socket)
+}
+
+/// Lets the next check of the server time out.
+fn hang(world: &mut World) {
+    world.is_silent = true;
+    world.wait(Duration::from_secs(10));
+    world.wait(Duration::from_millis(500));
+    assert_eq!(
+        world.client.topology().servers.len(),
+        1,
+        "the server stays in the topology"
+    );
+    assert!(world.client.topology().primary().is_none(), "it is unknown");
+}
+
+#[test]
+fn a_granted_connection_that_is_interrupted_is_not_used() {
+    // CMAP-94, CMAP-95, CMAP-97
+    for command in [ping(), find(), insert()] {
+        let (mut world, id, socket) = granted(URI, command);
+        hang(&mut world);
+        assert!(world.closed.contains(&socket), "the dead connection closes");
+        let next = world.client.resume(world.now, id);
+        assert!(
+            matches!(next, Start::Waiting(_)),
+            "no server is known: {next:?}"
+        );
+        assert!(world.interrupted.is_empty(), "no exchange ran");
+        assert_eq!(world.client.counts().leased, 0);
+        world.is_silent = false;
+        for _ in 0..4 {
+            world.wait(Duration::from_millis(500));
+        }
+        let lease = world.leased(next);
+        assert_ne!(lease.socket(), socket);
+        assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
+    }
+}
+
+#[test]
+fn a_grant_that_is_not_taken_in_time_goes_back() {
+    let mut command = ping();
+    command.set_timeout(Some(Duration::from_secs(1)));
+    let (mut world, id, socket) = granted(URI, command);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.client.counts().leased, 0, "others may have it");
+    assert_eq!(world.lease(ping()).socket(), socket);
+    match world.client.resume(world.now + MINUTE, id) {
+        Start::Failed(error) => assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::Timeout {
+                    wait: Wait::CheckOut,
+                    ..
+                }
+            ),
+            "{error}"
+        ),
+        other => panic!("its time is over: {other:?}"),
+    }
+}
+
+#[test]
+fn a_lease_is_interrupted_once_and_after_it_came_back_never() {
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(ping());
+    let socket = lease.socket();
+    hang(&mut world);
+    let told: Vec<SocketId> = world.interrupted.drain(..).map(|(s, _)| s).collect();
+    assert_eq!(told, [socket]);
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    world.wait(MINUTE);
+    assert!(world.interrupted.is_empty());
+    assert!(world.closed.contains(&socket), "its generation is over");
+}
