@@ -34,6 +34,26 @@ pub enum EventKind {
     Command(CommandEvent),
     /// The choice of a server for each operation.
     Selection(SelectionEvent),
+    /// Events that were dropped at this place, because listeners did not keep up. The client that
+    /// delivers events makes it, whatever is subscribed to.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl Event {
+    /// Bytes of the documents that the event holds, such as a command and its reply: what makes one
+    /// event so much larger than another that a queue of events has to count it.
+    #[must_use]
+    pub fn document_bytes(&self) -> usize {
+        match &self.kind {
+            EventKind::Command(CommandEvent::Started { command, .. }) => command.as_bytes().len(),
+            EventKind::Command(CommandEvent::Succeeded { reply, .. }) => reply.as_bytes().len(),
+            EventKind::Sdam(SdamEvent::HeartbeatSucceeded { reply, .. }) => reply.as_bytes().len(),
+            _ => 0,
+        }
+    }
 }
 
 /// Which families somebody listens to. Events that nobody wants are not built.

@@ -61,6 +61,10 @@ impl Runtime for AsyncStdRuntime {
         async_std::task::spawn(task);
     }
 
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        async_std::task::spawn_blocking(work);
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }

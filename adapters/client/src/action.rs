@@ -94,10 +94,8 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Ok(None) => Ok(()),
             Ok(Some(event)) => {
                 let kind = EventKind::Command(event);
-                self.client
-                    .shared()
-                    .delivery
-                    .publish(Event { at: now, kind });
+                let shared = self.client.shared();
+                shared.publish(Event { at: now, kind });
                 Ok(())
             }
             Err(error) => Err(Outcome::Failed(error)),
@@ -154,7 +152,7 @@ fn tell_end<R: Runtime>(shared: &Shared<R>, event: impl FnOnce(Instant) -> Optio
         let now = shared.now();
         if let Some(event) = event(now) {
             let kind = EventKind::Command(event);
-            shared.delivery.publish(Event { at: now, kind });
+            shared.publish(Event { at: now, kind });
         }
     }
 }

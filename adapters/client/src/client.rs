@@ -16,7 +16,7 @@ use onionskin_core::{
     random::Seed,
     uri::{self, Warning},
 };
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 /// A handle to a deployment: discovery, monitoring and pools run behind it.
 ///
@@ -267,6 +267,21 @@ impl<R: Runtime> Client<R> {
         self.shared().lock().core.topology().clone()
     }
 
+    /// Waits until the event listeners have heard what happened so far, two seconds at most.
+    ///
+    /// Listeners are called apart from operations, so that an event may be heard after the call
+    /// that caused it has returned. Tests that look at events call this before they look.
+    pub async fn flush_events(&self) {
+        self.shared().flush_events().await;
+    }
+
+    /// How many events were dropped so far, because listeners or log subscribers did not keep up
+    /// ([`EventKind::Dropped`](crate::event::EventKind::Dropped)).
+    #[must_use]
+    pub fn dropped_events(&self) -> u64 {
+        self.shared().delivery.dropped()
+    }
+
     /// How many sockets, leases and waiting operations there are.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -275,7 +290,8 @@ impl<R: Runtime> Client<R> {
 
     /// Ends sessions on the servers, closes everything, and waits until no task and no socket is
     /// left. Operations that still wait fail; those on a connection come to their end, and their
-    /// servers are checked until then, so that one that is lost keeps nobody waiting.
+    /// servers are checked until then, so that one that is lost keeps nobody waiting. Event
+    /// listeners have two more seconds to hear of it all.
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {
@@ -294,13 +310,12 @@ impl<R: Runtime> Client<R> {
         shared.with(|inner, now| inner.core.close(now));
         drop(self);
         poll_fn(|context| {
-            if shared.lock().is_idle(context.waker()) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
+            let waker = context.waker().clone();
+            let idle = shared.lock().poll_idle(waker);
+            idle.map(drop)
         })
         .await;
+        shared.flush_events().await;
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<R>> {

@@ -48,7 +48,7 @@ pub use collection::{
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use decode::Decode;
-pub use events::EventListener;
+pub use events::{EventListener, MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use runtime::Runtime;
 
 pub use bson;

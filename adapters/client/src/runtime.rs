@@ -41,6 +41,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// other executors: whatever is dropped there may have something left to do.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
+    /// Runs work that may block or take long: event listeners and the derivation of keys. It runs
+    /// on a thread where it delays no task, and the call returns at once. A runtime that has no
+    /// other thread runs the work before it returns.
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static);
+
     /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of
     /// them have to wait. Called when something was ordered whose end nobody awaits. Default:
     /// nothing, for tasks that go on by themselves.

@@ -1,6 +1,12 @@
 //! The core behind its lock, and the hands that carry out its orders.
 
-use crate::{Runtime, events::Delivery, ids::ObjectIds, signal::Signal, socket};
+use crate::{
+    Runtime,
+    events::{Delivery, FLUSH_LIMIT, MAX_EVENT_DELAY},
+    ids::ObjectIds,
+    signal::Signal,
+    socket,
+};
 use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
@@ -8,6 +14,7 @@ use onionskin_core::{
     client::{Action, Client as Core, Outcome, Start, Verdict},
     connection::SocketId,
     error::Error,
+    event::Event,
     operation::{Command, Lease, OperationId},
     random::Seed,
     time::{Instant, WallTime},
@@ -15,7 +22,7 @@ use onionskin_core::{
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
+    task::{Poll, Waker},
 };
 
 /// What all handles, tasks and operations of one client share.
@@ -27,7 +34,7 @@ pub(crate) struct Shared<R: Runtime> {
     inner: Mutex<Inner<R::Stream>>,
     /// Wakes the timer when an earlier deadline came up.
     pub(crate) timer: AtomicWaker,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: Arc<Delivery>,
     ids: ObjectIds,
 }
 
@@ -92,7 +99,12 @@ pub(crate) enum Begun<S> {
 }
 
 impl<R: Runtime> Shared<R> {
-    pub(crate) fn new(runtime: R, core: Core, delivery: Delivery, ids: ObjectIds) -> Arc<Self> {
+    pub(crate) fn new(
+        runtime: R,
+        core: Core,
+        delivery: Arc<Delivery>,
+        ids: ObjectIds,
+    ) -> Arc<Self> {
         let (start, process) = (runtime.now(), runtime.process_id());
         Arc::new(Self {
             runtime,
@@ -146,17 +158,24 @@ impl<R: Runtime> Shared<R> {
         drop(guard);
         if !after.dials.is_empty() {
             // A check is told before its socket exists (EVT-18).
-            self.delivery.deliver();
+            self.deliver();
         }
         self.carry_out(after);
-        self.delivery.deliver();
+        self.deliver();
         result
     }
 
     fn carry_out(self: &Arc<Self>, after: After<R::Stream>) {
         for (socket, address, signal) in after.dials {
-            let task = socket::run(self.clone(), socket, address, signal);
-            self.spawn(task);
+            let shared = self.clone();
+            let mark = self.delivery.mark();
+            self.spawn(async move {
+                let Self {
+                    delivery, runtime, ..
+                } = &*shared;
+                delivery.heard(mark, runtime.sleep(MAX_EVENT_DELAY)).await;
+                socket::run(shared, socket, address, signal).await;
+            });
         }
         for (socket, stream, signal) in after.drains {
             let task = socket::pump(self.clone(), socket, stream, signal);
@@ -173,6 +192,25 @@ impl<R: Runtime> Shared<R> {
         }
         // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(after.streams);
+    }
+
+    /// Has the listeners called for what was queued, unless they are being called already.
+    fn deliver(&self) {
+        if let Some(turn) = self.delivery.turn() {
+            self.runtime.spawn_blocking(move || turn.run());
+        }
+    }
+
+    /// Tells an event of an exchange.
+    pub(crate) fn publish(&self, event: Event) {
+        self.delivery.publish(event);
+        self.deliver();
+    }
+
+    /// Waits until the listeners have heard what was queued so far, within their limit.
+    pub(crate) async fn flush_events(&self) {
+        let limit = self.runtime.sleep(FLUSH_LIMIT);
+        self.delivery.heard(self.delivery.mark(), limit).await;
     }
 
     /// Spawns a task that counts until it ends.
@@ -196,15 +234,19 @@ impl<R: Runtime> Shared<R> {
 
     /// Looks how a waiting operation goes on; `waker` is woken when it is worth another look.
     pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Begun<R::Stream> {
+        // A waker may own a task, and the task operations that are cancelled when it is dropped. So
+        // wakers are cloned and dropped outside of the lock.
+        let mut waker = Some(waker.clone());
         let (begun, _old) = self.with(|inner, now| {
             let start = inner.core.resume(now, id);
             let begun = inner.take_socket(now, start);
-            let old = match &begun {
-                Begun::Waiting(id) => inner.wakers.insert(*id, waker.clone()),
-                Begun::Held(_) | Begun::Failed(_) => inner.wakers.remove(&id),
+            let old = match (&begun, waker.take()) {
+                (Begun::Waiting(id), Some(waker)) => inner.wakers.insert(*id, waker),
+                (_, unused) => {
+                    waker = unused;
+                    inner.wakers.remove(&id)
+                }
             };
-            // A waker may own a task, and the task operations that are cancelled when it is
-            // dropped. So wakers are dropped outside of the lock.
             (begun, old)
         });
         begun
@@ -384,13 +426,14 @@ impl<S> Inner<S> {
         after
     }
 
-    /// True once nothing is left: no task, no socket.
-    pub(crate) fn is_idle(&mut self, waker: &Waker) -> bool {
+    /// Nothing is left, no task and no socket; else `waker` is kept until that is so. What is
+    /// dropped of wakers is for the caller to drop, outside of the lock.
+    pub(crate) fn poll_idle(&mut self, waker: Waker) -> Poll<Waker> {
         if self.tasks == 0 && self.sockets.is_empty() {
-            return true;
+            return Poll::Ready(waker);
         }
-        self.idle.push(waker.clone());
-        false
+        self.idle.push(waker);
+        Poll::Pending
     }
 }
 

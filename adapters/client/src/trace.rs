@@ -1,8 +1,12 @@
 //! Log messages by way of `tracing`.
 
 use crate::EventListener;
-use onionskin_core::log::{self, Component, Level, LogOptions, Record, Value};
+use onionskin_core::{
+    event::Event,
+    log::{self, Component, Level, LogOptions, Record, Value},
+};
 use std::sync::Arc;
+use tracing::{dispatcher::Dispatch, subscriber::NoSubscriber};
 
 // `tracing` wants to know targets, levels and names of fields when it is compiled.
 const COMMAND: &str = "onionskin::command";
@@ -35,14 +39,26 @@ pub(crate) fn is_collected(component: Component, level: Level) -> bool {
 }
 
 /// Passes on what is wanted and collected of what happens.
+///
+/// Messages are written by the thread that delivers events, to the subscriber of the thread in which
+/// the client was built; where that had none, to the subscriber of the process.
 pub(crate) fn listener(options: LogOptions) -> EventListener {
+    let subscriber = tracing::dispatcher::get_default(Dispatch::clone);
     Arc::new(move |event| {
-        let wanted = log::class(event)
-            .is_some_and(|(component, level)| is_wanted(&options, component, level));
-        if wanted && let Some(record) = log::record(event, options.max_document_length_bytes()) {
-            emit(&record);
+        if subscriber.is::<NoSubscriber>() {
+            pass_on(&options, event);
+        } else {
+            tracing::dispatcher::with_default(&subscriber, || pass_on(&options, event));
         }
     })
+}
+
+fn pass_on(options: &LogOptions, event: &Event) {
+    let wanted =
+        log::class(event).is_some_and(|(component, level)| is_wanted(options, component, level));
+    if wanted && let Some(record) = log::record(event, options.max_document_length_bytes()) {
+        emit(&record);
+    }
 }
 
 /// Passes on one message, if it is wanted and collected.
@@ -94,7 +110,7 @@ fn emit(record: &Record) {
         Component::Connection => event!(CONNECTION, record,
             serverHost serverPort driverConnectionId durationMS reason error serviceId
             maxIdleTimeMS minPoolSize maxPoolSize maxConnecting waitQueueTimeoutMS),
-        Component::Client => event!(CLIENT, record, warning),
+        Component::Client => event!(CLIENT, record, warning droppedEvents),
         _ => {}
     }
 }

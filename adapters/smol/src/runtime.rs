@@ -60,6 +60,10 @@ impl Runtime for SmolRuntime {
         smol::spawn(task).detach();
     }
 
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        smol::unblock(work).detach();
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }

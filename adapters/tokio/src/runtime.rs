@@ -65,6 +65,13 @@ impl Runtime for TokioRuntime {
         }
     }
 
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        match &self.handle {
+            Some(handle) => drop(handle.spawn_blocking(work)),
+            None => drop(tokio::task::spawn_blocking(work)),
+        }
+    }
+
     fn now(&self) -> Duration {
         self.start.elapsed()
     }

@@ -119,6 +119,7 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
         EventKind::Sdam(SdamEvent::NoServers { .. }) => (Component::Topology, Level::Warn),
         EventKind::Sdam(_) => (Component::Topology, Level::Debug),
+        EventKind::Dropped { .. } => (Component::Client, Level::Warn),
     })
 }
 
@@ -151,9 +152,19 @@ pub fn record(event: &Event, max_document_length_bytes: usize) -> Option<Record>
         EventKind::Selection(event) => selection::record(event),
         EventKind::Pool(event) => connection::record(event),
         EventKind::Command(event) => command::record(event, limit),
+        EventKind::Dropped { count } => dropped(*count),
     };
     (record.component, record.level) = (component, level);
     Some(record)
+}
+
+fn dropped(count: u64) -> Record {
+    let mut record = Record::new(
+        "Events dropped",
+        "{droppedEvents} events were dropped: listeners or log subscribers do not keep up",
+    );
+    record.integer("droppedEvents", i64::try_from(count).unwrap_or(i64::MAX));
+    record
 }
 
 /// The message of something odd in a connection string.

@@ -136,6 +136,7 @@ async fn starve<H: Host>(address: &str) {
         .build()
         .expect("a client");
     find(&client, 1).await.expect("a reply");
+    client.flush_events().await;
     let known = changes.load(Ordering::SeqCst);
     let limit = getrlimit(Resource::Nofile);
     let lowered = Rlimit {
@@ -150,6 +151,7 @@ async fn starve<H: Host>(address: &str) {
     find(&client, 7)
         .await
         .expect("the connection that is there");
+    client.flush_events().await;
     let now = changes.load(Ordering::SeqCst);
     assert_eq!(now, known, "nothing was held against the server");
     drop(hoard);

@@ -135,6 +135,7 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     let took = runtime.now() - began;
     assert!(took + SLACK > DRAIN_LIMIT, "not waited for: {took:?}");
     assert_eq!(connections(&server).len(), 2);
+    client.flush_events().await;
     assert_eq!(clears.load(Ordering::SeqCst), 0);
     gates.open_all();
     end::<H>(client, &server).await;
@@ -207,6 +208,7 @@ async fn rests_until<H: Host>(server: Server, options: &str, gate: &Gate, when: 
         .await
         .unwrap_or_else(|error| panic!("{when}: {error}"));
     assert_eq!(connections(&server).len(), 2, "{when}");
+    client.flush_events().await;
     assert_eq!(clears.load(Ordering::SeqCst), 0);
     end::<H>(client, &server).await;
 }

@@ -247,3 +247,43 @@ pub async fn a_listener_may_ask_its_client<H: Host>() {
     assert!(*sums.lock().unwrap_or_else(PoisonError::into_inner) > 0);
     end::<H>(client, &server).await;
 }
+
+/// A listener that does not return delays events, and no operation.
+pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
+    let server = Server::plain::<H>();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let diary = Diary::default();
+    let notes = diary.clone();
+    let listener = Arc::new(move |event: &Event| {
+        if matches!(&event.kind, EventKind::Command(_)) {
+            // Once the sender is gone it returns at once.
+            let _ = released
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv();
+        }
+        notes.write(event);
+    });
+    let builder = builder::<H>(&server.uri("maxPoolSize=2"));
+    let client = builder.event_listener(listener).build().expect("a client");
+    super::together::<H, _>((0..50).map(|n| {
+        let client = client.clone();
+        async move {
+            let things = things(&client);
+            let find = things.find_one(doc! { "n": n });
+            find.timeout(std::time::Duration::from_secs(20))
+                .await
+                .expect("a reply");
+        }
+    }))
+    .await;
+    let heard = diary.names();
+    assert!(!heard.contains(&"find started".to_owned()), "{heard:#?}");
+    drop(release);
+    end::<H>(client, &server).await;
+    let heard = diary.names();
+    let count = |name: &str| heard.iter().filter(|heard| *heard == name).count();
+    assert_eq!((count("find started"), count("find succeeded")), (50, 50));
+    assert_eq!(heard.last().map(String::as_str), Some("topology closed"));
+}

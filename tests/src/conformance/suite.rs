@@ -154,6 +154,8 @@ macro_rules! conformance_suite {
     };
     (@with_monitors_on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
+            monitoring::a_listener_that_blocks_holds_up_no_operation:
+                "a runtime of one thread calls listeners in the thread of the operation",
             trouble::a_peer_that_vanishes_is_noticed:
                 "clients that scan have no check that would notice, only socketTimeoutMS",
         }

@@ -119,11 +119,13 @@ impl<R: Runtime> Guarded<R> {
 
     /// The same while the connection is in trouble; how far it came, and the error.
     async fn suffer<H: Host<R = R>>(&mut self, trouble: Trouble) -> (Phase, Error) {
+        self.client.flush_events().await;
         let (before, met) = (self.told.counts(), self.proxy.troubles_met());
         self.proxy.trouble_next(trouble);
         let result = self.exchange::<H>().await;
         assert_eq!(self.proxy.troubles_met(), met + 1, "{trouble:?}");
         let error = result.expect_err("the connection is in trouble");
+        self.client.flush_events().await;
         let after = self.told.counts();
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         let phase = match (is_overload, after.ready > before.ready) {
@@ -234,6 +236,7 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     let error = error.expect_err("nobody answers");
     let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
     assert!(is_told, "{error:?}");
+    client.flush_events().await;
     assert_eq!(told.counts().clears, 1);
     let lost = things.find_one(doc! { "n": 2 }).timeout(SLACK / 5);
     lost.await.expect_err("there is nobody");

@@ -175,6 +175,7 @@ fn play(server: &Embedded, file: &Value, test: &Value) -> Result<(), String> {
     runtime.block_on(async {
         let mut stage = Stage::new(server.uri());
         let played = stage.play(file, test).await;
+        stage.flush().await;
         let lines = collector.lines();
         stage.clear().await;
         played?;

@@ -2,6 +2,7 @@
 
 use crate::collector::Collector;
 use bson::{Document, doc};
+use onionskin_blocking::Run;
 use onionskin_core::{
     event::{Event, EventKind, SdamEvent},
     log::{self, Component, LogOptions, Value},
@@ -181,16 +182,25 @@ fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let ready = LogOptions::default().with_always_ready(true);
     for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
-        block_on(async {
-            let client = build(builder(server.uri()).log_options(options));
-            ping(&client).await;
-            let collector = Collector::new(Level::TRACE);
-            let guard = collector.install();
-            ping(&client).await;
-            drop(guard);
-            assert_eq!(!collector.lines().is_empty(), expected);
-            client.shutdown().await;
-        });
+        // A subscriber that comes later is found only if it is that of the thread which tells: here
+        // the only one.
+        let runtime = onionskin_blocking::BlockingRuntime::default();
+        let builder = onionskin::Client::builder_from_uri(runtime, server.uri());
+        let built = builder.and_then(|builder| builder.log_options(options).build());
+        let client = onionskin_blocking::Client::from(built.expect("a client"));
+        let ping = || {
+            client
+                .database("admin")
+                .run_command(doc! { "ping": 1 })
+                .run()
+        };
+        ping().expect("a reply");
+        let collector = Collector::new(Level::TRACE);
+        let guard = collector.install();
+        ping().expect("a reply");
+        drop(guard);
+        assert_eq!(!collector.lines().is_empty(), expected);
+        client.shutdown();
     }
 }
 

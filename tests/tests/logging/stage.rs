@@ -76,6 +76,13 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
+    /// Waits until all that happened was told.
+    pub(crate) async fn flush(&self) {
+        for watched in self.clients.values() {
+            watched.client.flush_events().await;
+        }
+    }
+
     /// Ends all clients, and fail points with them.
     pub(crate) async fn clear(self) {
         let Self {
