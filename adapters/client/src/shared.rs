@@ -11,6 +11,7 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
+    auth::KeyDerivation,
     client::{Action, Client as Core, Outcome, Start, Verdict},
     connection::SocketId,
     error::Error,
@@ -65,6 +66,7 @@ struct Socket<S> {
 struct After<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
     drains: Vec<(SocketId, S, Arc<Signal>)>,
+    derivations: Vec<KeyDerivation>,
     signals: Vec<Arc<Signal>>,
     wakers: Vec<Waker>,
     streams: Vec<S>,
@@ -76,6 +78,7 @@ impl<S> Default for After<S> {
         Self {
             dials: Vec::new(),
             drains: Vec::new(),
+            derivations: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -189,6 +192,13 @@ impl<R: Runtime> Shared<R> {
         }
         if after.rearm {
             self.timer.wake();
+        }
+        for derivation in after.derivations {
+            let shared = self.clone();
+            self.runtime.spawn_blocking(move || {
+                let derived = derivation.derive();
+                shared.with(|inner, now| inner.core.handle_derived(now, &derived));
+            });
         }
         // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(after.streams);
@@ -412,6 +422,7 @@ impl<S> Inner<S> {
                         after.signals.push(socket.signal.clone());
                     }
                 }
+                Action::Derive { derivation } => after.derivations.push(derivation),
                 Action::Wake { operation } => after.wakers.extend(self.wakers.remove(&operation)),
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use super::{
     hash::Hash,
-    keys::KeyCache,
+    keys::{DerivedKeys, KeyCache, KeyDerivation},
     sasl::SaslReply,
     scram::{Progress, Refusal, Scram},
 };
@@ -25,6 +25,8 @@ pub enum Step {
         /// The command, without `$db`.
         command: RawDocumentBuf,
     },
+    /// Derive these keys, which may take long, and hand them to [`Conversation::handle_keys`].
+    Derive(KeyDerivation),
     /// The connection is authenticated.
     Done,
     /// It is not, and must be closed.
@@ -39,6 +41,7 @@ impl fmt::Debug for Step {
                 .debug_struct("Send")
                 .field("database", database)
                 .finish_non_exhaustive(),
+            Self::Derive(derivation) => f.debug_tuple("Derive").field(derivation).finish(),
             Self::Done => f.write_str("Done"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }
@@ -82,6 +85,12 @@ impl Machine {
     ) -> Result<Progress, Refusal> {
         match self {
             Self::Scram(scram) => scram.on_reply(SaslReply::read(reply)?, keys),
+        }
+    }
+
+    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<Progress, Refusal> {
+        match self {
+            Self::Scram(scram) => scram.on_keys(derived),
         }
     }
 }
@@ -194,6 +203,12 @@ impl Conversation {
         Step::Failed(error.with_labels(&labels(reply)))
     }
 
+    /// Takes the keys of the last [`Step::Derive`].
+    pub fn handle_keys(&mut self, derived: &DerivedKeys) -> Step {
+        let progress = self.machine.on_keys(derived);
+        self.step(progress)
+    }
+
     /// What the handshake asks for as `saslSupportedMechs`, if no mechanism was given (AUTH-24).
     #[must_use]
     pub fn sasl_supported_mechs(&self) -> Option<String> {
@@ -213,7 +228,13 @@ impl Conversation {
     }
 
     fn on_success(&mut self, reply: &RawDocument, keys: &mut KeyCache) -> Step {
-        match self.machine.on_success(reply, keys) {
+        let progress = self.machine.on_success(reply, keys);
+        self.step(progress)
+    }
+
+    fn step(&self, progress: Result<Progress, Refusal>) -> Step {
+        match progress {
+            Ok(Progress::Derive(derivation)) => Step::Derive(derivation),
             Ok(Progress::Send(command)) => self.send(command),
             Ok(Progress::Done) => Step::Done,
             Err(refusal) => Step::Failed(self.error(&refusal, None)),

@@ -1,5 +1,5 @@
-//! Keys that were derived from passwords, kept so that a pool derives them once and not for every
-//! connection (AUTH-35).
+//! Keys that are derived from passwords: the work of deriving them, and the cache that lets a pool do
+//! it once and not for every connection (AUTH-35).
 
 use super::hash::{Hash, SecretBytes};
 use sha2::{Digest, Sha256};
@@ -8,6 +8,9 @@ use std::fmt;
 /// How many derived keys are kept; the one that was unused for longest goes first. A client has
 /// one credential, but each server may have its own salt.
 pub const MAX_CACHED_KEYS: usize = 32;
+
+/// How many derived keys are kept of servers that have not proved themselves.
+pub const MAX_UNPROVEN_KEYS: usize = 32;
 
 /// What SCRAM derives from a password: enough to prove that it is known and to check the server's
 /// proof, without the password itself.
@@ -18,8 +21,15 @@ pub(super) struct Keys {
 }
 
 /// The name under which keys are kept: a digest of everything they depend on (AUTH-36).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct KeyName([u8; 32]);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyName([u8; 32]);
+
+impl fmt::Debug for KeyName {
+    /// Shows nothing: a password could be guessed from its digest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyName(..)")
+    }
+}
 
 impl KeyName {
     pub(super) fn new(hash: Hash, password: &[u8], salt: &[u8], iterations: u32) -> Self {
@@ -37,14 +47,102 @@ impl KeyName {
     }
 }
 
+/// The derivation of keys from a password, to be run where it delays nobody.
+///
+/// A server chooses how long it takes, up to [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The machines
+/// of the core give it away as data and go on when the keys are handed back.
+pub struct KeyDerivation {
+    name: KeyName,
+    hash: Hash,
+    password: SecretBytes,
+    salt: Vec<u8>,
+    iterations: u32,
+}
+
+impl KeyDerivation {
+    /// `password` is in the form that the mechanism prepares.
+    pub(super) fn new(hash: Hash, password: SecretBytes, salt: Vec<u8>, iterations: u32) -> Self {
+        Self {
+            name: KeyName::new(hash, &password, &salt, iterations),
+            hash,
+            password,
+            salt,
+            iterations,
+        }
+    }
+
+    /// Identifies the keys: the same password, salt and iteration count give the same name.
+    #[must_use]
+    pub const fn name(&self) -> KeyName {
+        self.name
+    }
+
+    /// How often the hash function is applied, which the time is proportional to: one million
+    /// iterations take about 0.1 s where the processor helps with SHA, and several times as long
+    /// where it does not.
+    #[must_use]
+    pub const fn iterations(&self) -> u32 {
+        self.iterations
+    }
+
+    /// Derives the keys. This may take seconds.
+    #[must_use]
+    pub fn derive(self) -> DerivedKeys {
+        let salted = self
+            .hash
+            .stretch(&self.password, &self.salt, self.iterations);
+        DerivedKeys {
+            name: self.name,
+            keys: Keys {
+                client: self.hash.hmac(&salted, b"Client Key"),
+                server: self.hash.hmac(&salted, b"Server Key"),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for KeyDerivation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyDerivation")
+            .field("iterations", &self.iterations)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keys that a [`KeyDerivation`] gave.
+pub struct DerivedKeys {
+    name: KeyName,
+    keys: Keys,
+}
+
+impl DerivedKeys {
+    /// The name of the derivation.
+    #[must_use]
+    pub const fn name(&self) -> KeyName {
+        self.name
+    }
+
+    pub(super) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+}
+
+impl fmt::Debug for DerivedKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DerivedKeys").finish_non_exhaustive()
+    }
+}
+
 /// A bounded store of derived keys. One per client; all its connections share it.
 ///
-/// Keys enter only after the server proved that it knows them too, so that a hostile server cannot
-/// push out those of others. They are wiped when dropped.
+/// Keys of servers that proved to know them too are kept apart from others, so that a hostile server
+/// cannot push them out. They are wiped when dropped.
 #[derive(Default)]
 pub struct KeyCache {
     /// The most recently used last.
     entries: Vec<(KeyName, Keys)>,
+    /// The most recently derived last.
+    unproven: Vec<(KeyName, Keys)>,
 }
 
 impl KeyCache {
@@ -54,7 +152,7 @@ impl KeyCache {
         Self::default()
     }
 
-    /// How many keys are kept.
+    /// How many keys of servers that proved themselves are kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -69,10 +167,25 @@ impl KeyCache {
     /// Wipes all keys.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.unproven.clear();
+    }
+
+    /// Keeps keys that were derived for a server which has not proved itself, so that one that fails
+    /// to do so costs no second derivation.
+    pub fn keep_unproven(&mut self, derived: &DerivedKeys) {
+        let name = derived.name;
+        self.unproven.retain(|(kept, _)| *kept != name);
+        if self.unproven.len() >= MAX_UNPROVEN_KEYS {
+            self.unproven.remove(0);
+        }
+        self.unproven.push((name, derived.keys.clone()));
     }
 
     pub(super) fn find(&mut self, name: KeyName) -> Option<Keys> {
-        let index = self.entries.iter().position(|(kept, _)| *kept == name)?;
+        let Some(index) = self.entries.iter().position(|(kept, _)| *kept == name) else {
+            let unproven = self.unproven.iter().find(|(kept, _)| *kept == name);
+            return unproven.map(|(_, keys)| keys.clone());
+        };
         let entry = self.entries.remove(index);
         let keys = entry.1.clone();
         self.entries.push(entry);
@@ -81,6 +194,7 @@ impl KeyCache {
 
     pub(super) fn insert(&mut self, name: KeyName, keys: Keys) {
         self.entries.retain(|(kept, _)| *kept != name);
+        self.unproven.retain(|(kept, _)| *kept != name);
         if self.entries.len() >= MAX_CACHED_KEYS {
             self.entries.remove(0);
         }

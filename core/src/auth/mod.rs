@@ -9,7 +9,7 @@ mod sasl;
 mod scram;
 
 pub use conversation::{Conversation, Step};
-pub use keys::{KeyCache, MAX_CACHED_KEYS};
+pub use keys::{DerivedKeys, KeyCache, KeyDerivation, KeyName, MAX_CACHED_KEYS, MAX_UNPROVEN_KEYS};
 pub use scram::{MAX_ITERATIONS, MIN_ITERATIONS};
 
 #[cfg(test)]

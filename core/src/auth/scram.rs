@@ -3,7 +3,7 @@
 
 use super::{
     hash::{Hash, SecretBytes},
-    keys::{KeyCache, KeyName, Keys},
+    keys::{DerivedKeys, KeyCache, KeyDerivation, KeyName, Keys},
     sasl::{self, SaslReply},
 };
 use crate::{
@@ -19,9 +19,9 @@ use zeroize::Zeroizing;
 /// A server that asks for fewer iterations is refused (AUTH-56): the proof would be easy to attack.
 pub const MIN_ITERATIONS: u32 = 4096;
 
-/// A server that asks for more iterations is refused: deriving the key occupies the whole client.
-/// This many take about 0.2 seconds where the processor helps with SHA, and several times as
-/// long where it does not. Servers ask for 15,000 by default, and the highest count that is
+/// A server that asks for more iterations is refused: deriving the key occupies a processor. This
+/// many take about 0.2 seconds where the processor helps with SHA, and several times as long where
+/// it does not. Servers ask for 15,000 by default, and the highest count that is
 /// commonly recommended is 1,300,000.
 pub const MAX_ITERATIONS: u32 = 2_000_000;
 
@@ -38,6 +38,8 @@ const HEADER_BASE64: &str = "biws";
 /// What comes after a server's message.
 pub(super) enum Progress {
     Send(RawDocumentBuf),
+    /// Keys are needed that are not in the cache.
+    Derive(KeyDerivation),
     Done,
 }
 
@@ -47,6 +49,8 @@ pub(super) type Refusal = String;
 enum State {
     /// The first message is sent or can be.
     First,
+    /// The server's first message is there, and the keys are not.
+    Deriving { name: KeyName, challenge: Challenge },
     /// The proof is sent.
     Final {
         conversation: RawBson,
@@ -58,6 +62,15 @@ enum State {
     Empty { conversation: RawBson },
     /// Nothing more is expected.
     Over,
+}
+
+/// What the proof answers.
+struct Challenge {
+    conversation: RawBson,
+    /// The server's first message.
+    text: String,
+    /// Its nonce, which continues the client's.
+    nonce: String,
 }
 
 /// The client's side of one SCRAM conversation.
@@ -147,7 +160,18 @@ impl Scram {
                 }
                 Ok(Progress::Done)
             }
+            State::Deriving { .. } => Err("the server spoke out of turn".to_owned()),
             State::Over => Err("the conversation is over".to_owned()),
+        }
+    }
+
+    /// Takes the keys that were asked for; those of another derivation are refused.
+    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<Progress, Refusal> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Deriving { name, challenge } if name == derived.name() => {
+                Ok(self.prove(name, derived.keys().clone(), challenge))
+            }
+            _ => Err("these keys were not asked for".to_owned()),
         }
     }
 
@@ -163,12 +187,28 @@ impl Scram {
             return Err("the server ended the conversation before proving itself".to_owned());
         }
         let password = self.prepared_password()?;
-        let name = KeyName::new(self.hash, &password, &first.salt, first.iterations);
-        let keys = match cache.find(name) {
-            Some(keys) => keys,
-            None => self.derive(&password, &first),
+        let challenge = Challenge {
+            conversation: reply.conversation,
+            text: text.to_owned(),
+            nonce: first.nonce.to_owned(),
         };
-        let without_proof = format!("c={HEADER_BASE64},r={}", first.nonce);
+        let derivation = KeyDerivation::new(self.hash, password, first.salt, first.iterations);
+        let name = derivation.name();
+        if let Some(keys) = cache.find(name) {
+            return Ok(self.prove(name, keys, challenge));
+        }
+        self.state = State::Deriving { name, challenge };
+        Ok(Progress::Derive(derivation))
+    }
+
+    /// The proof that the password is known.
+    fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> Progress {
+        let Challenge {
+            conversation,
+            text,
+            nonce,
+        } = challenge;
+        let without_proof = format!("c={HEADER_BASE64},r={nonce}");
         let auth_message = format!("{},{text},{without_proof}", self.first_bare());
         let stored = self.hash.digest(&keys.client);
         let signature = self.hash.hmac(&stored, auth_message.as_bytes());
@@ -180,14 +220,14 @@ impl Scram {
                 .collect(),
         );
         let last = format!("{without_proof},p={}", BASE64.encode(&*proof));
-        let command = sasl::next(&reply.conversation, last.as_bytes());
+        let command = sasl::next(&conversation, last.as_bytes());
         self.state = State::Final {
-            conversation: reply.conversation,
+            conversation,
             name,
             keys,
             auth_message,
         };
-        Ok(Progress::Send(command))
+        Progress::Send(command)
     }
 
     /// The server must know the password's keys too (AUTH-60).
@@ -209,14 +249,6 @@ impl Scram {
             Ok(())
         } else {
             Err("the server does not know the password: its signature is wrong".to_owned())
-        }
-    }
-
-    fn derive(&self, password: &[u8], first: &ServerFirst<'_>) -> Keys {
-        let salted = self.hash.stretch(password, &first.salt, first.iterations);
-        Keys {
-            client: self.hash.hmac(&salted, b"Client Key"),
-            server: self.hash.hmac(&salted, b"Server Key"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     random::{Random, Seed},
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use bson::{Binary, RawDocumentBuf, rawdoc, spec::BinarySubtype};
+use bson::{Binary, RawDocument, RawDocumentBuf, rawdoc, spec::BinarySubtype};
 
 /// A published conversation (table 3.1.6).
 struct Vector {
@@ -106,6 +106,20 @@ fn payload(command: &RawDocumentBuf) -> String {
     String::from_utf8(binary.bytes.to_vec()).expect("SCRAM is text")
 }
 
+/// Hands over the keys, where a step asks for them.
+fn with_keys(conversation: &mut Conversation, step: Step) -> Step {
+    match step {
+        Step::Derive(derivation) => conversation.handle_keys(&derivation.derive()),
+        step => step,
+    }
+}
+
+/// Hands over a reply and, where that asks for keys, the keys.
+fn answer(conversation: &mut Conversation, reply: &RawDocument, keys: &mut KeyCache) -> Step {
+    let step = conversation.handle_reply(reply, keys);
+    with_keys(conversation, step)
+}
+
 fn failed(step: Step) -> (String, Error) {
     match step {
         Step::Failed(error) => match error.kind() {
@@ -120,7 +134,11 @@ fn failed(step: Step) -> (String, Error) {
 fn at_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
     let mut conversation = vector.conversation();
     sent(conversation.handle_hello(None, None, keys));
-    let command = sent(conversation.handle_reply(&reply(&vector.server_first(), false), keys));
+    let command = sent(answer(
+        &mut conversation,
+        &reply(&vector.server_first(), false),
+        keys,
+    ));
     assert_eq!(payload(&command), vector.client_final());
     conversation
 }
@@ -141,7 +159,7 @@ fn the_published_conversations_are_reproduced() {
         };
         assert_eq!(command, expected);
         let first = reply(&vector.server_first(), false);
-        let command = sent(conversation.handle_reply(&first, &mut keys));
+        let command = sent(answer(&mut conversation, &first, &mut keys));
         let expected = rawdoc! {
             "saslContinue": 1, "conversationId": 7,
             "payload": Binary {
@@ -153,7 +171,7 @@ fn the_published_conversations_are_reproduced() {
         assert!(keys.is_empty(), "not before the server proved itself");
         let last = reply(&vector.server_final(), true);
         assert!(matches!(
-            conversation.handle_reply(&last, &mut keys),
+            answer(&mut conversation, &last, &mut keys),
             Step::Done
         ));
         assert_eq!(keys.len(), 1);
@@ -167,10 +185,10 @@ fn an_old_server_gets_one_more_empty_exchange() {
         let mut keys = KeyCache::new();
         let mut conversation = at_final(vector, &mut keys);
         let last = reply(&vector.server_final(), false);
-        let command = sent(conversation.handle_reply(&last, &mut keys));
+        let command = sent(answer(&mut conversation, &last, &mut keys));
         assert_eq!(payload(&command), "");
         assert!(matches!(
-            conversation.handle_reply(&reply("", true), &mut keys),
+            answer(&mut conversation, &reply("", true), &mut keys),
             Step::Done
         ));
     }
@@ -181,8 +199,12 @@ fn the_empty_exchange_must_end_the_conversation() {
     for (payload, done) in [("", false), ("v=x", true)] {
         let mut keys = KeyCache::new();
         let mut conversation = at_final(&VECTORS[1], &mut keys);
-        sent(conversation.handle_reply(&reply(&VECTORS[1].server_final(), false), &mut keys));
-        failed(conversation.handle_reply(&reply(payload, done), &mut keys));
+        sent(answer(
+            &mut conversation,
+            &reply(&VECTORS[1].server_final(), false),
+            &mut keys,
+        ));
+        failed(answer(&mut conversation, &reply(payload, done), &mut keys));
     }
 }
 
@@ -195,7 +217,7 @@ fn kept_keys_give_the_same_proof() {
         let mut conversation = at_final(vector, &mut keys);
         let last = reply(&vector.server_final(), true);
         assert!(matches!(
-            conversation.handle_reply(&last, &mut keys),
+            answer(&mut conversation, &last, &mut keys),
             Step::Done
         ));
         assert_eq!(keys.len(), 1);
@@ -217,7 +239,7 @@ fn a_wrong_signature_fails_in_both_lengths() {
             for done in [true, false] {
                 let mut keys = KeyCache::new();
                 let mut conversation = at_final(vector, &mut keys);
-                failed(conversation.handle_reply(&reply(value, done), &mut keys));
+                failed(answer(&mut conversation, &reply(value, done), &mut keys));
                 assert!(keys.is_empty());
             }
         }
@@ -231,7 +253,7 @@ fn done_before_the_server_proved_itself_fails() {
     let mut conversation = VECTORS[1].conversation();
     sent(conversation.handle_hello(None, None, &mut keys));
     let early = reply(&VECTORS[1].server_first(), true);
-    let (message, _) = failed(conversation.handle_reply(&early, &mut keys));
+    let (message, _) = failed(answer(&mut conversation, &early, &mut keys));
     assert!(message.contains("before proving itself"), "{message}");
 }
 
@@ -268,7 +290,7 @@ fn a_first_message_that_breaks_the_rules_fails() {
         let mut keys = KeyCache::new();
         let mut conversation = VECTORS[1].conversation();
         sent(conversation.handle_hello(None, None, &mut keys));
-        let (message, _) = failed(conversation.handle_reply(&reply(&text, false), &mut keys));
+        let (message, _) = failed(answer(&mut conversation, &reply(&text, false), &mut keys));
         assert!(message.contains(expected), "{text:?}: {message}");
     }
 }
@@ -277,7 +299,11 @@ fn a_first_message_that_breaks_the_rules_fails() {
 fn a_reported_error_in_the_final_message_is_told() {
     let mut keys = KeyCache::new();
     let mut conversation = at_final(&VECTORS[0], &mut keys);
-    let (message, _) = failed(conversation.handle_reply(&reply("e=other-error", true), &mut keys));
+    let (message, _) = failed(answer(
+        &mut conversation,
+        &reply("e=other-error", true),
+        &mut keys,
+    ));
     assert!(message.contains("other-error"), "{message}");
 }
 
@@ -300,9 +326,9 @@ fn a_frame_that_breaks_the_rules_fails() {
         let mut keys = KeyCache::new();
         let mut conversation = VECTORS[1].conversation();
         sent(conversation.handle_hello(None, None, &mut keys));
-        failed(conversation.handle_reply(&bad, &mut keys));
+        failed(answer(&mut conversation, &bad, &mut keys));
         // And it stays failed.
-        failed(conversation.handle_reply(&reply("", true), &mut keys));
+        failed(answer(&mut conversation, &reply("", true), &mut keys));
     }
 }
 
@@ -313,7 +339,7 @@ fn another_conversation_id_in_a_later_reply_fails() {
     let mut other = rawdoc! { "ok": 1, "conversationId": 8, "done": true };
     let text = BASE64.encode(VECTORS[1].server_final());
     other.append(bson::cstr!("payload"), text);
-    failed(conversation.handle_reply(&other, &mut keys));
+    failed(answer(&mut conversation, &other, &mut keys));
 }
 
 #[test]
@@ -324,7 +350,7 @@ fn a_payload_in_base64_text_is_read() {
     sent(conversation.handle_hello(None, None, &mut keys));
     let text = BASE64.encode(VECTORS[1].server_first());
     let reply = rawdoc! { "conversationId": 7_i64, "done": false, "payload": text, "ok": 1 };
-    let command = sent(conversation.handle_reply(&reply, &mut keys));
+    let command = sent(answer(&mut conversation, &reply, &mut keys));
     assert_eq!(payload(&command), VECTORS[1].client_final());
 }
 
@@ -338,7 +364,7 @@ fn a_refusal_carries_the_servers_error_and_labels() {
         "ok": 0, "code": 18, "codeName": "AuthenticationFailed", "errmsg": "Authentication failed.",
         "errorLabels": ["SystemOverloadedError"],
     };
-    let (_, error) = failed(conversation.handle_reply(&refusal, &mut keys));
+    let (_, error) = failed(answer(&mut conversation, &refusal, &mut keys));
     assert!(error.has_label(&Label::SystemOverloadedError));
     let ErrorKind::Authentication {
         cause, mechanism, ..
@@ -357,7 +383,7 @@ fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
     conversation.set_nonce("abc");
     sent(conversation.handle_hello(None, None, &mut keys));
     let first = reply("r=abcdef,s=c2FsdHNhbHQ=,i=4096", false);
-    payload(&sent(conversation.handle_reply(&first, &mut keys)))
+    payload(&sent(answer(&mut conversation, &first, &mut keys)))
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::{
     address::Address,
+    auth::KeyDerivation,
     connection::SocketId,
     error::Error,
     operation::{Lease, OperationId},
@@ -47,6 +48,12 @@ pub enum Action {
         socket: SocketId,
         /// Why.
         error: Error,
+    },
+    /// Derive these keys, where it delays nothing else, and report
+    /// [`handle_derived`](super::Client::handle_derived). It may take seconds.
+    Derive {
+        /// The work.
+        derivation: KeyDerivation,
     },
     /// An operation that waits is to be [resumed](super::Client::resume).
     Wake {

@@ -6,6 +6,7 @@
 
 mod action;
 mod config;
+mod derivations;
 mod draining;
 mod forking;
 mod operations;
@@ -41,6 +42,7 @@ use crate::{
 };
 use bson::oid::ObjectId;
 use config::Limits;
+use derivations::Derivations;
 use draining::Drains;
 use pinning::Pinned;
 use pools::PoolSlot;
@@ -90,6 +92,7 @@ pub struct Client {
     selector: Selector,
     sessions: SessionPool,
     keys: KeyCache,
+    derivations: Derivations,
     nonces: Random,
     session_ids: Random,
     cluster_time: Option<Arc<ClusterTime>>,
@@ -164,6 +167,7 @@ impl Client {
             pools: BTreeMap::new(),
             sessions: SessionPool::new(),
             keys: KeyCache::new(),
+            derivations: Derivations::default(),
             nonces: seed.split("nonces").random(),
             session_ids: seed.split("sessions").random(),
             cluster_time: None,

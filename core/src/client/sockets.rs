@@ -122,6 +122,9 @@ impl Client {
         if let Some(limit) = socket.limit {
             self.socket_limits.remove(&(limit, id));
         }
+        if !self.derivations.is_empty() {
+            self.derivations.forget(id);
+        }
         true
     }
 
@@ -172,7 +175,7 @@ impl Client {
     }
 
     /// Carries on what a connection reports.
-    fn after_socket_input(&mut self, now: Instant, id: SocketId) {
+    pub(super) fn after_socket_input(&mut self, now: Instant, id: SocketId) {
         while let Some(socket) = self.sockets.get_mut(&id) {
             let owner = socket.owner;
             let Some(output) = socket.connection.poll_output() else {
@@ -202,6 +205,11 @@ impl Client {
                     if let Owner::Check(check) = owner {
                         self.sdam
                             .handle_reply(now, check, &reply, round_trip, more_to_come);
+                    }
+                }
+                Output::KeysNeeded(derivation) => {
+                    if let Owner::Pool { server, .. } = owner {
+                        self.on_keys_needed(now, server, id, derivation);
                     }
                 }
                 Output::Established => self.on_established(now, id, owner),

@@ -5,7 +5,7 @@ mod limits;
 use super::{HandshakeOptions, Output, Purpose, Transport, types::lost_early};
 use crate::{
     address::Address,
-    auth::{Conversation, KeyCache, Step},
+    auth::{Conversation, DerivedKeys, KeyCache, Step},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
@@ -34,6 +34,8 @@ enum State {
     Greeting { sent: Instant },
     /// Authentication is under way.
     Authenticating { rounds: u32 },
+    /// Authentication goes on once keys are derived.
+    Deriving { rounds: u32 },
     /// A monitor's connection, between checks.
     Resting,
     /// A monitor's check is on its way. `awaited`: the server may take its time.
@@ -131,6 +133,18 @@ impl Connection {
             }
         }
         self.free_if_monitor();
+    }
+
+    /// The keys are derived that authentication waits for. Ignored unless it waits for keys; others
+    /// than those fail the connection.
+    pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
+        let State::Deriving { rounds } = self.state else {
+            return;
+        };
+        if let Some(conversation) = &mut self.conversation {
+            let step = conversation.handle_keys(keys);
+            self.on_step(now, step, rounds);
+        }
     }
 
     /// The socket could not be connected, broke, or was closed by the peer.
@@ -336,7 +350,9 @@ impl Connection {
                     more_to_come,
                 });
             }
-            State::Resting => self.fail(Error::protocol("a reply that nobody asked for")),
+            State::Resting | State::Deriving { .. } => {
+                self.fail(Error::protocol("a reply that nobody asked for"));
+            }
             State::Dialling | State::Securing | State::Over => {}
         }
     }
@@ -423,6 +439,11 @@ impl Connection {
                 self.output.push_back(Output::Established);
             }
             Step::Failed(error) => self.fail(error),
+            Step::Derive(derivation) => {
+                self.renew_deadline(now, Wait::Handshake);
+                self.state = State::Deriving { rounds };
+                self.output.push_back(Output::KeysNeeded(derivation));
+            }
             Step::Send { database, command } => {
                 let id = self.next_request_id();
                 let bytes = command.as_bytes();

@@ -1,6 +1,7 @@
 //! What connections are made for, what they have in common, what they report.
 
 use crate::{
+    auth::KeyDerivation,
     error::{Error, ErrorKind, NetworkFault},
     options::{Credential, ServerApi},
     sdam::Phase,
@@ -57,6 +58,9 @@ pub enum Output {
         /// Behind a load balancer, who answered.
         service: Option<ObjectId>,
     },
+    /// The connection waits for these keys, which may take long to derive. Hand them to
+    /// [`Connection::handle_keys`](super::Connection::handle_keys).
+    KeysNeeded(KeyDerivation),
     /// The connection may run operations.
     Established,
     /// A check was answered.

@@ -23,10 +23,11 @@ proptest! {
         let mut conversation = VECTORS[1].conversation();
         let mut messages = messages.iter().map(|(text, done)| reply(text, *done));
         let first = if speculative { messages.next() } else { None };
-        let mut step = conversation.handle_hello(None, first.as_deref(), &mut keys);
+        let step = conversation.handle_hello(None, first.as_deref(), &mut keys);
+        let mut step = with_keys(&mut conversation, step);
         for message in messages {
             prop_assert!(!matches!(step, Step::Done));
-            step = conversation.handle_reply(&message, &mut keys);
+            step = answer(&mut conversation, &message, &mut keys);
         }
         prop_assert!(!matches!(step, Step::Done));
         prop_assert!(keys.is_empty());

@@ -39,7 +39,8 @@ fn a_speculative_command_is_continued_with_its_own_nonce() {
         assert_eq!(payload(&speculative).as_bytes(), bytes);
         let text = BASE64.encode(vector.server_first());
         let embedded = rawdoc! { "conversationId": 7, "done": false, "payload": text };
-        let command = sent(conversation.handle_hello(None, Some(&embedded), &mut keys));
+        let step = conversation.handle_hello(None, Some(&embedded), &mut keys);
+        let command = sent(with_keys(&mut conversation, step));
         assert_eq!(payload(&command), vector.client_final());
     }
 }

@@ -68,6 +68,7 @@ impl Play {
     fn drain(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
+                Action::Derive { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, .. } => {
                     assert!(self.open.insert(socket));
                     self.dialling.push(socket);

@@ -2,6 +2,7 @@
 
 mod balanced;
 mod chance;
+mod derivations;
 mod draining;
 mod forking;
 mod operations;
@@ -143,6 +144,10 @@ impl World {
                 Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
                 Action::Drain { socket } => self.draining.push(socket),
                 Action::Wake { operation } => self.woken.push(operation),
+                Action::Derive { derivation } => {
+                    let derived = derivation.derive();
+                    self.client.handle_derived(self.now, &derived);
+                }
             }
         }
     }

@@ -56,6 +56,7 @@ impl World {
         let mut woken = Vec::new();
         while let Some(action) = self.client.poll_action() {
             match action {
+                Action::Derive { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, address } => {
                     self.dialled.push((socket, address));
                     self.client.handle_connected(self.now, socket);

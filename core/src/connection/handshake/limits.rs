@@ -49,7 +49,9 @@ impl Connection {
             State::Dialling => (Wait::Connect, "connecting"),
             State::Securing => (Wait::Connect, "the TLS handshake"),
             State::Greeting { .. } => (Wait::Handshake, "the answer to hello"),
-            State::Authenticating { .. } => (Wait::Handshake, "authentication"),
+            State::Authenticating { .. } | State::Deriving { .. } => {
+                (Wait::Handshake, "authentication")
+            }
             State::Resting | State::Checking { .. } | State::Over => return,
         };
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();

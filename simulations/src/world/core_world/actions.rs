@@ -16,6 +16,9 @@ use onionskin_core::{
 };
 use std::{collections::VecDeque, time::Duration};
 
+/// How long the derivation of keys takes at most.
+const MAX_DERIVATION_MILLIS: u64 = 500;
+
 impl CoreWorld {
     /// Takes everything that a client has to say, and carries it out.
     pub(super) fn drain(&mut self, client: usize) {
@@ -96,6 +99,13 @@ impl CoreWorld {
                     let at = self.next_poll(client, task);
                     self.schedule(at, client, Wakeup::Resume { task, turn });
                 }
+            }
+            Action::Derive { derivation } => {
+                self.trace
+                    .note(now, format_args!("client {client} {derivation:?}"));
+                let derived = derivation.derive();
+                let at = now + Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
+                self.schedule(at, client, Wakeup::Derived { derived });
             }
             other => {
                 let message = format!("client {client} orders something unknown: {other:?}");

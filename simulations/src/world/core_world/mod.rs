@@ -18,6 +18,7 @@ use super::{
     workload::History,
 };
 use onionskin_core::{
+    auth::DerivedKeys,
     client::{Action, Client, ClientConfig, Counts},
     connection::SocketId,
     error::Error,
@@ -113,6 +114,8 @@ enum Wakeup {
     },
     /// A dial fails before it reaches the network.
     Unresolved { socket: SocketId },
+    /// Keys are derived.
+    Derived { derived: DerivedKeys },
     /// A socket that was closed says something more.
     Echo { socket: SocketId },
 }

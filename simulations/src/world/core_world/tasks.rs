@@ -109,6 +109,11 @@ impl CoreWorld {
             }
             Wakeup::Resume { .. } | Wakeup::Write { .. } | Wakeup::Interrupt { .. } => {}
             Wakeup::Unresolved { socket } => self.on_unresolved(client, socket),
+            Wakeup::Derived { derived } => {
+                let now = self.now;
+                self.sides[client].core.handle_derived(now, &derived);
+                self.drain(client);
+            }
             Wakeup::Echo { socket } => self.on_echo(client, socket),
         }
     }

@@ -256,7 +256,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
 
 /// Clears the only pool as a hanging server does, which interrupts what is in use.
 fn interrupt(world: &mut World) {
-    let cause = Error::network(crate::error::NetworkFault::Other, "the server hangs");
+    let cause = Error::network(NetworkFault::Other, "the server hangs");
     let now = world.now;
     let (&server, slot) = world.client.pools.iter_mut().next().expect("a pool");
     slot.pool.handle_clear(now, &cause, true);

@@ -108,6 +108,7 @@ impl Play {
     pub(super) fn drain(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
+                Action::Derive { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, .. } => {
                     assert!(self.open.insert(socket));
                     self.dialling.push(socket);

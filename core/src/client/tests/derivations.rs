@@ -1,0 +1,217 @@
+//! Keys that take long to derive: who waits for them, and how often they are derived.
+
+use super::*;
+use crate::{
+    auth::{KeyDerivation, MAX_ITERATIONS},
+    wire::{Flags, OpCode},
+};
+use bson::{Binary, spec::BinarySubtype};
+
+/// A server that asks for a login with as many iterations as it may.
+struct Login {
+    client: Client,
+    now: Instant,
+    /// Connections that were asked for keys: all that were dialled for operations.
+    sockets: Vec<SocketId>,
+    derivations: Vec<KeyDerivation>,
+    /// Connections on which a proof was sent.
+    proofs: Vec<SocketId>,
+    closed: Vec<SocketId>,
+    /// Each connection gets a salt of its own.
+    is_fickle: bool,
+    iterations: u32,
+}
+
+impl Login {
+    fn new(is_fickle: bool, iterations: u32) -> Self {
+        let text = "mongodb://user:pencil@a/?authMechanism=SCRAM-SHA-256&maxConnecting=3";
+        let options = uri::parse(text).expect("a connection string").options;
+        let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+        let mut login = Self {
+            client: Client::new(config),
+            now: Instant::ZERO,
+            sockets: Vec::new(),
+            derivations: Vec::new(),
+            proofs: Vec::new(),
+            closed: Vec::new(),
+            is_fickle,
+            iterations,
+        };
+        login.client.open(login.now);
+        login.run();
+        login
+    }
+
+    fn run(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => {
+                    self.client.handle_connected(self.now, socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    assert_eq!(header.op_code, OpCode::Msg);
+                    let message = Message::decode(&bytes).expect("a message");
+                    let Some(reply) = self.reply(socket, message.body) else {
+                        continue;
+                    };
+                    let mut frame = Vec::new();
+                    MessageWriter::begin(&mut frame, 1, header.request_id)
+                        .flags(Flags::default())
+                        .body(&reply)
+                        .end();
+                    self.client.handle_received(self.now, socket, &frame);
+                }
+                Action::Derive { derivation } => self.derivations.push(derivation),
+                Action::Close { socket } => self.closed.push(socket),
+                _ => {}
+            }
+        }
+    }
+
+    fn reply(&mut self, socket: SocketId, command: &RawDocument) -> Option<RawDocumentBuf> {
+        if command.get("saslContinue").expect("BSON").is_some() {
+            self.proofs.push(socket);
+            return None;
+        }
+        let mut hello = primary();
+        if let Ok(start) = command.get_document("speculativeAuthenticate") {
+            let payload = start.get_binary("payload").expect("a payload").bytes;
+            let text = std::str::from_utf8(payload).expect("text");
+            let (_, nonce) = text.split_once(",r=").expect("a nonce");
+            let salt = if self.is_fickle {
+                self.sockets.len()
+            } else {
+                0
+            };
+            let salt = ["c2FsdDA=", "c2FsdDE=", "c2FsdDI=", "c2FsdDM="][salt];
+            let first = format!("r={nonce}server,s={salt},i={}", self.iterations);
+            self.sockets.push(socket);
+            let payload = Binary {
+                subtype: BinarySubtype::Generic,
+                bytes: first.into_bytes(),
+            };
+            let challenge = rawdoc! { "conversationId": 1, "done": false, "payload": payload };
+            hello.append(bson::cstr!("speculativeAuthenticate"), challenge);
+        }
+        Some(hello)
+    }
+
+    fn start(&mut self, count: usize) {
+        for _ in 0..count {
+            let start = self.client.start(self.now, ping());
+            assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+        }
+        self.run();
+    }
+
+    fn derive_next(&mut self) {
+        let derived = self.derivations.remove(0).derive();
+        self.client.handle_derived(self.now, &derived);
+        self.run();
+    }
+}
+
+#[test]
+fn the_largest_derivation_is_given_away() {
+    // AUTH-56; nothing is derived while bytes are taken in.
+    let mut login = Login::new(false, MAX_ITERATIONS);
+    login.start(1);
+    assert_eq!(login.derivations.len(), 1);
+    assert_eq!(login.derivations[0].iterations(), MAX_ITERATIONS);
+    assert!(login.proofs.is_empty() && login.closed.is_empty());
+}
+
+#[test]
+fn one_key_is_derived_once_for_all_connections_that_wait_for_it() {
+    // AUTH-35
+    let mut login = Login::new(false, 4096);
+    login.start(3);
+    assert_eq!(login.sockets.len(), 3);
+    assert_eq!(login.derivations.len(), 1);
+    login.derive_next();
+    assert_eq!(login.proofs, login.sockets);
+    assert!(login.client.derivations.is_empty());
+}
+
+#[test]
+fn keys_of_one_server_are_derived_one_after_the_other() {
+    let mut login = Login::new(true, 4096);
+    login.start(3);
+    assert_eq!((login.sockets.len(), login.derivations.len()), (3, 1));
+    for done in 1..=3 {
+        login.derive_next();
+        assert_eq!(login.proofs, login.sockets[..done]);
+        assert_eq!(login.derivations.len(), usize::from(done < 3));
+    }
+    assert!(login.client.derivations.is_empty());
+}
+
+#[test]
+fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kept() {
+    let mut login = Login::new(false, 4096);
+    login.start(1);
+    let socket = login.sockets[0];
+    let error = Error::network(NetworkFault::Reset, "reset");
+    login.client.handle_failed(login.now, socket, error);
+    login.run();
+    login.derive_next();
+    assert!(login.proofs.is_empty());
+    assert!(login.client.derivations.is_empty());
+    // The server is found again, asks for the same, and costs nothing more.
+    login.now = login.now + std::time::Duration::from_secs(11);
+    login.client.handle_timeout(login.now);
+    login.run();
+    login.start(1);
+    assert!(login.derivations.is_empty());
+    assert_eq!(login.proofs.len(), 1);
+}
+
+#[test]
+fn a_connection_that_breaks_in_the_queue_leaves_it() {
+    let mut login = Login::new(true, 4096);
+    login.start(2);
+    let error = Error::network(NetworkFault::Reset, "reset");
+    login
+        .client
+        .handle_failed(login.now, login.sockets[1], error);
+    login.run();
+    login.derive_next();
+    assert!(login.derivations.is_empty(), "nobody wants the second key");
+    assert!(login.client.derivations.is_empty());
+}
+
+#[test]
+fn keys_that_come_twice_or_from_elsewhere_change_nothing() {
+    let mut login = Login::new(false, 4096);
+    login.start(1);
+    let mut other = Login::new(true, 4096);
+    other.start(2);
+    other.derive_next();
+    let foreign = other.derivations.remove(0).derive();
+    login.client.handle_derived(login.now, &foreign);
+    login.run();
+    assert!(login.proofs.is_empty());
+    let derived = login.derivations.remove(0).derive();
+    for _ in 0..2 {
+        login.client.handle_derived(login.now, &derived);
+        login.run();
+    }
+    assert_eq!(login.proofs, login.sockets);
+}
+
+#[test]
+fn a_derivation_that_is_lost_is_asked_for_again() {
+    let mut login = Login::new(false, 4096);
+    login.start(1);
+    login.derivations.clear();
+    // The connection gives up first, and so does each one after it for a minute.
+    for _ in 0..7 {
+        login.now = login.now + std::time::Duration::from_secs(10);
+        login.client.handle_timeout(login.now);
+        login.run();
+        login.client.start(login.now, ping());
+        login.run();
+    }
+    assert_eq!(login.derivations.len(), 1);
+}
