@@ -67,6 +67,14 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
                     self.state = State::Waiting(id);
                     return None;
                 }
+                Begun::Asking(id, question) => {
+                    // The application's code: whatever it does, the operation has its place.
+                    self.state = State::Waiting(id);
+                    let answer = question.ask();
+                    begun = self.client.shared().narrowed(id, answer);
+                    self.state = State::Over;
+                    continue;
+                }
                 Begun::Failed(error) => return Some(error),
                 Begun::Held(held) => self.state = State::Exchanging(held),
             }

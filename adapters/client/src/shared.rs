@@ -18,6 +18,7 @@ use onionskin_core::{
     event::Event,
     operation::{Command, Lease, OperationId},
     random::Seed,
+    selection::{Narrowed, Narrowing},
     time::{Instant, WallTime},
 };
 use std::{
@@ -98,6 +99,8 @@ pub(crate) struct Held<S> {
 pub(crate) enum Begun<S> {
     Held(Held<S>),
     Waiting(OperationId),
+    /// The application's server selector is to be asked, outside of the lock.
+    Asking(OperationId, Narrowing),
     Failed(Error),
 }
 
@@ -262,6 +265,18 @@ impl<R: Runtime> Shared<R> {
         begun
     }
 
+    /// Hands over what the application's server selector said.
+    pub(crate) fn narrowed(
+        self: &Arc<Self>,
+        id: OperationId,
+        answer: Narrowed,
+    ) -> Begun<R::Stream> {
+        self.with(|inner, now| {
+            let start = inner.core.handle_narrowed(now, id, answer);
+            inner.take_socket(now, start)
+        })
+    }
+
     pub(crate) fn cancel(self: &Arc<Self>, id: OperationId) {
         let _old = self.with(|inner, now| {
             inner.core.cancel(now, id);
@@ -357,6 +372,10 @@ impl<S> Inner<S> {
             let lease = match start {
                 Start::Leased(lease) => lease,
                 Start::Waiting(id) => return Begun::Waiting(id),
+                Start::Asking {
+                    operation,
+                    question,
+                } => return Begun::Asking(operation, question),
                 Start::Failed(error) => return Begun::Failed(error),
             };
             let socket = self.sockets.get_mut(&lease.socket());

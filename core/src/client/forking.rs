@@ -66,6 +66,7 @@ impl Client {
     fn fail_follow_ups(&mut self, now: Instant) {
         let is_follow_up = |waiting: &Waiting| match waiting {
             Waiting::ForServer { operation, .. }
+            | Waiting::Asking { operation }
             | Waiting::ForConnection { operation, .. }
             | Waiting::ForPin { operation, .. }
             | Waiting::Granted { operation, .. } => {

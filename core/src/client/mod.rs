@@ -9,12 +9,14 @@ mod config;
 mod derivations;
 mod draining;
 mod forking;
+mod grants;
 mod operations;
 mod pinning;
 mod pools;
 mod resting;
 mod routing;
 mod scanning;
+mod selecting;
 mod sockets;
 mod telling;
 #[cfg(test)]

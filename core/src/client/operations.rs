@@ -10,6 +10,7 @@ use crate::{
     },
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
+    selection::Narrowed,
     time::Instant,
 };
 use std::sync::Arc;
@@ -45,6 +46,24 @@ impl Client {
                     self.wait_limits.remove(&(limit, id));
                 }
                 self.use_grant(now, operation, server, pooled)
+            }
+            Some(Waiting::Asking { operation }) => self.proceed(now, operation),
+            Some(waiting) => {
+                self.waiting.insert(id, waiting);
+                Start::Waiting(id)
+            }
+        };
+        self.settle(now);
+        start
+    }
+
+    /// The application has said which servers it wants for an operation.
+    pub fn handle_narrowed(&mut self, now: Instant, id: OperationId, answer: Narrowed) -> Start {
+        let start = match self.waiting.remove(&id) {
+            None => Start::Failed(Error::argument("no such operation waits")),
+            Some(Waiting::Asking { mut operation }) => {
+                operation.narrowed = Some(answer);
+                self.proceed(now, operation)
             }
             Some(waiting) => {
                 self.waiting.insert(id, waiting);
@@ -187,6 +206,16 @@ impl Client {
                 Acquired::Waiting(waiting) => {
                     self.waiting.insert(id, waiting);
                     return Start::Waiting(id);
+                }
+                Acquired::Asking {
+                    operation,
+                    question,
+                } => {
+                    self.waiting.insert(id, Waiting::Asking { operation });
+                    return Start::Asking {
+                        operation: id,
+                        question,
+                    };
                 }
                 Acquired::Failed(error) => return Start::Failed(error),
                 Acquired::Granted {

@@ -4,10 +4,9 @@
 //! Finding a server may take as long as a scan where `serverSelectionTryOnce` is true, and as long
 //! as `serverSelectionTimeoutMS` and one scan more where it is false (SEL-73).
 
-use super::{Client, Outcome, Start, Verdict, pools::PoolSlot};
+use super::{Client, Outcome, Start, Verdict, pools::PoolSlot, selecting::Selected};
 use crate::{
     connection::{ConnectionFacts, Established},
-    description::ServerId,
     error::{Error, ErrorKind, NetworkFault},
     operation::{Command, CommandKind, Lease, Operation, SessionUse, error_to_raise},
     options::{ClientOptions, Monitoring},
@@ -45,7 +44,7 @@ impl Client {
         &mut self,
         now: Instant,
         operation: &mut Operation,
-    ) -> Result<Option<ServerId>, Error> {
+    ) -> Result<Selected, Error> {
         let rules = match self.limits.scan {
             Some(rules) if self.sdam.scans() => rules,
             _ => return self.select(operation),
@@ -53,7 +52,7 @@ impl Client {
         if operation.command.target.is_some() {
             // What runs where its cursor lives scans only if it has to wait (SEL-2).
             match self.select(operation) {
-                Ok(None) => {}
+                Ok(Selected::Nothing) => {}
                 selected => return selected,
             }
         }
@@ -67,11 +66,12 @@ impl Client {
         let has_looked = !self.sdam.is_stale();
         if has_looked {
             match self.select(operation) {
-                Ok(Some(server)) => {
+                Ok(Selected::Server(server)) => {
                     operation.scans_before = None;
-                    return Ok(Some(server));
+                    return Ok(Selected::Server(server));
                 }
-                Ok(None) => self.sdam.mark_stale(now),
+                Ok(Selected::Ask(question)) => return Ok(Selected::Ask(question)),
+                Ok(Selected::Nothing) => self.sdam.mark_stale(now),
                 Err(error) => {
                     if matches!(error.kind(), ErrorKind::Incompatible { .. }) {
                         self.sdam.mark_stale(now);
@@ -97,7 +97,7 @@ impl Client {
         if has_looked {
             self.tell_selection_waits(now, operation, limit);
         }
-        Ok(None)
+        Ok(Selected::Nothing)
     }
 
     /// True for a connection that was idle for so long that it may be dead without a sign.

@@ -1,6 +1,6 @@
 //! Tells of server selection, if somebody listens (SEL-61).
 
-use super::{Client, waiting::criteria};
+use super::{Client, selecting::criteria};
 use crate::{
     description::ServerId,
     error::{Error, ErrorKind},

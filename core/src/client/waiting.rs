@@ -1,18 +1,18 @@
 //! Operations that cannot go on at once: for want of a server, or of a connection.
 
-use super::{Action, Client};
+use super::{
+    Action, Client,
+    selecting::{Selected, criteria},
+};
 use crate::{
-    address::Address,
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind, Wait},
-    operation::{CommandKind, Operation, OperationId, error_to_raise},
-    options::ReadPreference,
+    operation::{Operation, OperationId, error_to_raise},
     pool::{CheckOut, Condition, PooledId, RequestId},
-    selection::{Criteria, selection_error},
+    selection::{Narrowing, selection_error},
     time::{Instant, earliest},
 };
-use std::sync::Arc;
 
 /// An operation that waits, and for what.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) enum Waiting {
         operation: Box<Operation>,
         limit: Option<Instant>,
     },
+    /// For the application's server selector, which the operation's task asks when it resumes.
+    Asking { operation: Box<Operation> },
     /// For a connection of this server's pool.
     ForConnection {
         operation: Box<Operation>,
@@ -52,6 +54,11 @@ pub(super) enum Acquired {
         server: ServerId,
         pooled: PooledId,
     },
+    /// Not before the application has answered.
+    Asking {
+        operation: Box<Operation>,
+        question: Narrowing,
+    },
     /// Not yet.
     Waiting(Waiting),
     /// The operation is over.
@@ -69,14 +76,24 @@ impl Client {
             operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
             let selected = match self.select_or_scan(now, &mut operation) {
-                Ok(None) if self.without_server.len() >= self.limits.without_server => {
+                Ok(Selected::Nothing)
+                    if self.without_server.len() >= self.limits.without_server =>
+                {
                     Err(self.too_many_wait())
                 }
                 selected => selected,
             };
             let server = match selected {
-                Ok(Some(server)) => server,
-                Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
+                Ok(Selected::Server(server)) => server,
+                Ok(Selected::Nothing) => {
+                    return Acquired::Waiting(self.wait_for_server(now, operation));
+                }
+                Ok(Selected::Ask(question)) => {
+                    return Acquired::Asking {
+                        operation,
+                        question,
+                    };
+                }
                 Err(error) => {
                     self.tell_selection_failed(now, &mut operation, &error);
                     let error = error_to_raise(operation.kept_error.take(), error);
@@ -107,52 +124,6 @@ impl Client {
         }
     }
 
-    pub(super) fn select(&mut self, operation: &Operation) -> Result<Option<ServerId>, Error> {
-        let Self {
-            sdam,
-            selector,
-            pools,
-            limits,
-            ..
-        } = self;
-        if let Some(target) = &operation.command.target {
-            let Some(server) = sdam.server_id(&target.address) else {
-                return Err(target_error(&target.address, "is no longer there", None));
-            };
-            let description = sdam.server(server);
-            if description.is_some_and(|s| s.server_type.is_available())
-                && pools.contains_key(&server)
-            {
-                selector.started(server);
-                return Ok(Some(server));
-            }
-            if target.is_awaited {
-                return Ok(None);
-            }
-            return Err(self.target_is_lost(&target.address));
-        }
-        selector.select(
-            sdam.changes(),
-            sdam.description(),
-            |address| sdam.server_id(address),
-            &criteria(operation, &limits.primary),
-            &operation.deprioritized,
-        )
-    }
-
-    /// The one server that could serve cannot be used.
-    fn target_is_lost(&self, target: &Address) -> Error {
-        let known = self.sdam.description().servers.get(target);
-        let cause = known.and_then(|known| known.error.clone());
-        match &cause {
-            Some(error) => {
-                let what = format!("cannot be used: {}", error.kind());
-                target_error(target, &what, cause)
-            }
-            None => target_error(target, "has not answered yet", None),
-        }
-    }
-
     fn too_many_wait(&self) -> Error {
         let limit = self.limits.without_server as u64;
         Error::new(ErrorKind::Limit {
@@ -164,6 +135,8 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
+        // It was about the servers that there are now.
+        operation.narrowed = None;
         // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
             Some(_) => operation.deadline,
@@ -214,6 +187,10 @@ impl Client {
             Acquired::Waiting(waiting) => {
                 self.waiting.insert(id, waiting);
             }
+            Acquired::Asking { operation, .. } => {
+                self.waiting.insert(id, Waiting::Asking { operation });
+                self.actions.push_back(Action::Wake { operation: id });
+            }
             Acquired::Granted {
                 operation,
                 server,
@@ -221,84 +198,6 @@ impl Client {
             } => self.grant(operation, server, pooled),
             Acquired::Failed(error) => self.wake_with(id, error),
         }
-    }
-
-    /// Keeps a connection for an operation until its task resumes it.
-    ///
-    /// The task may be slow to do so. A grant is withdrawn when the operation's time is over, so
-    /// that the connection serves others, and when the connection is interrupted.
-    fn grant(&mut self, operation: Box<Operation>, server: ServerId, pooled: PooledId) {
-        let id = operation.id;
-        let limit = operation.deadline;
-        if let Some(limit) = limit {
-            self.wait_limits.insert((limit, id));
-        }
-        self.note_deadline(limit);
-        let granted = Waiting::Granted {
-            operation,
-            server,
-            pooled,
-            limit,
-        };
-        self.waiting.insert(id, granted);
-        self.actions.push_back(Action::Wake { operation: id });
-    }
-
-    /// Sends the operations whose granted connections the pool interrupted for other ones. Nothing
-    /// runs on such a connection that could be told, and a request would be written to a dead server
-    /// (CMAP-94, CMAP-97). Nothing was sent, so this was no attempt.
-    pub(super) fn leave_interrupted_grants(&mut self, now: Instant, server: ServerId) {
-        let Some(slot) = self.pools.get(&server) else {
-            return;
-        };
-        let interrupted = |waiting: &Waiting| match *waiting {
-            Waiting::Granted {
-                server: at, pooled, ..
-            } if at == server => slot.pool.interruption_of(pooled),
-            _ => None,
-        };
-        let all = self.waiting.iter();
-        let found: Vec<(OperationId, Error)> = all
-            .filter_map(|(&id, waiting)| Some((id, interrupted(waiting)?)))
-            .collect();
-        for (id, error) in found {
-            self.on_grant_interrupted(now, id, error);
-        }
-    }
-
-    fn on_grant_interrupted(&mut self, now: Instant, id: OperationId, error: Error) {
-        // Failing an earlier one may have ended this one as well.
-        let Some(Waiting::Granted { server, pooled, .. }) = self.waiting.get(&id) else {
-            return;
-        };
-        let (server, pooled) = (*server, *pooled);
-        let Some(operation) = self.leave_grant(id) else {
-            return;
-        };
-        match operation.command.pinned() {
-            Some(pin) => self.break_pin(now, pin.socket, error),
-            None => self.return_pooled(now, server, pooled, Condition::Broken(Some(error))),
-        }
-        self.again.push_back(not_begun(operation));
-    }
-
-    /// Takes an operation out of its grant; what becomes of the connection is for the caller to
-    /// say.
-    fn leave_grant(&mut self, id: OperationId) -> Option<Box<Operation>> {
-        let Waiting::Granted {
-            operation,
-            server,
-            limit,
-            ..
-        } = self.waiting.remove(&id)?
-        else {
-            return None;
-        };
-        if let Some(limit) = limit {
-            self.wait_limits.remove(&(limit, id));
-        }
-        self.selector.finished(server);
-        Some(operation)
     }
 
     /// The pool granted a connection to an operation that waited for one.
@@ -330,6 +229,7 @@ impl Client {
     /// Takes an operation out of every queue; `None` if it was over already.
     pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
         match self.waiting.remove(&id)? {
+            Waiting::Asking { operation } => Some(operation),
             Waiting::ForServer { operation, limit } => {
                 if let Some(limit) = limit {
                     self.wait_limits.remove(&(limit, id));
@@ -400,9 +300,10 @@ impl Client {
             Waiting::Granted { .. } => {
                 "a connection was checked out in time, but the operation was not resumed"
             }
-            Waiting::ForServer { .. } | Waiting::ForConnection { .. } | Waiting::Failed(_) => {
-                return None;
-            }
+            Waiting::ForServer { .. }
+            | Waiting::Asking { .. }
+            | Waiting::ForConnection { .. }
+            | Waiting::Failed(_) => return None,
         };
         Some(Error::timeout(Wait::CheckOut, message))
     }
@@ -453,24 +354,4 @@ pub(super) fn not_begun(mut operation: Box<Operation>) -> Box<Operation> {
     operation.attempts = operation.attempts.saturating_sub(1);
     operation.selection_began = None;
     operation
-}
-
-fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
-    let message = format!("{target}, where the cursor lives, {what}");
-    Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
-}
-
-/// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the
-/// primary unless it was given a preference (SEL-29). Each operation selects anew (SEL-50).
-pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
-    let command = &operation.command;
-    match command.kind {
-        CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
-        CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
-            match &command.read_preference {
-                Some(preference) => Criteria::Readable(preference.clone()),
-                None => Criteria::Readable(primary.clone()),
-            }
-        }
-    }
 }

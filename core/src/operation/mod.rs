@@ -26,7 +26,9 @@ pub(crate) use lease::Context;
 pub(crate) use pin::{Keeper, PinId, PinUse};
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
-use crate::{address::Address, error::Error, session::ServerSession, time::Instant};
+use crate::{
+    address::Address, error::Error, selection::Narrowed, session::ServerSession, time::Instant,
+};
 
 /// The core's number of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +68,8 @@ pub(crate) struct Operation {
     /// How many scans had come to their end when the selection under way began; none where servers
     /// are not scanned.
     pub(crate) scans_before: Option<u64>,
+    /// The application's answer to the question which servers it wants, until it is used.
+    pub(crate) narrowed: Option<Narrowed>,
     /// This is a ping of the client's own, for the sake of that operation (SEL-72).
     pub(crate) behind: Option<Box<Self>>,
     /// What listeners know of its selection.
@@ -98,6 +102,7 @@ impl Operation {
             deprioritized: Vec::new(),
             kept_error: None,
             scans_before: None,
+            narrowed: None,
             behind: None,
             told: Told::default(),
         })

@@ -12,8 +12,8 @@ type Choice = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 /// it does not want; the latency window and the choice by load come afterwards. What it adds does
 /// not count. If nothing is left the operation waits, as it does when no server suits.
 ///
-/// It is called while the client is locked: it must be quick, and must not call the client. Should
-/// it panic, that operation fails.
+/// It is called in the task of the operation, which waits for it and nothing else does; it may call
+/// the client. Should it panic, that operation fails.
 ///
 /// ```
 /// use onionskin_core::options::{ClientOptions, ServerSelector};

@@ -4,6 +4,7 @@
 mod ability;
 mod criteria;
 mod error;
+mod narrowing;
 mod preference;
 mod ranking;
 mod selector;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use criteria::Criteria;
 pub use error::selection_error;
+pub use narrowing::{Narrowed, Narrowing};
 pub use preference::{read_preference_to_send, write_read_preference};
 pub use selector::{DEFAULT_LOCAL_THRESHOLD, MAX_CACHED_WINDOWS, Selector};
 pub use staleness::{IDLE_WRITE_PERIOD, SMALLEST_MAX_STALENESS};

@@ -1,23 +1,19 @@
 //! The choice of one server, and what it remembers between operations.
 
 use super::{
-    Criteria, in_window,
+    Criteria, Narrowed, Narrowing, in_window,
     ranking::{Ranking, window},
     suitable,
 };
 use crate::{
     address::Address,
-    description::{ServerDescription, ServerId, TopologyDescription},
+    description::{ServerId, TopologyDescription},
     error::{Error, ErrorKind},
     options::ServerSelector,
     random::Random,
     sdam::Changes,
 };
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
 /// The width of the latency window unless told otherwise (SEL-3).
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
@@ -72,8 +68,8 @@ impl Selector {
         self.random = random;
     }
 
-    /// Lets the application have a say. It is asked at each selection, so that nothing is
-    /// remembered between them (SEL-10).
+    /// Lets the application have a say (SEL-10): each selection is a [`question`](Self::question)
+    /// first, and then [`select_narrowed`](Self::select_narrowed).
     #[must_use]
     pub fn with_server_selector(mut self, custom: Option<ServerSelector>) -> Self {
         self.custom = custom;
@@ -91,9 +87,8 @@ impl Selector {
     /// Chooses a server and counts the operation as begun there; `finished` has to follow when it
     /// ends, however it ends. `None` means that no server suits now: wait for a change.
     ///
-    /// `changes` tells how `description` came to be. The error is an incompatible server (SEL-40),
-    /// a staleness limit that cannot be used here (STALE-6), or a panic of the application's
-    /// selector; waiting would change none of them.
+    /// `changes` tells how `description` came to be. The error is an incompatible server (SEL-40)
+    /// or a staleness limit that cannot be used here (STALE-6); waiting would change neither.
     pub fn select(
         &mut self,
         changes: &Changes,
@@ -102,13 +97,10 @@ impl Selector {
         criteria: &Criteria,
         deprioritized: &[Address],
     ) -> Result<Option<ServerId>, Error> {
-        if let Some(message) = &description.compatibility_error {
-            let message = message.clone();
-            return Err(Error::new(ErrorKind::Incompatible { message }));
-        }
+        check_compatibility(description)?;
         // Retries that avoid servers are rare, and no two of them need be alike.
-        if !deprioritized.is_empty() || self.custom.is_some() {
-            let window = self.compute(description, server_id, criteria, deprioritized)?;
+        if !deprioritized.is_empty() {
+            let window = self.compute(description, server_id, criteria, deprioritized, None)?;
             return Ok(self.choose(&window, |&id| id));
         }
         let at = self.ranking(changes, description, server_id, criteria)?;
@@ -116,6 +108,44 @@ impl Selector {
         let chosen = self.choose(window(&ranking, self.local_threshold), |entry| entry.server);
         std::mem::swap(&mut self.rankings[at].entries, &mut ranking);
         Ok(chosen)
+    }
+
+    /// What to ask the application before a server is chosen (SEL-10). `None` where it has no say,
+    /// or where no server suits that it could keep.
+    pub fn question(
+        &self,
+        changes: &Changes,
+        description: &TopologyDescription,
+        criteria: &Criteria,
+        deprioritized: &[Address],
+    ) -> Result<Option<Narrowing>, Error> {
+        let Some(custom) = &self.custom else {
+            return Ok(None);
+        };
+        check_compatibility(description)?;
+        let frequency = self.heartbeat_frequency;
+        let servers = suitable(description, criteria, frequency, deprioritized)?;
+        Ok((!servers.is_empty()).then(|| Narrowing {
+            custom: custom.clone(),
+            version: changes.version(),
+            servers: servers.into_iter().cloned().collect(),
+        }))
+    }
+
+    /// Chooses as [`select`](Self::select) does, among the servers that the application left. Those
+    /// that do not suit any more are passed over.
+    pub fn select_narrowed(
+        &mut self,
+        description: &TopologyDescription,
+        server_id: impl Fn(&Address) -> Option<ServerId>,
+        criteria: &Criteria,
+        deprioritized: &[Address],
+        narrowed: &Narrowed,
+    ) -> Result<Option<ServerId>, Error> {
+        check_compatibility(description)?;
+        let narrowed = Some(narrowed);
+        let window = self.compute(description, server_id, criteria, deprioritized, narrowed)?;
+        Ok(self.choose(&window, |&id| id))
     }
 
     /// An operation that was bound to this server has begun there without being selected.
@@ -203,6 +233,7 @@ impl Selector {
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
         deprioritized: &[Address],
+        narrowed: Option<&Narrowed>,
     ) -> Result<Vec<ServerId>, Error> {
         let mut servers = suitable(
             description,
@@ -210,8 +241,8 @@ impl Selector {
             self.heartbeat_frequency,
             deprioritized,
         )?;
-        if let Some(custom) = &self.custom {
-            narrow(custom, &mut servers)?;
+        if let Some(narrowed) = narrowed {
+            narrowed.narrow(&mut servers)?;
         }
         in_window(&mut servers, self.local_threshold);
         let ids = servers.iter().filter_map(|s| server_id(&s.address));
@@ -230,18 +261,13 @@ impl Selector {
     }
 }
 
-/// Keeps what the application's selector leaves. It may be called again when another operation
-/// selects, whatever it does here: a panic is one operation's error and leaves nothing half done.
-fn narrow(
-    custom: &ServerSelector,
-    servers: &mut Vec<&Arc<ServerDescription>>,
-) -> Result<(), Error> {
-    let mut left: Vec<&ServerDescription> = servers.iter().map(|s| &***s).collect();
-    if catch_unwind(AssertUnwindSafe(|| custom.narrow(&mut left))).is_err() {
-        return Err(Error::argument(
-            "the server selector of the options panicked",
-        ));
+/// A server that speaks no version that the driver does fails every selection (SEL-40).
+fn check_compatibility(description: &TopologyDescription) -> Result<(), Error> {
+    match &description.compatibility_error {
+        None => Ok(()),
+        Some(message) => {
+            let message = message.clone();
+            Err(Error::new(ErrorKind::Incompatible { message }))
+        }
     }
-    servers.retain(|server| left.iter().any(|l| std::ptr::eq(*l, &***server)));
-    Ok(())
 }

@@ -7,8 +7,16 @@ use super::{
 };
 use bson::doc;
 use onionskin::{Client, Runtime};
-use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use onionskin_core::{
+    error::ErrorKind,
+    event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent},
+    options::ServerSelector,
+    uri,
+};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// Remembers events by name.
 #[derive(Clone, Default)]
@@ -286,4 +294,44 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
     let count = |name: &str| heard.iter().filter(|heard| *heard == name).count();
     assert_eq!((count("find started"), count("find succeeded")), (50, 50));
     assert_eq!(heard.last().map(String::as_str), Some("topology closed"));
+}
+
+/// The application's server selector is called outside of the client's lock: it may look at the
+/// client, and a panic of it is the error of one operation.
+pub async fn a_server_selector_may_ask_its_client<H: Host>() {
+    let server = Server::plain::<H>();
+    let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
+    let asked = slot.clone();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let selector = ServerSelector::new(move |servers| {
+        let client = asked.get().expect("operations come later");
+        let known = client.topology();
+        servers.retain(|server| known.servers.contains_key(&server.address));
+        assert!(
+            counted.fetch_add(1, Ordering::SeqCst) != 1,
+            "the second call fails"
+        );
+    });
+    let mut options = uri::parse(&server.uri(""))
+        .expect("a connection string")
+        .options;
+    options.set_server_selector(selector);
+    let client = Client::builder(H::runtime(), options)
+        .build()
+        .expect("a client");
+    assert!(slot.set(client.clone()).is_ok(), "it is set once");
+    find(&client, 1).await.expect("a reply");
+    let error = find(&client, 2).await.expect_err("its selector panics");
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+        "{error:?}"
+    );
+    find(&client, 3)
+        .await
+        .expect("another operation is not concerned");
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+    // The selector keeps its client open.
+    client.shutdown().await;
+    until::<H>("the closing of all sockets", || server.open() == 0).await;
 }

@@ -77,6 +77,7 @@ macro_rules! conformance_suite {
             monitoring::failures_are_told_in_order,
             monitoring::every_start_has_its_end,
             monitoring::a_listener_may_ask_its_client,
+            monitoring::a_server_selector_may_ask_its_client,
             uris::a_malformed_connection_string_is_told_by_part,
             uris::a_missing_certificate_file_is_told,
         }

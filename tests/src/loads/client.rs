@@ -115,6 +115,7 @@ impl Idle {
             .str("text", &self.text);
         command.set_session(SessionUse::None);
         match self.client.start(self.now, command) {
+            Start::Asking { .. } => panic!("the application has no say here"),
             Start::Leased(lease) => lease,
             Start::Waiting(_) => {
                 self.settle();

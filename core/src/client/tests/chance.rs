@@ -138,7 +138,7 @@ impl Play {
             let Waiting::ForServer { operation, limit } = waiting else {
                 continue;
             };
-            let criteria = waiting::criteria(operation, &client.limits.primary);
+            let criteria = selecting::criteria(operation, &client.limits.primary);
             let suitable = suitable(client.topology(), &criteria, client.limits.selection, &[]);
             assert_eq!(suitable.map(|servers| servers.len()), Ok(0), "{criteria}");
             let limit = limit.expect("there is one by default");
@@ -164,6 +164,7 @@ impl Play {
 
     fn started(&mut self, start: Start) {
         match start {
+            Start::Asking { .. } => panic!("the application has no say here"),
             Start::Leased(mut lease) => {
                 assert!(self.open.contains(&lease.socket()));
                 assert!(!self.of_parent.contains(&lease.socket()));

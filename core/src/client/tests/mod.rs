@@ -174,6 +174,14 @@ impl World {
         let mut lease = match start {
             Start::Leased(lease) => lease,
             Start::Failed(error) => panic!("it failed: {error}"),
+            Start::Asking {
+                operation,
+                question,
+            } => {
+                let (now, answer) = (self.now, question.ask());
+                let next = self.client.handle_narrowed(now, operation, answer);
+                return self.leased(next);
+            }
             Start::Waiting(id) => match self.client.resume(self.now, id) {
                 Start::Leased(lease) => lease,
                 other => panic!("no connection came: {other:?}"),

@@ -1,19 +1,26 @@
 //! What is told of the search for a server.
 
-use super::{World, find, insert, ping, primary, reset};
+use super::{World, find, insert, mongos, ping, primary, reset};
 use crate::{
     address::Address,
     client::{Client, ClientConfig, Outcome, Start, Verdict},
     error::{Error, ErrorKind},
     event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
-    operation::{Command, CommandKind},
+    operation::{Command, CommandKind, OperationId},
     options::ServerSelector,
     random::Seed,
+    selection::Narrowing,
     time::Instant,
     uri,
 };
 use bson::{RawDocumentBuf, rawdoc};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 const URI: &str = "mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=2000";
 
@@ -281,4 +288,110 @@ fn a_selector_of_the_applications_is_hinted_at() {
         selectors,
         ["writable server, narrowed by the application".into()]
     );
+}
+
+/// A client of two routers, whose selector counts its calls and keeps the servers of this port.
+fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
+    let mut options = uri::parse("mongodb://a:1,a:2").expect("a string").options;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    options.set_server_selector(ServerSelector::new(move |servers| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        servers.retain(|server| server.address.port() == Some(port));
+    }));
+    let world = World::with_options(options, mongos(), Subscriptions::default());
+    (world, calls)
+}
+
+fn asking(start: Start) -> (OperationId, Narrowing) {
+    match start {
+        Start::Asking {
+            operation,
+            question,
+        } => (operation, question),
+        other => panic!("the application has a say: {other:?}"),
+    }
+}
+
+#[test]
+fn the_application_is_asked_outside_and_chooses() {
+    // SEL-10
+    let (mut world, calls) = narrowed(2);
+    let (id, question) = asking(world.client.start(world.now, ping()));
+    assert_eq!(calls.load(Ordering::Relaxed), 0, "not inside of the client");
+    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let lease = world.leased(next);
+    assert_eq!(lease.facts().address.port(), Some(2));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_changes() {
+    // SEL-10, SEL-36
+    let (mut world, calls) = narrowed(3);
+    let (id, question) = asking(world.client.start(world.now, ping()));
+    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+    assert_eq!(world.client.without_server.len(), 1);
+    // While it waits the servers are asked again soon, and their round trip times change.
+    world.woken.clear();
+    world.wait(Duration::from_millis(500));
+    assert_eq!(world.woken, [id]);
+    assert_eq!(calls.load(Ordering::Relaxed), 1, "its own task asks");
+    let (again, question) = asking(world.client.resume(world.now, id));
+    assert_eq!(again, id);
+    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+    // The limit of its selection holds all the same.
+    world.wait(Duration::from_secs(30));
+    if let Start::Asking { question, .. } = world.client.resume(world.now, id) {
+        let next = world.client.handle_narrowed(world.now, id, question.ask());
+        assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+        world.wait(Duration::from_secs(30));
+    }
+    world.client.cancel(world.now, id);
+    assert!(world.client.waiting.is_empty() && world.client.without_server.is_empty());
+}
+
+#[test]
+fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
+    let (mut world, _) = narrowed(2);
+    let (id, question) = asking(world.client.start(world.now, ping()));
+    // Meanwhile the server that the application will choose is lost.
+    world.is_dead = true;
+    world.wait(Duration::from_secs(10));
+    world.is_dead = false;
+    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    match next {
+        Start::Waiting(waiting) => assert_eq!(waiting, id),
+        Start::Asking { operation, .. } => assert_eq!(operation, id),
+        other => panic!("there is no server: {other:?}"),
+    }
+    world.client.cancel(world.now, id);
+    assert!(world.client.waiting.is_empty());
+}
+
+#[test]
+fn an_operation_that_is_cancelled_while_the_application_is_asked_is_over() {
+    let (mut world, _) = narrowed(2);
+    let (id, question) = asking(world.client.start(world.now, ping()));
+    world.client.cancel(world.now, id);
+    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    assert_eq!(world.client.counts().waiting, 0);
+}
+
+#[test]
+fn a_panic_of_the_applications_selector_is_one_operations_error() {
+    let mut options = uri::parse("mongodb://a:1").expect("a string").options;
+    options.set_server_selector(ServerSelector::new(|_| panic!("it fails")));
+    let mut world = World::with_options(options, mongos(), Subscriptions::default());
+    for _ in 0..2 {
+        let (id, question) = asking(world.client.start(world.now, ping()));
+        let next = world.client.handle_narrowed(world.now, id, question.ask());
+        let Start::Failed(error) = next else {
+            panic!("its selector panicked: {next:?}");
+        };
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
+    }
 }

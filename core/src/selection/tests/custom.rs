@@ -8,7 +8,18 @@ fn with(choice: impl Fn(&mut Vec<&ServerDescription>) + Send + Sync + 'static) -
 }
 
 fn select(selector: &mut Selector, avoid: &[Address]) -> Result<Option<ServerId>, Error> {
-    selector.select(&Changes::at(1), &mongos(3), id, &Criteria::Writable, avoid)
+    select_in(selector, &mongos(3), avoid)
+}
+
+fn select_in(
+    selector: &mut Selector,
+    description: &TopologyDescription,
+    avoid: &[Address],
+) -> Result<Option<ServerId>, Error> {
+    let criteria = Criteria::Writable;
+    let question = selector.question(&Changes::at(1), description, &criteria, avoid)?;
+    let answer = question.expect("there are servers to ask about").ask();
+    selector.select_narrowed(description, id, &criteria, avoid, &answer)
 }
 
 #[test]
@@ -41,7 +52,7 @@ fn it_chooses_before_the_window_and_after_the_filters() {
             assert_eq!(servers.len(), 2, "one does not suit");
             servers.retain(|s| s.address != address(0));
         })));
-    let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &[]);
+    let found = select_in(&mut selector, &description, &[]);
     assert_eq!(
         found,
         Ok(Some(ServerId(2))),

@@ -183,6 +183,17 @@ impl CoreWorld {
                 self.sides[client].tasks[task].turn_to(State::Waiting(id));
                 self.look(client, task);
             }
+            Start::Asking {
+                operation,
+                question,
+            } => {
+                let (now, answer) = (self.now, question.ask());
+                let next = self.sides[client]
+                    .core
+                    .handle_narrowed(now, operation, answer);
+                self.drain(client);
+                self.on_start(client, task, next);
+            }
             Start::Failed(error) => self.end(client, task, Ending::Failed(error)),
         }
     }

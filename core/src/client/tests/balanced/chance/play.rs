@@ -244,6 +244,7 @@ impl Play {
 
     pub(super) fn started(&mut self, start: Start, purpose: Purpose) {
         match start {
+            Start::Asking { .. } => panic!("the application has no say here"),
             Start::Leased(lease) => self.leased(lease, purpose),
             Start::Waiting(id) => {
                 self.waiting.insert(id, purpose);
