@@ -33,6 +33,9 @@ mod environment;
 mod events;
 mod execution;
 mod ids;
+#[cfg(feature = "__lock-times")]
+#[doc(hidden)]
+pub mod lock_times;
 mod runtime;
 mod shared;
 mod signal;

@@ -151,17 +151,22 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Feeds the core one input and carries out what it orders.
+    #[cfg_attr(feature = "__lock-times", track_caller)]
     pub(crate) fn with<T>(
         self: &Arc<Self>,
         input: impl FnOnce(&mut Inner<R::Stream>, Instant) -> T,
     ) -> T {
         let mut guard = self.lock();
+        #[cfg(feature = "__lock-times")]
+        let watch = crate::lock_times::Watch::start();
         // Read under the lock: the core's time must not go backwards from one input to the next.
         let now = self.now();
         let result = input(&mut guard, now);
         let after = guard.collect_orders();
         self.delivery.queue(&mut guard.core);
         drop(guard);
+        #[cfg(feature = "__lock-times")]
+        drop(watch);
         if !after.dials.is_empty() {
             // A check is told before its socket exists (EVT-18).
             self.deliver();
