@@ -16,7 +16,7 @@ pub use options::{
 pub use story::{Action, ConnId, MemberState, Story};
 
 use crate::{
-    replica::{Replica, SetConfig},
+    replica::{Bound, Replica, SetConfig},
     server::{Arrival, Credentials, Member, Output},
     store::Store,
 };
@@ -336,6 +336,12 @@ impl Deployment {
         while let Some(envelope) = self.network.receive(now) {
             let Envelope { from, to, message } = envelope;
             if self.members[to].is_up() {
+    /// How many entries a member's oplog has, and the bytes that they are counted as.
+    #[must_use]
+    pub fn oplog_size(&self, member: usize) -> Option<(usize, usize)> {
+        self.members.get(member).map(Member::oplog_size)
+    }
+
                 self.members[to].handle_message(now, from, message);
                 self.collect(now, to);
             }
@@ -378,8 +384,14 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         heartbeat_interval: set.heartbeat_interval,
         initial_primary: set.initial_primary,
         started_at_millis: options.started_at.as_unix_millis(),
-        max_oplog_entries: options.limits.max_oplog_entries,
-        max_records: options.limits.max_sessions,
+        oplog: Bound {
+            count: options.limits.max_oplog_entries,
+            bytes: options.limits.max_oplog_bytes,
+        },
+        records: Bound {
+            count: options.limits.max_sessions,
+            bytes: options.limits.max_session_bytes,
+        },
     }
 }
 

@@ -330,6 +330,10 @@ impl Member {
     }
 
     /// This member's options; none for a standalone.
+    pub(crate) fn oplog_size(&self) -> (usize, usize) {
+        self.replica.oplog_size()
+    }
+
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
