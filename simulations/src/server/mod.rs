@@ -54,6 +54,8 @@ const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 pub(crate) enum Output {
     Send(usize, Message),
     Transmit(ConnId),
+    /// A connection's next request may be handled.
+    Turn(ConnId),
     /// A router hands a client's request on to the shard.
     Route(ConnId, Vec<u8>),
     Close(ConnId),
@@ -90,6 +92,8 @@ pub(crate) struct Member {
     admission: Admission,
     routing: Routing,
     outputs: VecDeque<Output>,
+    /// Each connection's requests are handled one at a time, when they are told to.
+    takes_turns: bool,
     next_request_id: i32,
     ids: ObjectIds,
 }
@@ -147,6 +151,7 @@ impl Member {
             admission: Admission::default(),
             routing: Routing::default(),
             outputs: VecDeque::new(),
+            takes_turns: false,
             next_request_id: 0,
             ids: ObjectIds { unique, count: 0 },
         };
@@ -325,15 +330,15 @@ impl Member {
         (self.replica.commit(), self.replica.last().index)
     }
 
+    pub(crate) fn oplog_size(&self) -> (usize, usize) {
+        self.replica.oplog_size()
+    }
+
     fn is_set(&self) -> bool {
         matches!(self.options.shape, Shape::ReplicaSet(_))
     }
 
     /// This member's options; none for a standalone.
-    pub(crate) fn oplog_size(&self) -> (usize, usize) {
-        self.replica.oplog_size()
-    }
-
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,

@@ -2,8 +2,8 @@
 
 use super::world::{World, set_of};
 use crate::deployment::{ConnId, DeploymentOptions, Story};
-use bson::{Document, doc};
-use onionskin_core::address::Address;
+use bson::{Document, RawDocumentBuf, doc};
+use onionskin_core::{address::Address, wire::MessageWriter};
 use std::time::Duration;
 
 /// Bytes of the oplog that are kept in these tests.
@@ -75,4 +75,53 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
     let store = |member| world.deployment.store(member).expect("a member");
     assert_eq!(store(lost), store(primary));
     assert!(oplog_bytes(&world, lost) <= OPLOG_BYTES);
+}
+
+/// The messages of some commands, behind each other.
+fn messages(commands: &[Document]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (id, command) in (1..).zip(commands) {
+        let raw = RawDocumentBuf::try_from(command).expect("a command");
+        MessageWriter::begin(&mut bytes, id, 0).body(&raw).end();
+    }
+    bytes
+}
+
+#[test]
+fn requests_of_a_connection_take_turns_where_that_is_wanted() {
+    let mut world = World::new(set_of(3), 3);
+    world.deployment.take_turns();
+    world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let primary = world.deployment.primary().expect("a primary");
+    let conn = world.connect(primary);
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 3 }, "$db": "d",
+    };
+    let ping = doc! { "ping": 1, "$db": "admin" };
+    world.send_bytes(conn, &messages(&[ping.clone(), ping.clone(), insert, ping]));
+    let answered = |world: &mut World| world.reply(conn).map(|(id, ..)| id);
+    assert_eq!(answered(&mut world), Some(1));
+    assert_eq!(
+        answered(&mut world),
+        None,
+        "the second one waits for its turn"
+    );
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), Some(2));
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), None, "it waits for the other members");
+    assert!(!world.deployment.next_turn(world.now, conn));
+    while world.deployment.poll_turn().is_some() {}
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(answered(&mut world), Some(3));
+    assert_eq!(answered(&mut world), None, "no turn comes by itself");
+    assert_eq!(world.deployment.poll_turn(), Some(conn));
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), Some(4));
+    assert!(!world.deployment.next_turn(world.now, conn));
 }
