@@ -299,6 +299,9 @@ pub struct Limits {
     pub max_connections: usize,
     /// Cursors that a member keeps open; the oldest goes first. Default: 10 000.
     pub max_cursors: usize,
+    /// Documents that all open cursors of a member have yet to give; the oldest cursor goes first.
+    /// Default: 2 000 000.
+    pub max_cursor_documents: usize,
     /// Sessions whose retryable writes a member remembers; the one unused for longest goes
     /// first. Default: 10 000.
     pub max_sessions: usize,
@@ -323,6 +326,7 @@ impl Default for Limits {
             max_write_batch: 100_000,
             max_connections: 10_000,
             max_cursors: 10_000,
+            max_cursor_documents: 2_000_000,
             max_sessions: 10_000,
             max_session_bytes: 64 * 1024 * 1024,
             cursor_timeout: Duration::from_secs(600),

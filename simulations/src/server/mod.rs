@@ -128,7 +128,12 @@ impl Member {
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);
-        let cursors = Cursors::new(options.limits.max_cursors, options.limits.cursor_timeout);
+        let limits = &options.limits;
+        let cursors = Cursors::new(
+            limits.max_cursors,
+            limits.max_cursor_documents,
+            limits.cursor_timeout,
+        );
         let mut member = Self {
             index,
             options,

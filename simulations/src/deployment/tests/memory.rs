@@ -77,6 +77,31 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
     assert!(oplog_bytes(&world, lost) <= OPLOG_BYTES);
 }
 
+#[test]
+fn open_cursors_keep_so_many_documents_and_no_more() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_cursor_documents = 250;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    insert(&mut world, conn, 101, 10);
+    let find = doc! { "find": "c", "batchSize": 1, "$db": "d" };
+    let cursors: Vec<i64> = (0..5)
+        .map(|_| {
+            let reply = world.ask(conn, &find).expect("a reply");
+            let cursor = reply.get_document("cursor").expect("a cursor");
+            world.run_for(Duration::from_secs(1));
+            cursor.get_i64("id").expect("an id")
+        })
+        .collect();
+    let mut is_open = |id: i64| {
+        let more = doc! { "getMore": id, "collection": "c", "batchSize": 1, "$db": "d" };
+        let reply = world.ask(conn, &more).expect("a reply");
+        reply.get_document("cursor").is_ok()
+    };
+    let open: Vec<bool> = cursors.into_iter().map(&mut is_open).collect();
+    assert_eq!(open, [false, false, false, true, true]);
+}
+
 /// The messages of some commands, behind each other.
 fn messages(commands: &[Document]) -> Vec<u8> {
     let mut bytes = Vec::new();
