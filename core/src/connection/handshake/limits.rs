@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The least that one of several addresses gets, however many there are: a handshake of TCP across
 /// the world, about.
-pub(super) const MIN_ATTEMPT: Duration = Duration::from_millis(250);
+const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
     /// The limit of what is waited for (CMAP-153, CMAP-154, CMAP-155).
