@@ -1,7 +1,7 @@
 //! Sockets, time, tasks, names and chance.
 
 use crate::AsyncStdStream;
-use onionskin::Runtime;
+use onionskin::{Runtime, system::keep_alive};
 use std::{
     future::Future,
     io,
@@ -33,6 +33,7 @@ impl Runtime for AsyncStdRuntime {
     async fn connect(&self, address: SocketAddr) -> io::Result<AsyncStdStream> {
         let stream = async_std::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream);
         Ok(AsyncStdStream::Tcp(stream))
     }
 

@@ -1,13 +1,13 @@
 //! Runs futures on the calling thread, for as long as it waits for one of them.
 
-use crate::reactor::Reactor;
+use crate::{flag::Flag, reactor::Reactor};
 use std::{
     collections::VecDeque,
     future::Future,
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, ThreadId},
@@ -38,7 +38,8 @@ pub(crate) struct Executor {
 /// A future that runs on its own. Its wakers keep it alive; without any it can never go on.
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    is_ready: AtomicBool,
+    /// It stands among the tasks that were woken.
+    is_ready: Flag,
     executor: Weak<Executor>,
 }
 
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        if !self.is_ready.swap(true, Ordering::AcqRel)
+        if self.is_ready.raise()
             && let Some(executor) = self.executor.upgrade()
         {
             lock(&executor.ready).push_back(self);
@@ -61,13 +62,13 @@ impl Wake for Task {
 
 /// Wakes the future that the thread waits for.
 struct Caller {
-    is_woken: AtomicBool,
+    is_woken: Flag,
     executor: Weak<Executor>,
 }
 
 impl Wake for Caller {
     fn wake(self: Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
+        self.is_woken.raise();
         if let Some(executor) = self.executor.upgrade() {
             executor.reactor.ring();
         }
@@ -97,22 +98,21 @@ impl Executor {
         let _driving = self.driven(self.driving.lock().unwrap_or_else(PoisonError::into_inner));
         let mut future = pin!(future);
         let caller = Arc::new(Caller {
-            is_woken: AtomicBool::new(true),
+            is_woken: Flag::new(true),
             executor: Arc::downgrade(self),
         });
         let waker = Waker::from(caller.clone());
         let mut context = Context::from_waker(&waker);
         let mut turns = 0;
         loop {
-            if caller.is_woken.swap(false, Ordering::AcqRel)
+            if caller.is_woken.take()
                 && let Poll::Ready(output) = future.as_mut().poll(&mut context)
             {
                 self.last_turns();
                 return output;
             }
             self.turn();
-            let is_idle =
-                || !caller.is_woken.load(Ordering::Acquire) && lock(&self.ready).is_empty();
+            let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
             turns += 1;
             if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
                 turns = 0;
@@ -135,7 +135,7 @@ impl Executor {
     pub(crate) fn spawn(self: &Arc<Self>, future: impl Future<Output = ()> + Send + 'static) {
         let task = Arc::new(Task {
             future: Mutex::new(Some(Box::pin(future))),
-            is_ready: AtomicBool::new(false),
+            is_ready: Flag::new(false),
             executor: Arc::downgrade(self),
         });
         task.wake();
@@ -169,7 +169,7 @@ impl Executor {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let was_ready = !ready.is_empty();
         for task in ready {
-            task.is_ready.store(false, Ordering::Release);
+            task.is_ready.take();
             // Taken out while it is polled, so that it is dropped if it panics.
             let future = lock(&task.future).take();
             if let Some(mut future) = future {

@@ -25,6 +25,7 @@
 mod client;
 mod cursor;
 mod executor;
+mod flag;
 mod reactor;
 mod run;
 mod runtime;

@@ -1,6 +1,9 @@
 //! Waits for sockets and for time, in one system call.
 
-use crate::executor::{left, lock};
+use crate::{
+    executor::{left, lock},
+    flag::Flag,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::{AsFd, BorrowedFd},
@@ -10,10 +13,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     task::Waker,
     time::{Duration, Instant},
 };
@@ -61,7 +61,7 @@ pub(crate) struct Reactor {
     sources: Mutex<Vec<Arc<Source>>>,
     timers: Mutex<Timers>,
     /// True while a thread waits, and until it has looked around again.
-    is_waiting: AtomicBool,
+    is_waiting: Flag,
     bell: Mutex<Option<Bell>>,
 }
 
@@ -79,7 +79,7 @@ impl Default for Reactor {
         Self {
             sources: Mutex::default(),
             timers: Mutex::default(),
-            is_waiting: AtomicBool::new(false),
+            is_waiting: Flag::new(false),
             bell: Mutex::new(new_bell()),
         }
     }
@@ -131,7 +131,7 @@ impl Reactor {
     /// Something became ready; a thread that waits looks around. In the thread that drives, nobody
     /// waits, and this costs nothing.
     pub(crate) fn ring(&self) {
-        if self.is_waiting.swap(false, Ordering::SeqCst)
+        if self.is_waiting.take()
             && let Some(bell) = &*lock(&self.bell)
         {
             // A full bell rings as well.
@@ -142,6 +142,8 @@ impl Reactor {
     /// Waits for a socket, a timer or the bell, and wakes who waits for them. Where something is to
     /// be done anyway it only looks around.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool) {
+        // First this, then the look at sockets, timers and tasks: whoever adds to them rings.
+        self.is_waiting.raise();
         let waiting: Vec<(Arc<Source>, PollFlags)> = lock(&self.sources)
             .iter()
             .filter_map(|source| {
@@ -157,8 +159,6 @@ impl Reactor {
         if let Some(bell) = &bell {
             polled.push(PollFd::new(&bell.1, PollFlags::IN));
         }
-        // First this, then the look: whoever makes something ready in between rings.
-        self.is_waiting.store(true, Ordering::SeqCst);
         let limit = if is_idle() {
             self.limit(bell.is_some())
         } else {
@@ -167,7 +167,7 @@ impl Reactor {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         // An interruption by a signal is a reason to look around as any other.
         let found = poll(&mut polled, limit.as_ref()).unwrap_or(0);
-        let was_rung = !self.is_waiting.swap(false, Ordering::SeqCst);
+        let was_rung = !self.is_waiting.take();
         if found > 0 {
             for (polled, (source, _)) in polled.iter().zip(&waiting) {
                 source.tell(polled.revents());

@@ -5,6 +5,7 @@ use crate::{
     reactor::{Socket, Source},
 };
 use futures_io::{AsyncRead, AsyncWrite};
+use onionskin::system::keep_alive;
 use rustix::{
     io::{Errno, FdFlags, fcntl_setfd},
     net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket},
@@ -12,7 +13,10 @@ use rustix::{
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    os::unix::net::UnixStream,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
     path::Path,
     pin::Pin,
     sync::Arc,
@@ -51,6 +55,7 @@ impl BlockingStream {
         let stream = TcpStream::from(fd);
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream);
         match connect(&stream, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self::new(executor, Socket::Tcp(stream))),
             Err(error) => Err(error.into()),
@@ -130,6 +135,12 @@ fn is_retried(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
     )
+}
+
+impl AsFd for BlockingStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.source.socket.as_fd()
+    }
 }
 
 impl Drop for BlockingStream {

@@ -16,7 +16,13 @@ use onionskin_core::{
     random::Seed,
     uri::{self, Warning},
 };
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 /// A handle to a deployment: discovery, monitoring and pools run behind it.
 ///
@@ -292,6 +298,9 @@ impl<R: Runtime> Client<R> {
     /// left. Operations that still wait fail; those on a connection come to their end, and their
     /// servers are checked until then, so that one that is lost keeps nobody waiting. Event
     /// listeners have two more seconds to hear of it all.
+    ///
+    /// Where the future is dropped, the sessions that it was ending are ended in the background;
+    /// the client closes with its last handle.
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {
@@ -301,7 +310,7 @@ impl<R: Runtime> Client<R> {
             });
             let Some(mut command) = command else { break };
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-            let said = crate::Execution::new(self.clone(), Ok(command), Nothing).await;
+            let said = Ending::new(&self, command).await;
             if said.is_err() {
                 // The servers end sessions by themselves; there is no use in insisting.
                 break;
@@ -328,11 +337,55 @@ impl<R: Runtime> Client<R> {
 
     /// Runs a command in a task of its own, whatever becomes of it.
     pub(crate) fn run_in_background(&self, command: Command) {
-        let execution = crate::Execution::new(self.clone(), Ok(command), Nothing);
+        self.finish_in_background(crate::Execution::new(self.clone(), Ok(command), Nothing));
+    }
+
+    fn finish_in_background(&self, execution: crate::Execution<R, Nothing>) {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
         self.shared().runtime.run_ready();
+    }
+}
+
+/// The end of a session or a cursor on its server.
+///
+/// Whoever waits for it may leave: where it is dropped before its end, it goes on in a task of its
+/// own, with the time limit that it has.
+pub(crate) struct Ending<R: Runtime> {
+    client: Client<R>,
+    /// `None` once it is over.
+    execution: Option<crate::Execution<R, Nothing>>,
+}
+
+impl<R: Runtime> Ending<R> {
+    pub(crate) fn new(client: &Client<R>, command: Command) -> Self {
+        let execution = crate::Execution::new(client.clone(), Ok(command), Nothing);
+        Self {
+            client: client.clone(),
+            execution: Some(execution),
+        }
+    }
+}
+
+impl<R: Runtime> Future for Ending<R> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(execution) = &mut self.execution else {
+            return Poll::Ready(Ok(()));
+        };
+        let result = ready!(Pin::new(execution).poll(context));
+        self.execution = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<R: Runtime> Drop for Ending<R> {
+    fn drop(&mut self) {
+        if let Some(execution) = self.execution.take() {
+            self.client.finish_in_background(execution);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Client, Execution, Runtime,
-    client::Nothing,
+    client::Ending,
     decode::{TakeReply, decode},
 };
 use futures_core::Stream;
@@ -82,7 +82,8 @@ impl<R: Runtime, T> Cursor<R, T> {
     }
 
     /// Ends the cursor on the server and waits for that, two seconds at most. A cursor that is
-    /// dropped is ended as well, but nobody waits for it.
+    /// dropped is ended as well, but nobody waits for it; so is one whose `close` is dropped before
+    /// its end.
     pub async fn close(mut self) {
         self.leave_to_parent();
         self.fetching = None;
@@ -90,7 +91,7 @@ impl<R: Runtime, T> Cursor<R, T> {
             Ok(mut command) => {
                 command.set_timeout(Some(CLOSE_TIMEOUT));
                 // A server that does not hear of it ends the cursor by itself later.
-                let _ = Execution::new(self.client.clone(), Ok(command), Nothing).await;
+                let _ = Ending::new(&self.client, command).await;
             }
             Err(leftovers) => self.give_back(leftovers),
         }

@@ -40,6 +40,7 @@ mod runtime;
 mod shared;
 mod signal;
 mod socket;
+pub mod system;
 mod timer;
 mod trace;
 

@@ -20,7 +20,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// watch over them. Default: they do.
     const RUNS_IN_BACKGROUND: bool = true;
 
-    /// Connects to an address, with the system's own time limit; the client bounds it further.
+    /// Connects to an address, with the system's own time limit; the client bounds it further, by
+    /// dropping the future. Sockets of the system are to send without delay (`TCP_NODELAY`), and to
+    /// be given to [`keep_alive`](crate::system::keep_alive).
     fn connect(&self, address: SocketAddr)
     -> impl Future<Output = io::Result<Self::Stream>> + Send;
 

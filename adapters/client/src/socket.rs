@@ -5,21 +5,24 @@ use crate::{
     Runtime,
     shared::Shared,
     signal::{Letter, Signal},
+    system,
 };
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
     client::Fate,
     connection::SocketId,
-    error::{Error, NetworkFault},
+    error::{Error, ErrorKind, NetworkFault, Wait},
 };
 use std::{
     future::{Future, poll_fn},
     io,
+    net::SocketAddr,
     path::Path,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 /// Bytes read at once; replies of monitors and handshakes are smaller.
@@ -36,7 +39,7 @@ pub(crate) async fn run<R: Runtime>(
     signal: Arc<Signal>,
 ) {
     let stream = {
-        let mut dial = pin!(dial(&shared.runtime, &address));
+        let mut dial = pin!(dial(&shared, id, &address));
         let mut letter = Letter::default();
         let dialled = poll_fn(|context| {
             if collect(&signal, &mut letter, context) {
@@ -87,7 +90,12 @@ pub(crate) async fn pump<R: Runtime>(
 }
 
 /// Tries the addresses of a host one after the other.
-async fn dial<R: Runtime>(runtime: &R, address: &Address) -> Result<R::Stream, Error> {
+async fn dial<R: Runtime>(
+    shared: &Shared<R>,
+    id: SocketId,
+    address: &Address,
+) -> Result<R::Stream, Error> {
+    let runtime = &shared.runtime;
     let (host, port) = match address {
         Address::Unix { path } => {
             let path = Path::new(&**path);
@@ -98,40 +106,99 @@ async fn dial<R: Runtime>(runtime: &R, address: &Address) -> Result<R::Stream, E
         }
         Address::Tcp { host, port } => (host, *port),
     };
-    let not_resolved = |message: String| Error::network(NetworkFault::NotResolved, message);
-    let addresses = runtime
+    let mut addresses = runtime
         .resolve(host, port)
         .await
-        .map_err(|error| not_resolved(format!("{host} was not resolved: {error}")))?;
-    let mut last = not_resolved(format!("{host} has no address"));
-    for candidate in addresses {
-        match runtime.connect(candidate).await {
+        .map_err(|error| lookup_error(&error, address))?
+        .into_iter();
+    let mut failure = None;
+    while let Some(candidate) = addresses.next() {
+        // The last address has whatever time is left, which the core watches.
+        let limit = match addresses.len() {
+            0 => None,
+            rest => shared.lock().core.attempt_limit(shared.now(), id, rest + 1),
+        };
+        match connect(runtime, candidate, limit).await {
             Ok(stream) => return Ok(stream),
-            Err(error) => last = network_error(&error, address),
+            Err(error) => {
+                let error = error.with_server(address);
+                // What the process lacks says less than what another address has answered.
+                if failure.is_none() || !is_out_of_sockets(&error) {
+                    failure = Some(error);
+                }
+            }
         }
     }
-    Err(last)
+    Err(failure.unwrap_or_else(|| {
+        let message = format!("{host} has no address");
+        Error::network(NetworkFault::NotResolved, message)
+    }))
+}
+
+/// Connects to one of several addresses, which may take as long as `limit`.
+async fn connect<R: Runtime>(
+    runtime: &R,
+    address: SocketAddr,
+    limit: Option<Duration>,
+) -> Result<R::Stream, Error> {
+    let mut connect = pin!(runtime.connect(address));
+    let mut end = pin!(limit.map(|limit| runtime.sleep(limit)));
+    poll_fn(|context| {
+        if let Poll::Ready(result) = connect.as_mut().poll(context) {
+            return Poll::Ready(result.map_err(|error| fault_of(&error)));
+        }
+        let Some(end) = end.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        ready!(end.poll(context));
+        let limit = limit.unwrap_or_default().as_millis();
+        let message = format!("connecting to {address} took longer than its share of {limit} ms");
+        Poll::Ready(Err(Error::timeout(Wait::Connect, message)))
+    })
+    .await
+}
+
+/// The core's error for a lookup that failed.
+fn lookup_error(error: &io::Error, address: &Address) -> Error {
+    // Where the C library finds no descriptor for its own files, it may say that it does not know
+    // the name.
+    let fault = if is_local(error) || !system::has_descriptor() {
+        NetworkFault::OutOfSockets
+    } else {
+        NetworkFault::NotResolved
+    };
+    let message = format!("{} was not resolved: {error}", address.host());
+    Error::network(fault, message).with_server(address)
 }
 
 /// The core's error for one of the system's.
 pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
+    fault_of(error).with_server(address)
+}
+
+fn fault_of(error: &io::Error) -> Error {
     use io::ErrorKind as Kind;
     let fault = match error.kind() {
+        _ if is_local(error) => NetworkFault::OutOfSockets,
         Kind::ConnectionRefused | Kind::NotFound => NetworkFault::Refused,
         Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
         Kind::UnexpectedEof => NetworkFault::Closed,
-        Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => {
-            NetworkFault::Unreachable
-        }
-        _ if is_out_of_sockets(error) => NetworkFault::OutOfSockets,
+        Kind::HostUnreachable | Kind::NetworkUnreachable => NetworkFault::Unreachable,
         _ => NetworkFault::Other,
     };
-    Error::network(fault, error.to_string()).with_server(address)
+    Error::network(fault, error.to_string())
 }
 
-/// `EMFILE` and `ENFILE`, which have no kind of their own.
-fn is_out_of_sockets(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(23 | 24))
+/// True if this system lacks something for a socket, whatever the server is like: descriptors,
+/// memory, or a free port or address of its own (CMAP-46).
+fn is_local(error: &io::Error) -> bool {
+    let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
+    kinds.any(|kind| error.kind() == kind) || system::code_of(error).is_some_and(system::is_lack)
+}
+
+fn is_out_of_sockets(error: &Error) -> bool {
+    let fault = NetworkFault::OutOfSockets;
+    matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault)
 }
 
 /// Takes what is to be done; true if it is to stop.
@@ -236,7 +303,49 @@ impl<R: Runtime> Pump<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onionskin_core::error::ErrorKind;
+    use rustix::io::Errno;
+
+    fn fault(error: &Error) -> Option<NetworkFault> {
+        match error.kind() {
+            ErrorKind::Network { fault, .. } => Some(*fault),
+            _ => None,
+        }
+    }
+
+    /// An error as async-std tells it: the system's is hidden behind words.
+    #[derive(Debug)]
+    struct Wordy(io::Error);
+
+    impl std::fmt::Display for Wordy {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("could not resolve address")
+        }
+    }
+
+    impl std::error::Error for Wordy {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_lookup_without_descriptors_blames_no_server() {
+        // CMAP-46
+        let address = Address::tcp("db", 27017);
+        let system = || io::Error::from_raw_os_error(24);
+        for error in [
+            system(),
+            io::Error::other(Wordy(system())),
+            io::Error::other(system()),
+        ] {
+            let told = lookup_error(&error, &address);
+            assert_eq!(fault(&told), Some(NetworkFault::OutOfSockets), "{told:?}");
+        }
+        let unknown = io::Error::other("Name or service not known");
+        let told = lookup_error(&unknown, &address);
+        assert_eq!(fault(&told), Some(NetworkFault::NotResolved), "{told:?}");
+        assert_eq!(told.server(), Some(&address));
+    }
 
     #[test]
     fn an_error_of_the_system_keeps_what_matters_of_it() {
@@ -255,14 +364,19 @@ mod tests {
                 io::ErrorKind::HostUnreachable.into(),
                 NetworkFault::Unreachable,
             ),
-            (io::ErrorKind::OutOfMemory.into(), NetworkFault::Other),
+            (
+                io::ErrorKind::OutOfMemory.into(),
+                NetworkFault::OutOfSockets,
+            ),
+            (
+                io::ErrorKind::AddrNotAvailable.into(),
+                NetworkFault::OutOfSockets,
+            ),
+            (Errno::NOBUFS.into(), NetworkFault::OutOfSockets),
+            (io::ErrorKind::PermissionDenied.into(), NetworkFault::Other),
         ] {
             let error = network_error(&error, &Address::tcp("db", 27017));
-            let fault = match error.kind() {
-                ErrorKind::Network { fault, .. } => Some(*fault),
-                _ => None,
-            };
-            assert_eq!(fault, Some(expected), "{error:?}");
+            assert_eq!(fault(&error), Some(expected), "{error:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sockets, time, tasks, names and chance.
 
 use crate::SmolStream;
-use onionskin::Runtime;
+use onionskin::{Runtime, system::keep_alive};
 use std::{
     future::Future,
     io,
@@ -33,6 +33,7 @@ impl Runtime for SmolRuntime {
     async fn connect(&self, address: SocketAddr) -> io::Result<SmolStream> {
         let stream = smol::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream);
         Ok(SmolStream::Tcp(stream))
     }
 

@@ -1,7 +1,7 @@
 //! Sockets, time, tasks, names and chance.
 
 use crate::TokioStream;
-use onionskin::Runtime;
+use onionskin::{Runtime, system::keep_alive};
 use std::{
     future::Future,
     io,
@@ -35,6 +35,7 @@ impl Runtime for TokioRuntime {
     async fn connect(&self, address: SocketAddr) -> io::Result<TokioStream> {
         let stream = tokio::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        keep_alive(&stream);
         Ok(TokioStream::Tcp(stream))
     }
 

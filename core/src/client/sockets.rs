@@ -12,6 +12,7 @@ use crate::{
     time::Instant,
 };
 use bson::oid::ObjectId;
+use std::time::Duration;
 
 /// Whom a socket serves.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +93,14 @@ impl Client {
             Some(socket) => Some(socket.connection.address()),
             None => self.drains.address_of(id),
         }
+    }
+
+    /// How long an attempt to connect a socket may take, if it begins now and `addresses` of its
+    /// host are left, its own included. `None`: until the socket is [closed](Action::Close).
+    #[must_use]
+    pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
+        let socket = self.sockets.get(&id)?;
+        socket.connection.attempt_limit(now, addresses)
     }
 
     pub(super) fn dial(&mut self, connection: Connection, owner: Owner) -> SocketId {

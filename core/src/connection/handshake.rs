@@ -59,6 +59,8 @@ pub struct Connection {
     /// What the server said of itself; kept for operations only.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
+    /// When it was dialled.
+    dialled: Instant,
     request_id: i32,
     /// What the next message must answer.
     awaited_id: i32,
@@ -83,6 +85,7 @@ impl Connection {
             conversation: None,
             hello: None,
             deadline: None,
+            dialled: now,
             request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
             output: VecDeque::new(),

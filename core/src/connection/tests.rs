@@ -32,6 +32,46 @@ fn dialled(purpose: Purpose, options: HandshakeOptions) -> Connection {
     Connection::new(Instant::ZERO, address, purpose, Arc::new(options))
 }
 
+#[test]
+fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
+    let second = Duration::from_secs;
+    let at = |seconds| Instant::ZERO + second(seconds);
+    let limited = |limit| HandshakeOptions {
+        connect_timeout: limit,
+        ..options()
+    };
+    // Monitors bound their checks themselves, and share out the same time.
+    for purpose in [Purpose::Monitor, Purpose::Operations] {
+        let connection = dialled(purpose, limited(Some(second(12))));
+        for (now, addresses, share) in [
+            (0, 3, Some(second(4))),
+            (4, 2, Some(second(4))),
+            (0, 2, Some(second(6))),
+            // What the first did not need, the others have.
+            (2, 2, Some(second(5))),
+            // The last one has what is left, which the connection's own limit ends.
+            (8, 1, None),
+            (0, 0, None),
+            // However many there are, each gets the time for a handshake.
+            (0, 1000, Some(Duration::from_millis(250))),
+            (13, 2, Some(Duration::from_millis(250))),
+        ] {
+            let limit = connection.attempt_limit(at(now), addresses);
+            assert_eq!(limit, share, "{now} s, {addresses} addresses");
+        }
+    }
+    let hasty = dialled(
+        Purpose::Operations,
+        limited(Some(Duration::from_millis(100))),
+    );
+    let share = Some(Duration::from_millis(50));
+    assert_eq!(hasty.attempt_limit(Instant::ZERO, 2), share);
+    for without in [None, Some(Duration::ZERO)] {
+        let patient = dialled(Purpose::Operations, limited(without));
+        assert_eq!(patient.attempt_limit(Instant::ZERO, 2), None);
+    }
+}
+
 /// What a connection reports whose peer hangs up as soon as it was reached.
 fn hung_up_on(tls: Option<TlsContext>) -> Error {
     let now = Instant::ZERO;

@@ -57,7 +57,7 @@ pub enum NetworkFault {
     Unreachable,
     /// The host name has no address.
     NotResolved,
-    /// The process or the system has no more sockets.
+    /// The process or the system has no more sockets, or no memory or port for one.
     OutOfSockets,
     /// Anything else that the system reports.
     Other,

@@ -16,7 +16,7 @@ pub use options::{
 pub use story::{Action, ConnId, MemberState, Story};
 
 use crate::{
-    replica::{Replica, SetConfig},
+    replica::{Bound, Replica, SetConfig},
     server::{Arrival, Credentials, Member, Output},
     store::Store,
 };
@@ -56,6 +56,7 @@ pub struct Deployment {
     homes: BTreeMap<ConnId, usize>,
     transmits: VecDeque<ConnId>,
     traffic: VecDeque<Traffic>,
+    turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
     /// Whose turn it is to get a connection from the load balancer.
     turn: usize,
@@ -88,6 +89,7 @@ impl Deployment {
             homes: BTreeMap::new(),
             transmits: VecDeque::new(),
             traffic: VecDeque::new(),
+            turns: VecDeque::new(),
             actions: VecDeque::new(),
             turn: 0,
         };
@@ -124,6 +126,35 @@ impl Deployment {
         };
         self.members[member].handle_received(now, connection, bytes);
         self.settle(now);
+    }
+
+    /// From now on only one request of a connection is handled at once, and the next one in
+    /// [`next_turn`](Self::next_turn). So whoever drives the deployment decides how many replies
+    /// wait for a client, and that other clients have their turn in between. By default all
+    /// requests are handled that have arrived.
+    pub fn take_turns(&mut self) {
+        let members = self.members();
+        for member in &mut self.members[..members] {
+            member.take_turns();
+        }
+    }
+
+    /// Handles the next request that has arrived on a connection. False if there is none, or the
+    /// one before is not answered yet.
+    pub fn next_turn(&mut self, now: Instant, connection: ConnId) -> bool {
+        let home = self.homes.get(&connection);
+        let went_on = home.is_some_and(|&member| self.members[member].next_turn(now, connection));
+        if went_on {
+            self.settle(now);
+        }
+        went_on
+    }
+
+    /// A connection whose [next turn](Self::next_turn) may have come, without anything that was
+    /// received: the request before was answered.
+    #[must_use]
+    pub fn poll_turn(&mut self) -> Option<ConnId> {
+        self.turns.pop_front()
     }
 
     /// A client's connection is gone.
@@ -305,6 +336,12 @@ impl Deployment {
         self.members.get(member).map(Member::progress)
     }
 
+    /// How many entries a member's oplog has, and the bytes that they are counted as.
+    #[must_use]
+    pub fn oplog_size(&self, member: usize) -> Option<(usize, usize)> {
+        self.members.get(member).map(Member::oplog_size)
+    }
+
     /// How many client connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
@@ -358,6 +395,7 @@ impl Deployment {
                     self.traffic.push_back(Traffic::Answer(connection));
                 }
                 Output::Transmit(connection) => self.transmits.push_back(connection),
+                Output::Turn(connection) => self.turns.push_back(connection),
                 Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
                 Output::Tell(story) => self.actions.push_back(Action::Tell(story)),
             }
@@ -378,8 +416,14 @@ fn set_config(options: &DeploymentOptions) -> SetConfig {
         heartbeat_interval: set.heartbeat_interval,
         initial_primary: set.initial_primary,
         started_at_millis: options.started_at.as_unix_millis(),
-        max_oplog_entries: options.limits.max_oplog_entries,
-        max_records: options.limits.max_sessions,
+        oplog: Bound {
+            count: options.limits.max_oplog_entries,
+            bytes: options.limits.max_oplog_bytes,
+        },
+        records: Bound {
+            count: options.limits.max_sessions,
+            bytes: options.limits.max_session_bytes,
+        },
     }
 }
 

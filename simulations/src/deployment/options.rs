@@ -299,13 +299,23 @@ pub struct Limits {
     pub max_connections: usize,
     /// Cursors that a member keeps open; the oldest goes first. Default: 10 000.
     pub max_cursors: usize,
+    /// Documents that all open cursors of a member have yet to give; the oldest cursor goes first.
+    /// Default: 2 000 000.
+    pub max_cursor_documents: usize,
     /// Sessions whose retryable writes a member remembers; the one unused for longest goes
     /// first. Default: 10 000.
     pub max_sessions: usize,
+    /// Bytes of the effects that those sessions' writes had, which a member remembers for a second
+    /// attempt; the session unused for longest goes first. Default: 64 MiB.
+    pub max_session_bytes: usize,
     /// An idle cursor is closed after this long. Default: 10 minutes.
     pub cursor_timeout: Duration,
     /// Oplog entries that are kept once everyone alive has them. Default: 10 000.
     pub max_oplog_entries: usize,
+    /// Bytes of documents in the oplog that are kept once everyone alive has them; a member that
+    /// lacks some takes all data anew. Twice as many are kept for a member that does not answer.
+    /// Default: 64 MiB.
+    pub max_oplog_bytes: usize,
 }
 
 impl Default for Limits {
@@ -316,9 +326,12 @@ impl Default for Limits {
             max_write_batch: 100_000,
             max_connections: 10_000,
             max_cursors: 10_000,
+            max_cursor_documents: 2_000_000,
             max_sessions: 10_000,
+            max_session_bytes: 64 * 1024 * 1024,
             cursor_timeout: Duration::from_secs(600),
             max_oplog_entries: 10_000,
+            max_oplog_bytes: 64 * 1024 * 1024,
         }
     }
 }

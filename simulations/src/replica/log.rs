@@ -1,6 +1,6 @@
 //! What a member remembers: the oplog, and which retryable writes it holds.
 
-use crate::store::Change;
+use crate::store::{Change, encoded_bytes};
 use bson::{Bson, Document, Timestamp};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,6 +22,27 @@ pub(crate) const NO_TIME: Timestamp = Timestamp {
     increment: 0,
 };
 
+/// How much is kept: whichever is reached first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) count: usize,
+    /// As counted by [`Change::bytes`] and [`Effect::bytes`].
+    pub(crate) bytes: usize,
+}
+
+impl Bound {
+    const fn is_exceeded(self, count: usize, bytes: usize) -> bool {
+        count > self.count || bytes > self.bytes
+    }
+
+    pub(crate) const fn doubled(self) -> Self {
+        Self {
+            count: self.count.saturating_mul(2),
+            bytes: self.bytes.saturating_mul(2),
+        }
+    }
+}
+
 /// What one command did, to be done by all members or by none.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -31,6 +52,29 @@ pub(crate) struct Entry {
     pub(crate) wall_millis: u64,
     pub(crate) changes: Vec<Change>,
     pub(crate) retry: Option<Retry>,
+    /// What it is counted as.
+    bytes: usize,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        position: Position,
+        (time, wall_millis): (Timestamp, u64),
+        changes: Vec<Change>,
+        retry: Option<Retry>,
+    ) -> Self {
+        let effects = retry.iter().flat_map(|retry| &retry.statements);
+        let effects: usize = effects.map(|(_, effect)| effect.bytes()).sum();
+        let bytes = effects + changes.iter().map(Change::bytes).sum::<usize>();
+        Self {
+            position,
+            time,
+            wall_millis,
+            changes,
+            retry,
+            bytes,
+        }
+    }
 }
 
 /// The number of a session.
@@ -56,11 +100,26 @@ pub(crate) enum Effect {
     Modify(Document),
 }
 
+/// What the effect of a statement is counted as, beside its documents.
+const EFFECT_BYTES: usize = 64;
+
+impl Effect {
+    fn bytes(&self) -> usize {
+        EFFECT_BYTES
+            + match self {
+                Self::Write { .. } => 0,
+                Self::Modify(answer) => encoded_bytes(answer),
+            }
+    }
+}
+
 /// The latest transaction number of a session, and its statements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) transaction: i64,
     pub(crate) statements: BTreeMap<i32, Effect>,
+    /// What the statements are counted as.
+    bytes: usize,
     /// The entry that used it last: the least recently used record is forgotten first.
     used: u64,
 }
@@ -70,6 +129,8 @@ pub(crate) struct Record {
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
+    /// What all statements are counted as.
+    bytes: usize,
 }
 
 /// A session, and the record that it had before an entry changed it.
@@ -81,11 +142,8 @@ impl Records {
     }
 
     /// Notes what an entry did. Answers with what must be put back if it is undone.
-    fn note(&mut self, retry: &Retry, index: u64, limit: usize) -> Undo {
-        let old = self.by_session.remove(&retry.session);
-        if let Some(old) = &old {
-            self.by_use.remove(&old.used);
-        }
+    fn note(&mut self, retry: &Retry, index: u64, bound: Bound) -> Undo {
+        let old = self.remove(&retry.session);
         let mut record = match &old {
             Some(old) if old.transaction == retry.transaction => old.clone(),
             _ => Record {
@@ -94,25 +152,39 @@ impl Records {
             },
         };
         record.used = index;
-        record.statements.extend(retry.statements.iter().cloned());
-        self.by_use.insert(index, retry.session);
-        self.by_session.insert(retry.session, record);
-        while self.by_session.len() > limit {
-            let Some((_, oldest)) = self.by_use.pop_first() else {
-                break;
-            };
-            self.by_session.remove(&oldest);
+        for (number, effect) in &retry.statements {
+            record.bytes += effect.bytes();
+            if let Some(replaced) = record.statements.insert(*number, effect.clone()) {
+                record.bytes -= replaced.bytes();
+            }
+        }
+        self.insert(retry.session, record);
+        // The newest one stays, however large.
+        while self.by_session.len() > 1 && bound.is_exceeded(self.by_session.len(), self.bytes) {
+            let oldest = self.by_use.first_key_value().map(|(_, session)| *session);
+            let Some(oldest) = oldest else { break };
+            self.remove(&oldest);
         }
         (retry.session, old)
     }
 
+    fn insert(&mut self, session: SessionKey, record: Record) {
+        self.by_use.insert(record.used, session);
+        self.bytes += record.bytes;
+        self.by_session.insert(session, record);
+    }
+
+    fn remove(&mut self, session: &SessionKey) -> Option<Record> {
+        let record = self.by_session.remove(session)?;
+        self.by_use.remove(&record.used);
+        self.bytes -= record.bytes;
+        Some(record)
+    }
+
     fn undo(&mut self, (session, old): Undo) {
-        if let Some(new) = self.by_session.remove(&session) {
-            self.by_use.remove(&new.used);
-        }
+        self.remove(&session);
         if let Some(old) = old {
-            self.by_use.insert(old.used, session);
-            self.by_session.insert(session, old);
+            self.insert(session, old);
         }
     }
 }
@@ -121,6 +193,8 @@ impl Records {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     slots: VecDeque<(Arc<Entry>, Option<Undo>)>,
+    /// What the entries are counted as, with what would undo them.
+    bytes: usize,
     /// The position of the entry before the first that is kept.
     base: Position,
     /// The time of that entry.
@@ -142,23 +216,26 @@ impl Log {
     pub(crate) fn starting_after(base: Position, time: Timestamp) -> Self {
         Self {
             slots: VecDeque::new(),
+            bytes: 0,
             base,
             base_time: Timestamp0(time),
         }
     }
 
-    pub(crate) fn push(&mut self, entry: Arc<Entry>, records: &mut Records, max_records: usize) {
+    pub(crate) fn push(&mut self, entry: Arc<Entry>, records: &mut Records, bound: Bound) {
         debug_assert_eq!(entry.position.index, self.last().index + 1, "no gap");
         let undo = entry
             .retry
             .as_ref()
-            .map(|retry| records.note(retry, entry.position.index, max_records));
+            .map(|retry| records.note(retry, entry.position.index, bound));
+        self.bytes += slot_bytes(&entry, undo.as_ref());
         self.slots.push_back((entry, undo));
     }
 
     /// Takes the last entry away again.
     pub(crate) fn pop(&mut self, records: &mut Records) -> Option<Arc<Entry>> {
         let (entry, undo) = self.slots.pop_back()?;
+        self.bytes -= slot_bytes(&entry, undo.as_ref());
         if let Some(undo) = undo {
             records.undo(undo);
         }
@@ -179,10 +256,12 @@ impl Log {
         self.base_time.0
     }
 
-    /// Forgets the oldest entries, none after `index`, until at most `keep` remain.
-    pub(crate) fn trim(&mut self, index: u64, keep: usize) {
-        while self.slots.len() > keep && self.base.index < index {
-            if let Some((entry, _)) = self.slots.pop_front() {
+    /// Forgets the oldest entries, none after `index`, until no more than `keep` remains. A member
+    /// that lacks one of them takes all data anew.
+    pub(crate) fn trim(&mut self, index: u64, keep: Bound) {
+        while self.exceeds(keep) && self.base.index < index {
+            if let Some((entry, undo)) = self.slots.pop_front() {
+                self.bytes -= slot_bytes(&entry, undo.as_ref());
                 self.base = entry.position;
                 self.base_time = Timestamp0(entry.time);
             }
@@ -217,7 +296,17 @@ impl Log {
         self.get(index).map(|e| e.position.term)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+    pub(crate) fn exceeds(&self, bound: Bound) -> bool {
+        bound.is_exceeded(self.slots.len(), self.bytes)
     }
+
+    /// How many entries there are, and what they are counted as.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.slots.len(), self.bytes)
+    }
+}
+
+fn slot_bytes(entry: &Entry, undo: Option<&Undo>) -> usize {
+    let record = undo.and_then(|(_, record)| record.as_ref());
+    entry.bytes + record.map_or(0, |record| record.bytes)
 }

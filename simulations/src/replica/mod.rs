@@ -11,7 +11,7 @@ mod message;
 mod replication;
 
 pub(crate) use election::CannotStepDown;
-pub(crate) use log::{Effect, Position, Record, Retry, SessionKey};
+pub(crate) use log::{Bound, Effect, Position, Record, Retry, SessionKey};
 pub(crate) use message::Message;
 
 use crate::{
@@ -40,8 +40,10 @@ pub(crate) struct SetConfig {
     pub(crate) initial_primary: Option<usize>,
     /// Milliseconds since 1970 at [`Instant::ZERO`].
     pub(crate) started_at_millis: u64,
-    pub(crate) max_oplog_entries: usize,
-    pub(crate) max_records: usize,
+    /// What is kept of the oplog once everyone alive has it.
+    pub(crate) oplog: Bound,
+    /// What is remembered of retryable writes.
+    pub(crate) records: Bound,
 }
 
 impl SetConfig {
@@ -250,18 +252,14 @@ impl Replica {
             "only a primary writes"
         );
         let wall_millis = self.config.wall_millis(now);
-        let entry = Entry {
-            position: Position {
-                term: self.term,
-                index: self.log.last().index + 1,
-            },
-            time: self.next_time(wall_millis),
-            wall_millis,
-            changes,
-            retry,
+        let position = Position {
+            term: self.term,
+            index: self.log.last().index + 1,
         };
+        let time = self.next_time(wall_millis);
+        let entry = Entry::new(position, (time, wall_millis), changes, retry);
         self.log
-            .push(Arc::new(entry), &mut self.records, self.config.max_records);
+            .push(Arc::new(entry), &mut self.records, self.config.records);
         if let Role::Leader(leader) = &mut self.role {
             leader.idle_write_at = now + IDLE_WRITE_PERIOD;
         }
@@ -287,6 +285,11 @@ impl Replica {
 
     pub(crate) const fn commit(&self) -> u64 {
         self.commit
+    }
+
+    /// How many entries the oplog has, and the bytes that they are counted as.
+    pub(crate) fn oplog_size(&self) -> (usize, usize) {
+        self.log.size()
     }
 
     pub(crate) fn last(&self) -> Position {

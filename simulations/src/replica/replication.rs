@@ -137,7 +137,7 @@ impl Replica {
         }
         // Only what this message vouched for is known to agree with the primary.
         self.commit = self.commit.max(commit.min(end));
-        self.log.trim(self.commit, self.config.max_oplog_entries);
+        self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
         self.send(from, Kind::Appended { result: Ok(end) });
     }
@@ -155,8 +155,7 @@ impl Replica {
         for change in &entry.changes {
             self.store.apply(change);
         }
-        self.log
-            .push(entry, &mut self.records, self.config.max_records);
+        self.log.push(entry, &mut self.records, self.config.records);
     }
 
     /// Undoes everything after `index`: no majority had it.
@@ -220,7 +219,8 @@ impl Replica {
         {
             self.commit = point;
         }
-        if self.log.len() > self.config.max_oplog_entries {
+        let keep = self.config.oplog;
+        if self.log.exceeds(keep) {
             let slowest = (0..self.config.members.len())
                 .filter(|&i| i != self.me && !self.config.members[i].arbiter)
                 .map(|i| &leader.peers[i])
@@ -229,9 +229,8 @@ impl Replica {
                 .min()
                 .unwrap_or(self.commit);
             // A member that is gone must not make the oplog grow for ever.
-            let keep = self.config.max_oplog_entries;
-            let hard = self.log.last().index.saturating_sub(2 * keep as u64);
-            self.log.trim(slowest.max(hard).min(self.commit), keep);
+            self.log.trim(self.commit, keep.doubled());
+            self.log.trim(slowest.min(self.commit), keep);
         }
         self.events.push_back(ReplicaEvent::Progress);
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Message, Replica, SetConfig,
-    log::{Entry, NO_TIME, Position},
+    log::{Bound, Effect, Entry, Log, NO_TIME, Position, Records, Retry},
     message::Kind,
 };
 use crate::deployment::MemberOptions;
@@ -16,8 +16,14 @@ fn member() -> Replica {
         heartbeat_interval: Duration::from_secs(2),
         initial_primary: None,
         started_at_millis: 0,
-        max_oplog_entries: 100,
-        max_records: 100,
+        oplog: Bound {
+            count: 100,
+            bytes: 1 << 20,
+        },
+        records: Bound {
+            count: 100,
+            bytes: 1 << 20,
+        },
     };
     Replica::new(0, Arc::new(config), Seed::new([1; 32]).random())
 }
@@ -45,13 +51,7 @@ fn granted(replica: &mut Replica) -> Option<bool> {
 }
 
 fn append(replica: &mut Replica, term: u64, index: u64) {
-    let entry = Entry {
-        position: Position { term, index },
-        time: NO_TIME,
-        wall_millis: 0,
-        changes: Vec::new(),
-        retry: None,
-    };
+    let entry = Entry::new(Position { term, index }, (NO_TIME, 0), Vec::new(), None);
     let kind = Kind::Append {
         previous: Position {
             term: if index == 1 { 0 } else { term },
@@ -148,4 +148,40 @@ fn a_dry_run_binds_nobody() {
     assert_eq!(replica.term(), 0);
     replica.handle_message(now, 2, request(1, Position::default()));
     assert_eq!(granted(&mut replica), Some(true));
+}
+
+#[test]
+fn effects_of_writes_are_remembered_up_to_a_number_of_bytes() {
+    let (mut log, mut records) = (Log::default(), Records::default());
+    let bound = Bound {
+        count: 1000,
+        bytes: 50_000,
+    };
+    let session = |n: u8| [n; 16];
+    for n in 1..=20 {
+        let answer = bson::doc! { "value": { "text": "x".repeat(10_000) } };
+        let retry = Retry {
+            session: session(n),
+            transaction: 1,
+            statements: vec![(0, Effect::Modify(answer))],
+        };
+        let position = Position {
+            term: 1,
+            index: u64::from(n),
+        };
+        let entry = Entry::new(position, (NO_TIME, 0), Vec::new(), Some(retry));
+        log.push(Arc::new(entry), &mut records, bound);
+    }
+    let known = |records: &Records| -> Vec<u8> {
+        let all = 1..=20;
+        all.filter(|n| records.of(&session(*n)).is_some()).collect()
+    };
+    assert_eq!(known(&records), [17, 18, 19, 20]);
+    let before = log.size();
+    log.pop(&mut records);
+    assert_eq!(known(&records), [17, 18, 19]);
+    assert!(log.size() < before);
+    while log.pop(&mut records).is_some() {}
+    assert_eq!(log.size(), (0, 0));
+    assert!(known(&records).is_empty());
 }

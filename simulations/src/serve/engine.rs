@@ -8,7 +8,7 @@ use super::{
 };
 use crate::deployment::{Action, ConnId, Deployment, Story};
 use onionskin_core::{random::Seed, time::Instant};
-use peer::Peer;
+use peer::{Gauge, Next, Peer};
 use rustls::{ServerConfig, ServerConnection};
 use std::{
     cell::{Cell, RefCell},
@@ -30,11 +30,14 @@ use tokio::{
 /// Stories that are kept for [`Status`].
 const MAX_STORIES: usize = 1000;
 
-/// Room for one read.
+/// Room for one read, which all connections share.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Reads from one connection before others get their turn.
 const READS_PER_TURN: usize = 16;
+
+/// Bytes that may wait for all clients together; beyond that the one for which most wait is closed.
+const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
 /// How long to wait after a failed accept, for example when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -51,6 +54,9 @@ enum Door {
 struct Shared {
     deployment: RefCell<Deployment>,
     peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
+    unsent: Rc<Gauge>,
+    /// Where reads put what they find.
+    buffer: RefCell<Vec<u8>>,
     stories: RefCell<VecDeque<Story>>,
     /// Where members listen.
     addresses: Vec<SocketAddr>,
@@ -96,10 +102,14 @@ impl Engine {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&options.seed.to_le_bytes());
         let options = deployment_options(options, &addresses, balancer);
-        let deployment = Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
+        let mut deployment =
+            Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
+        deployment.take_turns();
         let shared = Rc::new(Shared {
             deployment: RefCell::new(deployment),
             peers: RefCell::default(),
+            unsent: Rc::default(),
+            buffer: RefCell::new(vec![0; READ_BYTES]),
             stories: RefCell::default(),
             addresses,
             balancer,
@@ -210,6 +220,8 @@ impl Shared {
                 .collect(),
             connections: deployment.connections(),
             stories: self.stories.borrow().iter().cloned().collect(),
+            unsent_bytes: self.unsent.bytes(),
+            most_unsent_bytes: self.unsent.most(),
         }
     }
 
@@ -219,7 +231,15 @@ impl Shared {
             let transmit = self.deployment.borrow_mut().poll_transmit();
             if let Some((conn, bytes)) = transmit {
                 if let Some(peer) = self.peers.borrow().get(&conn) {
-                    peer.send(&bytes);
+                    peer.send(bytes);
+                }
+                self.bound_unsent();
+                continue;
+            }
+            let turn = self.deployment.borrow_mut().poll_turn();
+            if let Some(conn) = turn {
+                if let Some(peer) = self.peers.borrow().get(&conn) {
+                    peer.give_turn();
                 }
                 continue;
             }
@@ -234,6 +254,52 @@ impl Shared {
         // A timer that fires too early does no harm; one that fires too late would.
         if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
             self.deadline_moved.notify_one();
+        }
+    }
+
+    /// Closes the connection whose client lets most wait, where all together let too much wait.
+    fn bound_unsent(&self) {
+        while self.unsent.bytes() > MAX_ALL_UNSENT_BYTES {
+            let peers = self.peers.borrow();
+            let Some(peer) = peers.values().max_by_key(|peer| peer.unsent()) else {
+                return;
+            };
+            if peer.unsent() == 0 {
+                return;
+            }
+            peer.abandon();
+        }
+    }
+
+    /// Answers the next request that lies ready on a connection, if there is one.
+    fn next_turn(self: &Rc<Self>, conn: ConnId) -> bool {
+        let now = self.now();
+        let went_on = self.deployment.borrow_mut().next_turn(now, conn);
+        if went_on {
+            self.pump();
+        }
+        went_on
+    }
+
+    /// Reads once from a connection; false if there was nothing.
+    fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
+        let mut buffer = self.buffer.borrow_mut();
+        match peer.receive(&mut buffer) {
+            Ok(Some(bytes)) => {
+                if !bytes.is_empty() {
+                    let now = self.now();
+                    let mut deployment = self.deployment.borrow_mut();
+                    deployment.handle_received(now, conn, bytes);
+                    drop(deployment);
+                    self.pump();
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                peer.close();
+                false
+            }
         }
     }
 
@@ -312,7 +378,7 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
         };
         let conn = ConnId(shared.next_conn.get());
         shared.next_conn.set(conn.0 + 1);
-        let peer = Rc::new(Peer::new(stream, tls, is_proxied));
+        let peer = Rc::new(Peer::new(stream, tls, is_proxied, shared.unsent.clone()));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
         {
@@ -327,33 +393,26 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
     }
 }
 
-/// Reads one connection until it ends.
+/// Reads one connection until it ends. Its requests are answered one at a time, each when the
+/// client has taken most of the replies to those before, and others have their turn in between.
 async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
-    let mut buffer = vec![0; READ_BYTES];
-    while peer.ready().await {
-        for turn in 1_usize.. {
-            if turn.is_multiple_of(READS_PER_TURN) {
-                task::yield_now().await;
-            }
-            match peer.receive(&mut buffer) {
-                Ok(Some(bytes)) => {
-                    if !bytes.is_empty() {
-                        let now = shared.now();
-                        shared
-                            .deployment
-                            .borrow_mut()
-                            .handle_received(now, conn, bytes);
-                        shared.pump();
-                    }
-                    // A short read emptied the socket: do not ask it again.
-                    if bytes.len() < READ_BYTES && !peer.is_encrypted() {
-                        break;
-                    }
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    peer.close();
-                    break;
+    let mut reads = 0_usize;
+    loop {
+        while peer.takes_more() && shared.next_turn(conn) {
+            task::yield_now().await;
+        }
+        match peer.next().await {
+            Next::End => break,
+            Next::Turn => {}
+            Next::Read => {
+                reads = if shared.read(conn, &peer) {
+                    reads + 1
+                } else {
+                    0
+                };
+                if reads >= READS_PER_TURN {
+                    reads = 0;
+                    task::yield_now().await;
                 }
             }
         }

@@ -44,6 +44,10 @@ pub struct Status {
     pub connections: usize,
     /// What happened so far, oldest first; the oldest are forgotten.
     pub stories: Vec<Story>,
+    /// Bytes of replies that wait for clients which have not read so far.
+    pub unsent_bytes: usize,
+    /// The most that has ever waited at once.
+    pub most_unsent_bytes: usize,
 }
 
 /// A deployment that runs in a thread of its own until this is dropped.

@@ -1,5 +1,7 @@
 //! Real sockets on loopback.
 
+mod pressure;
+
 use super::{Embedded, ServeOptions};
 use crate::deployment::MemberState;
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};

@@ -82,6 +82,8 @@ pub(super) struct Connection {
     pub(super) closing: bool,
     /// It was accepted, but nothing is read from it before its turn comes.
     pub(super) is_queued: bool,
+    /// One request was handled; the next one waits for its turn.
+    pub(super) is_resting: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,
     pub(super) app_name: Option<String>,
@@ -93,6 +95,6 @@ pub(super) struct Connection {
 impl Connection {
     /// True while the next request must wait.
     pub(super) const fn is_busy(&self) -> bool {
-        self.pending.is_some() || self.closing || self.is_queued
+        self.pending.is_some() || self.closing || self.is_queued || self.is_resting
     }
 }

@@ -32,29 +32,38 @@ pub(super) struct Tail {
 pub(super) struct Cursors {
     open: BTreeMap<i64, (Cursor, Option<Instant>)>,
     expiries: BTreeSet<(Instant, i64)>,
+    /// Documents of all of them.
+    documents: usize,
     limit: usize,
+    max_documents: usize,
     timeout: Duration,
 }
 
 impl Cursors {
-    pub(super) const fn new(limit: usize, timeout: Duration) -> Self {
+    pub(super) const fn new(limit: usize, max_documents: usize, timeout: Duration) -> Self {
         Self {
             open: BTreeMap::new(),
             expiries: BTreeSet::new(),
+            documents: 0,
             limit,
+            max_documents,
             timeout,
         }
     }
 
-    /// Keeps a cursor; at the limit, the one that expires first goes.
+    /// Keeps a cursor; at a limit, those that expire first go. The new one stays, however many
+    /// documents it has.
     pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
-        if self.open.len() >= self.limit {
+        let more = cursor.documents.len();
+        while self.open.len() >= self.limit || self.documents + more > self.max_documents {
             let victim = self.expiries.first().map(|&(_, id)| id);
             let victim = victim.or_else(|| self.open.keys().next().copied());
-            if let Some(victim) = victim {
-                self.remove(victim);
-            }
+            let Some(victim) = victim else {
+                break;
+            };
+            self.remove(victim);
         }
+        self.documents += more;
         let expiry = (!cursor.no_timeout).then(|| now + self.timeout);
         if let Some(at) = expiry {
             self.expiries.insert((at, id));
@@ -67,6 +76,7 @@ impl Cursors {
         if let Some(at) = expiry {
             self.expiries.remove(&(at, id));
         }
+        self.documents -= cursor.documents.len();
         Some(cursor)
     }
 
@@ -90,6 +100,7 @@ impl Cursors {
     pub(super) fn clear(&mut self) {
         self.open.clear();
         self.expiries.clear();
+        self.documents = 0;
     }
 
     pub(super) fn len(&self) -> usize {

@@ -54,6 +54,8 @@ const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 pub(crate) enum Output {
     Send(usize, Message),
     Transmit(ConnId),
+    /// A connection's next request may be handled.
+    Turn(ConnId),
     /// A router hands a client's request on to the shard.
     Route(ConnId, Vec<u8>),
     Close(ConnId),
@@ -90,6 +92,8 @@ pub(crate) struct Member {
     admission: Admission,
     routing: Routing,
     outputs: VecDeque<Output>,
+    /// Each connection's requests are handled one at a time, when they are told to.
+    takes_turns: bool,
     next_request_id: i32,
     ids: ObjectIds,
 }
@@ -124,7 +128,12 @@ impl Member {
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);
-        let cursors = Cursors::new(options.limits.max_cursors, options.limits.cursor_timeout);
+        let limits = &options.limits;
+        let cursors = Cursors::new(
+            limits.max_cursors,
+            limits.max_cursor_documents,
+            limits.cursor_timeout,
+        );
         let mut member = Self {
             index,
             options,
@@ -147,6 +156,7 @@ impl Member {
             admission: Admission::default(),
             routing: Routing::default(),
             outputs: VecDeque::new(),
+            takes_turns: false,
             next_request_id: 0,
             ids: ObjectIds { unique, count: 0 },
         };
@@ -323,6 +333,10 @@ impl Member {
 
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.replica.commit(), self.replica.last().index)
+    }
+
+    pub(crate) fn oplog_size(&self) -> (usize, usize) {
+        self.replica.oplog_size()
     }
 
     fn is_set(&self) -> bool {

@@ -50,7 +50,7 @@ impl Member {
         }
         connection.decoder.extend(bytes);
         connection.ahead += bytes.len();
-        if connection.pending.is_some() && connection.ahead > limit + MAX_BYTES_AHEAD {
+        if connection.is_busy() && connection.ahead > limit + MAX_BYTES_AHEAD {
             return self.close(conn);
         }
         self.advance(now, conn);
@@ -63,6 +63,9 @@ impl Member {
                 return;
             };
             if connection.is_busy() {
+                if connection.is_resting && !connection.decoder.is_empty() {
+                    self.outputs.push_back(Output::Turn(conn));
+                }
                 return;
             }
             let header = match connection.decoder.frame() {
@@ -76,7 +79,31 @@ impl Member {
         }
     }
 
+    /// Handles the next message that lies ready, where the one before is answered; false if there
+    /// is none.
+    pub(crate) fn next_turn(&mut self, now: Instant, conn: ConnId) -> bool {
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return false;
+        };
+        if !connection.is_resting || connection.pending.is_some() || connection.closing {
+            return false;
+        }
+        connection.is_resting = false;
+        self.advance(now, conn);
+        let connection = self.connections.get(&conn);
+        connection.is_some_and(|connection| connection.is_resting || connection.closing)
+    }
+
+    pub(crate) const fn take_turns(&mut self) {
+        self.takes_turns = true;
+    }
+
     fn on_frame(&mut self, now: Instant, conn: ConnId, header: Header, frame: &[u8]) {
+        if self.takes_turns
+            && let Some(connection) = self.connections.get_mut(&conn)
+        {
+            connection.is_resting = true;
+        }
         match read_frame(header, frame) {
             Some(Frame::Request(request)) => self.start(now, conn, request),
             Some(Frame::Refused(request, fault)) => self.respond(conn, &request, Err(fault)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::Document;
 
 use super::collection::Collection;
+use super::size;
 use super::types::{Namespace, Shared};
 
 /// One thing that happened to a store, with what was there before.
@@ -95,7 +96,29 @@ pub enum Change {
     },
 }
 
+/// What a change is counted as, beside its documents.
+const CHANGE_BYTES: usize = 128;
+
 impl Change {
+    /// The bytes that it is counted as: the encoding of its documents, and a constant for the rest.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let documents = match self {
+            Self::CreateCollection { options, .. } => size::of(options),
+            Self::DropCollection { before, .. } => {
+                usize::try_from(before.size_bytes()).unwrap_or(usize::MAX)
+            }
+            Self::DropDatabase { .. } | Self::RenameCollection { .. } => 0,
+            Self::ModifyCollection { before, after, .. } => size::of(before) + size::of(after),
+            Self::CreateIndex { specification, .. } | Self::DropIndex { specification, .. } => {
+                size::of(specification)
+            }
+            Self::Insert { document, .. } | Self::Delete { document, .. } => size::of(document),
+            Self::Replace { before, after, .. } => size::of(before) + size::of(after),
+        };
+        documents.saturating_add(CHANGE_BYTES)
+    }
+
     /// The collection it happened to; of a dropped database there is none.
     #[must_use]
     pub fn namespace(&self) -> Option<&Namespace> {

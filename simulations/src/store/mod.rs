@@ -35,6 +35,7 @@ use std::sync::Arc;
 pub use change::Change;
 pub use collection::Collection;
 pub use error::{StoreError, WriteError};
+pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,

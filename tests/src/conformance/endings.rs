@@ -225,6 +225,88 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
     end::<H>(client, &server).await;
 }
 
+/// A close that nobody waits for any more ends its cursor all the same, wherever it is left: while
+/// it waits for a connection, before the request is written, or before the reply.
+pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted::<H>(move |request| match request.n() {
+        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let filter = doc! { "n": 7, "open": true };
+    for polls in [0, 1] {
+        let cursor = things.find(filter.clone()).await.expect("a cursor");
+        let mut close = Stepper::new(cursor.close());
+        for _ in 0..polls {
+            // On most runtimes the reply cannot be there yet.
+            let _ = close.step().await;
+        }
+        drop(close);
+        let sent = polls + 1;
+        let is_ended = || server.seen("killCursors").len() == sent;
+        until::<H>("the cursor's end", is_ended).await;
+    }
+    let cursor = things.find(filter).await.expect("a cursor");
+    let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
+    while client.counts().leased == 0 {
+        assert!(first.step().await.is_none(), "nobody answers");
+    }
+    let mut close = Stepper::new(cursor.close());
+    assert!(
+        close.step().await.is_none(),
+        "the connection belongs to another"
+    );
+    drop(close);
+    gate.open();
+    while first.step().await.is_none() {
+        first.woken().await;
+    }
+    let is_ended = || server.seen("killCursors").len() == 3;
+    until::<H>("the cursor's end", is_ended).await;
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
+/// The same for the sessions of a shutdown that is left.
+pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::scripted::<H>(move |request| match &*request.name {
+        "getMore" => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let filter = doc! { "n": 7, "open": true };
+    let mut cursor = things(&client).find(filter).await.expect("a cursor");
+    // The cursor keeps its session, so this is another one, which is back in the pool afterwards.
+    find(&client, 0).await.expect("a reply");
+    let mut next = Stepper::new(cursor.next());
+    while client.counts().leased == 0 {
+        let _ = next.step().await;
+        drop(next);
+        next = Stepper::new(cursor.next());
+    }
+    let mut shutdown = Stepper::new(client.clone().shutdown());
+    assert!(
+        shutdown.step().await.is_none(),
+        "the connection belongs to the cursor"
+    );
+    drop(shutdown);
+    gate.open();
+    while next.step().await.is_none() {
+        next.woken().await;
+    }
+    drop(next);
+    drop(cursor);
+    let is_ended = || server.seen("endSessions").len() == 1;
+    until::<H>("the end of sessions", is_ended).await;
+    at_rest::<H>(&client).await;
+    end::<H>(client, &server).await;
+}
+
 /// Wakes a thread.
 struct Unpark(thread::Thread);
 

@@ -27,6 +27,9 @@ use std::{
 /// Tells the second process which server to use, and that it is the second.
 const SERVER: &str = "ONIONSKIN_STARVED_AT";
 
+/// How the second process names that server; a literal address needs no lookup, a host name does.
+const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
+
 /// The most descriptors that the second process may have.
 const DESCRIPTORS: u64 = 200;
 
@@ -36,14 +39,21 @@ const LARGE: usize = 15_000_000;
 /// Operations that find no connection.
 const FINDS: usize = 4;
 
-/// Operations that need new connections fail, and say why. Nothing of that is held against the
-/// server: what is there goes on, and once there are descriptors again so does everything else.
+/// Operations that need new connections fail, and say why, whether the server's name had to be
+/// looked up or not. Nothing of that is held against the server: what is there goes on, and once
+/// there are descriptors again so does everything else.
 pub async fn descriptors_that_run_out_are_told_and_missed_no_longer<H: Host>() {
     if let Ok(address) = env::var(SERVER) {
         return starve::<H>(&address).await;
     }
+    for host in HOSTS {
+        starve_elsewhere::<H>(host).await;
+    }
+}
+
+async fn starve_elsewhere<H: Host>(host: &str) {
     let server = Server::plain::<H>();
-    let address = server.address();
+    let address = format!("{host}:{}", server.port());
     // The host's module, as tests are named after it.
     let host = type_name::<H>().split("::").skip(1);
     let module: Vec<&str> = host.take_while(|part| *part != "This").collect();

@@ -70,6 +70,8 @@ macro_rules! conformance_suite {
             endings::a_cursor_keeps_its_client_alive,
             endings::an_operation_keeps_its_client_alive,
             endings::an_open_cursor_is_ended_when_it_is_dropped,
+            endings::a_close_that_is_left_ends_its_cursor,
+            endings::a_shutdown_that_is_left_ends_its_sessions,
             endings::spawned_tasks_run_on_their_own,
             crowd::thousands_of_tasks_share_few_connections,
             crowd::a_crowd_survives_broken_connections_and_leavers,

@@ -14,6 +14,10 @@ use crate::{
 };
 use std::time::Duration;
 
+/// The least that one of several addresses gets, however many there are: a handshake of TCP across
+/// the world, about.
+const MIN_ATTEMPT: Duration = Duration::from_millis(250);
+
 impl HandshakeOptions {
     /// The limit of what is waited for (CMAP-153, CMAP-154, CMAP-155).
     pub(super) fn limit(&self, purpose: Purpose, wait: Wait) -> Option<Duration> {
@@ -57,6 +61,22 @@ impl Connection {
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
         let message = format!("{doing} took longer than {} ms", limit.as_millis());
         self.fail(Error::timeout(wait, message));
+    }
+
+    /// How long an attempt to connect may take, if it begins now and `addresses` are left, its own
+    /// included: a fair share of what is left of `connectTimeoutMS`, so that an address which
+    /// swallows everything does not use up the time of those behind it. `None`: no limit but the
+    /// connection's own.
+    #[must_use]
+    pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
+        let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;
+        let addresses = u32::try_from(addresses).unwrap_or(u32::MAX);
+        if addresses < 2 || !matches!(self.state, State::Dialling) {
+            return None;
+        }
+        let left = whole.saturating_sub(now - self.dialled);
+        let least = MIN_ATTEMPT.min(whole / 4);
+        Some((left / addresses).max(least))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.

@@ -3,6 +3,7 @@
 mod admission;
 mod balanced;
 mod elections;
+mod memory;
 mod protocol;
 mod sharded;
 mod survival;

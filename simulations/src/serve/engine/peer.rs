@@ -6,11 +6,73 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     io::{self, Read as _, Write as _},
+    rc::Rc,
 };
 use tokio::{io::Interest, net::TcpStream, sync::Notify};
 
-/// Bytes that may wait for a client that does not read; beyond that it is closed.
-const MAX_UNSENT_BYTES: usize = 256 * 1024 * 1024;
+/// Bytes of replies that may wait for a client when its next request is answered. Where more wait,
+/// nothing is read from it either.
+pub(super) const ENOUGH_UNSENT_BYTES: usize = 1024 * 1024;
+
+/// Bytes that may wait for a client that does not read; beyond that it is closed. The largest reply
+/// fits on top of [`ENOUGH_UNSENT_BYTES`]; only replies of a stream, which nobody asks for one by
+/// one, add up to more.
+const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// What waits for all clients together.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    bytes: Cell<usize>,
+    most: Cell<usize>,
+}
+
+impl Gauge {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// The most that has ever waited.
+    pub(super) fn most(&self) -> usize {
+        self.most.get()
+    }
+
+    fn moved(&self, from: usize, to: usize) {
+        let bytes = self.bytes.get() + to - from;
+        self.bytes.set(bytes);
+        self.most.set(self.most.get().max(bytes));
+    }
+}
+
+/// Bytes that the socket has not taken yet.
+#[derive(Debug, Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them were sent.
+    sent: usize,
+}
+
+impl Unsent {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There may be something to read.
+    Read,
+    /// Its next request may be answered.
+    Turn,
+    /// It is over.
+    End,
+}
 
 /// The encryption of a socket.
 struct Tls {
@@ -40,14 +102,22 @@ pub(super) struct Peer {
     /// What has come while a load balancer may still be about to say for whom it connects; `None`
     /// once that is settled.
     beginning: RefCell<Option<Vec<u8>>>,
-    unsent: RefCell<Vec<u8>>,
+    unsent: RefCell<Unsent>,
+    gauge: Rc<Gauge>,
+    /// The last read may have left something behind that no readiness of the socket tells.
+    may_have_more: Cell<bool>,
     closed: Cell<bool>,
     changed: Notify,
 }
 
 impl Peer {
     /// A socket, on which the PROXY protocol may be spoken first or not.
-    pub(super) fn new(stream: TcpStream, tls: Option<ServerConnection>, is_proxied: bool) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        tls: Option<ServerConnection>,
+        is_proxied: bool,
+        gauge: Rc<Gauge>,
+    ) -> Self {
         Self {
             stream,
             tls: tls.map(|connection| {
@@ -58,26 +128,27 @@ impl Peer {
             }),
             beginning: RefCell::new(is_proxied.then(Vec::new)),
             unsent: RefCell::default(),
+            gauge,
+            may_have_more: Cell::new(false),
             closed: Cell::new(false),
             changed: Notify::new(),
         }
     }
 
-    pub(super) const fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// Sends bytes, encrypted where they must be.
-    pub(super) fn send(&self, bytes: &[u8]) {
+    /// Sends bytes, encrypted where they must be. Nothing is sent once it is closed.
+    pub(super) fn send(&self, bytes: Vec<u8>) {
+        if self.closed.get() {
+            return;
+        }
         let Some(tls) = &self.tls else {
             return self.write(bytes);
         };
         let mut tls = tls.borrow_mut();
         tls.connection.set_buffer_limit(None);
-        if tls.connection.writer().write_all(bytes).is_err() {
+        if tls.connection.writer().write_all(&bytes).is_err() {
             self.closed.set(true);
         }
-        drop(tls);
+        drop((tls, bytes));
         self.flush_tls();
     }
 
@@ -87,30 +158,58 @@ impl Peer {
         self.changed.notify_one();
     }
 
-    /// Waits until there is something to read; false when the connection is over.
-    pub(super) async fn ready(&self) -> bool {
+    /// Closes it without what still waits for the client.
+    pub(super) fn abandon(&self) {
+        self.close();
+        self.update(|unsent| *unsent = Unsent::default());
+    }
+
+    /// Its next request may be due.
+    pub(super) fn give_turn(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Bytes that wait for the client.
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent.borrow().rest().len()
+    }
+
+    /// True while the client takes its replies, so that it may ask for more.
+    pub(super) fn takes_more(&self) -> bool {
+        !self.closed.get() && self.unsent() <= ENOUGH_UNSENT_BYTES
+    }
+
+    /// Waits until there is something to do, and writes meanwhile.
+    pub(super) async fn next(&self) -> Next {
         loop {
             if self.closed.get() {
-                self.write(&[]);
-                return false;
+                self.flush();
+                return Next::End;
             }
-            let interest = if self.unsent.borrow().is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
+            let (is_writing, takes_more) = (self.unsent() > 0, self.takes_more());
+            if takes_more && self.may_have_more.get() {
+                return Next::Read;
+            }
+            let interest = match (is_writing, takes_more) {
+                (false, _) => Interest::READABLE,
+                (true, true) => Interest::READABLE | Interest::WRITABLE,
+                (true, false) => Interest::WRITABLE,
             };
             tokio::select! {
                 biased;
-                () = self.changed.notified() => {}
+                () = self.changed.notified() => return Next::Turn,
                 ready = self.stream.ready(interest) => {
                     let Ok(ready) = ready else {
-                        return false;
+                        return Next::End;
                     };
-                    if ready.is_writable() {
-                        self.write(&[]);
+                    if is_writing && ready.is_writable() {
+                        self.flush();
                     }
-                    if ready.is_readable() || ready.is_read_closed() {
-                        return true;
+                    if takes_more && (ready.is_readable() || ready.is_read_closed()) {
+                        return Next::Read;
+                    }
+                    if !takes_more && self.takes_more() {
+                        return Next::Turn;
                     }
                 }
             }
@@ -126,6 +225,7 @@ impl Peer {
             let count = self.read(buffer)?;
             return Ok(count.map(|count| &buffer[..count]));
         };
+        self.may_have_more.set(true);
         loop {
             // What is decrypted is handed on first: the TLS library takes in nothing more while
             // more than a record of it lies there.
@@ -143,7 +243,10 @@ impl Peer {
             }
             match self.read(buffer)? {
                 Some(count) => tls.borrow_mut().received.extend(&buffer[..count]),
-                None => return Ok(None),
+                None => {
+                    self.may_have_more.set(false);
+                    return Ok(None);
+                }
             }
         }
     }
@@ -190,42 +293,115 @@ impl Peer {
         }
         drop(tls);
         if !bytes.is_empty() {
-            self.write(&bytes);
+            self.write(bytes);
         }
     }
 
-    /// Writes what was left over, then these bytes; keeps what the socket does not take.
-    fn write(&self, mut bytes: &[u8]) {
-        let mut unsent = self.unsent.borrow_mut();
-        if !unsent.is_empty() {
-            unsent.extend_from_slice(bytes);
-            let count = self.write_some(&unsent);
-            unsent.drain(..count);
-            if unsent.len() > MAX_UNSENT_BYTES {
-                self.close();
+    /// Writes bytes behind those that were left over; keeps what the socket does not take.
+    fn write(&self, bytes: Vec<u8>) {
+        if self.unsent() > 0 {
+            self.update(|unsent| unsent.append(&bytes));
+        } else {
+            let Some(sent) = self.write_some(&bytes) else {
+                return self.abandon();
+            };
+            if sent < bytes.len() {
+                self.update(|unsent| *unsent = Unsent { bytes, sent });
+                self.changed.notify_one();
             }
-            return;
         }
-        let count = self.write_some(bytes);
-        bytes = &bytes[count..];
-        if !bytes.is_empty() {
-            unsent.extend_from_slice(bytes);
-            self.changed.notify_one();
+        if self.unsent() > MAX_UNSENT_BYTES {
+            self.abandon();
         }
     }
 
-    fn write_some(&self, bytes: &[u8]) -> usize {
+    /// Writes what was left over.
+    fn flush(&self) {
+        let count = self.write_some(self.unsent.borrow().rest());
+        let Some(count) = count else {
+            return self.abandon();
+        };
+        self.update(|unsent| {
+            unsent.sent += count;
+            if unsent.rest().is_empty() {
+                *unsent = Unsent::default();
+            }
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Unsent)) {
+        let before = self.unsent();
+        change(&mut self.unsent.borrow_mut());
+        self.gauge.moved(before, self.unsent());
+    }
+
+    /// Writes as many bytes as the socket takes at this moment; `None` if it is broken.
+    fn write_some(&self, bytes: &[u8]) -> Option<usize> {
         let mut written = 0;
         while written < bytes.len() {
             match self.stream.try_write(&bytes[written..]) {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => {
-                    self.close();
-                    return bytes.len();
-                }
+                Err(_) => return None,
             }
         }
-        written
+        Some(written)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.gauge.moved(self.unsent(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Runs a check on a peer whose client does not read.
+    fn with_peer(check: impl AsyncFnOnce(&Peer, &Gauge)) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let stream = TcpStream::connect(address).await.expect("a connection");
+            let _client = listener.accept().expect("a connection");
+            let gauge = Rc::new(Gauge::default());
+            let peer = Peer::new(stream, None, false, gauge.clone());
+            check(&peer, &gauge).await;
+            drop(peer);
+            assert_eq!(gauge.bytes(), 0, "nothing waits for nobody");
+        });
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_asked_for_no_more() {
+        with_peer(async |peer, gauge| {
+            assert!(peer.takes_more());
+            // The system takes some of it.
+            peer.send(vec![0; 32 * 1024 * 1024]);
+            assert!(!peer.takes_more());
+            assert_eq!(peer.unsent(), gauge.bytes());
+            assert!(peer.unsent() > ENOUGH_UNSENT_BYTES);
+        });
+    }
+
+    #[test]
+    fn nothing_waits_for_a_connection_that_was_closed_for_its_backlog() {
+        with_peer(async |peer, gauge| {
+            for _ in 0..4 {
+                peer.send(vec![0; MAX_UNSENT_BYTES / 2]);
+            }
+            assert_eq!((peer.unsent(), gauge.bytes()), (0, 0));
+            assert!(gauge.most() <= MAX_UNSENT_BYTES * 3 / 2, "{}", gauge.most());
+            assert!(!peer.takes_more());
+            peer.send(vec![0; 1024]);
+            assert_eq!(gauge.bytes(), 0, "nothing is sent after the end");
+            while peer.next().await != Next::End {}
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! The executor: tasks in a drawn order, and time that passes when none can go on.
 
-use super::{SimRuntime, listener::Listeners};
+use super::{SimRuntime, listener::Listeners, operator::Routes};
 use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
@@ -72,6 +72,7 @@ pub(super) struct State {
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
     /// Names that lead to members, beside the members' own.
     pub(super) names: BTreeMap<String, usize>,
+    pub(super) routes: Routes,
     pub(super) rates: Rates,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -280,6 +281,7 @@ impl Executor {
             listeners: Listeners::default(),
             timers: BTreeMap::new(),
             names: BTreeMap::new(),
+            routes: Routes::default(),
             rates: options.rates,
             random,
             trace: Trace::new(options.keep_trace),

@@ -23,7 +23,7 @@ use executor::{Pipe, Shared};
 use onionskin::Runtime;
 use onionskin_core::{address::Address, time::Instant};
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::Path,
@@ -97,6 +97,14 @@ impl Runtime for SimRuntime {
     fn connect(&self, address: SocketAddr) -> impl Future<Output = io::Result<SimStream>> + Send {
         let runtime = self.clone();
         async move {
+            let is_swallowed = {
+                let mut state = runtime.shared.lock();
+                let now = state.now;
+                state.routes.swallow(now, address.ip())
+            };
+            if is_swallowed {
+                return pending().await;
+            }
             let host = match address.ip() {
                 IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => match ip.octets()[3] {
                     BALANCER_PLACE => setup::BALANCER.to_owned(),
@@ -125,6 +133,9 @@ impl Runtime for SimRuntime {
             if host == "localhost" {
                 let all = [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()];
                 return Ok(all.map(|ip: IpAddr| SocketAddr::new(ip, port)).to_vec());
+            }
+            if let Some(all) = runtime.shared.lock().routes.of(&host) {
+                return Ok(all.iter().map(|ip| SocketAddr::new(*ip, port)).collect());
             }
             if let Ok(ip) = host.parse() {
                 return Ok(vec![SocketAddr::new(ip, port)]);

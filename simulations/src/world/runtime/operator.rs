@@ -5,7 +5,34 @@ use crate::{
     deployment::Deployment,
     world::{plan::Disaster, setup},
 };
-use onionskin_core::address::Address;
+use onionskin_core::{address::Address, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+/// Names with several addresses, and addresses that swallow everything.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    names: BTreeMap<String, Vec<IpAddr>>,
+    holes: BTreeSet<IpAddr>,
+    attempts: Vec<(Instant, IpAddr)>,
+}
+
+impl Routes {
+    pub(super) fn of(&self, host: &str) -> Option<&Vec<IpAddr>> {
+        self.names.get(host)
+    }
+
+    /// Notes an attempt to reach an address; true if the address swallows it.
+    pub(super) fn swallow(&mut self, now: Instant, ip: IpAddr) -> bool {
+        let is_hole = self.holes.contains(&ip);
+        if !self.names.is_empty() {
+            self.attempts.push((now, ip));
+        }
+        is_hole
+    }
+}
 
 /// The addresses at which a simulated runtime finds the members of a deployment.
 #[must_use]
@@ -30,6 +57,25 @@ impl SimRuntime {
     /// Lets a name lead to a member from now on; connections that there are stay.
     pub fn name(&self, host: &str, member: usize) {
         self.shared.lock().names.insert(host.to_owned(), member);
+    }
+
+    /// Lets a name lead to these addresses from now on, in this order.
+    pub fn name_addresses(&self, host: &str, addresses: &[IpAddr]) {
+        let routes = &mut self.shared.lock().routes;
+        routes.names.insert(host.to_owned(), addresses.to_vec());
+    }
+
+    /// Lets an address swallow every attempt to connect from now on: there is no answer, not even
+    /// a refusal.
+    pub fn swallow(&self, address: IpAddr) {
+        self.shared.lock().routes.holes.insert(address);
+    }
+
+    /// When which address was tried, since the first name was given
+    /// [addresses](Self::name_addresses).
+    #[must_use]
+    pub fn attempts(&self) -> Vec<(Instant, IpAddr)> {
+        self.shared.lock().routes.attempts.clone()
     }
 
     /// Looks at the deployment.

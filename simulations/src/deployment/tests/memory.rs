@@ -1,0 +1,152 @@
+//! What clients can make a member keep has a bound.
+
+use super::world::{World, set_of};
+use crate::deployment::{ConnId, DeploymentOptions, Story};
+use bson::{Document, RawDocumentBuf, doc};
+use onionskin_core::{address::Address, wire::MessageWriter};
+use std::time::Duration;
+
+/// Bytes of the oplog that are kept in these tests.
+const OPLOG_BYTES: usize = 100_000;
+
+fn insert(world: &mut World, conn: ConnId, count: usize, bytes: usize) {
+    let document = doc! { "text": "x".repeat(bytes) };
+    let documents: Vec<Document> = vec![document; count];
+    let reply = world.ask(
+        conn,
+        &doc! { "insert": "c", "documents": documents, "writeConcern": { "w": 1 }, "$db": "d" },
+    );
+    assert_eq!(
+        reply.and_then(|r| r.get_i32("n").ok()),
+        i32::try_from(count).ok()
+    );
+}
+
+fn oplog_bytes(world: &World, member: usize) -> usize {
+    world.deployment.oplog_size(member).expect("a member").1
+}
+
+#[test]
+fn documents_that_were_dropped_are_not_kept_in_the_oplog() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_oplog_bytes = OPLOG_BYTES;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    for _ in 0..50 {
+        insert(&mut world, conn, 20, 1000);
+        world
+            .ask(conn, &doc! { "drop": "c", "$db": "d" })
+            .expect("a reply");
+        let bytes = oplog_bytes(&world, 0);
+        assert!(bytes <= OPLOG_BYTES, "{bytes}");
+    }
+    let (entries, bytes) = world.deployment.oplog_size(0).expect("a member");
+    assert!(
+        entries > 1 && bytes > OPLOG_BYTES / 2,
+        "what fits is kept: {entries}, {bytes}"
+    );
+}
+
+#[test]
+fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
+    let mut options = set_of(3);
+    options.limits.max_oplog_bytes = OPLOG_BYTES;
+    let mut world = World::new(options, 2);
+    world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let primary = world.deployment.primary().expect("a primary");
+    let lost = (primary + 1) % 3;
+    let conn = world.connect(primary);
+    insert(&mut world, conn, 1, 1000);
+    world.run_for(Duration::from_secs(5));
+    world.deployment.partition(world.now, &[lost]);
+    for _ in 0..50 {
+        insert(&mut world, conn, 10, 1000);
+        world.run_for(Duration::from_millis(100));
+        let bytes = oplog_bytes(&world, primary);
+        // The last insert may not be known to be everywhere yet.
+        assert!(bytes <= 2 * OPLOG_BYTES + 20_000, "{bytes}");
+    }
+    world.deployment.heal(world.now);
+    world.run_for(Duration::from_secs(60));
+    let is_resync = |(_, story): &(_, Story)| *story == Story::Resynced { member: lost };
+    assert!(world.stories.iter().any(is_resync), "{:?}", world.stories);
+    let store = |member| world.deployment.store(member).expect("a member");
+    assert_eq!(store(lost), store(primary));
+    assert!(oplog_bytes(&world, lost) <= OPLOG_BYTES);
+}
+
+#[test]
+fn open_cursors_keep_so_many_documents_and_no_more() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_cursor_documents = 250;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    insert(&mut world, conn, 101, 10);
+    let find = doc! { "find": "c", "batchSize": 1, "$db": "d" };
+    let cursors: Vec<i64> = (0..5)
+        .map(|_| {
+            let reply = world.ask(conn, &find).expect("a reply");
+            let cursor = reply.get_document("cursor").expect("a cursor");
+            world.run_for(Duration::from_secs(1));
+            cursor.get_i64("id").expect("an id")
+        })
+        .collect();
+    let mut is_open = |id: i64| {
+        let more = doc! { "getMore": id, "collection": "c", "batchSize": 1, "$db": "d" };
+        let reply = world.ask(conn, &more).expect("a reply");
+        reply.get_document("cursor").is_ok()
+    };
+    let open: Vec<bool> = cursors.into_iter().map(&mut is_open).collect();
+    assert_eq!(open, [false, false, false, true, true]);
+}
+
+/// The messages of some commands, behind each other.
+fn messages(commands: &[Document]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (id, command) in (1..).zip(commands) {
+        let raw = RawDocumentBuf::try_from(command).expect("a command");
+        MessageWriter::begin(&mut bytes, id, 0).body(&raw).end();
+    }
+    bytes
+}
+
+#[test]
+fn requests_of_a_connection_take_turns_where_that_is_wanted() {
+    let mut world = World::new(set_of(3), 3);
+    world.deployment.take_turns();
+    world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let primary = world.deployment.primary().expect("a primary");
+    let conn = world.connect(primary);
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 3 }, "$db": "d",
+    };
+    let ping = doc! { "ping": 1, "$db": "admin" };
+    world.send_bytes(conn, &messages(&[ping.clone(), ping.clone(), insert, ping]));
+    let answered = |world: &mut World| world.reply(conn).map(|(id, ..)| id);
+    assert_eq!(answered(&mut world), Some(1));
+    assert_eq!(
+        answered(&mut world),
+        None,
+        "the second one waits for its turn"
+    );
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), Some(2));
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), None, "it waits for the other members");
+    assert!(!world.deployment.next_turn(world.now, conn));
+    while world.deployment.poll_turn().is_some() {}
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(answered(&mut world), Some(3));
+    assert_eq!(answered(&mut world), None, "no turn comes by itself");
+    assert_eq!(world.deployment.poll_turn(), Some(conn));
+    assert!(world.deployment.next_turn(world.now, conn));
+    world.drain();
+    assert_eq!(answered(&mut world), Some(4));
+    assert!(!world.deployment.next_turn(world.now, conn));
+}
