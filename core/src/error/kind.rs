@@ -75,6 +75,9 @@ pub enum TlsFault {
     Handshake,
     /// Keys or certificates of our own cannot be used.
     Configuration,
+    /// An established connection broke: the peer sent a fatal alert, or a record that is not valid.
+    /// Counts as a network error ([`Error::is_network`]).
+    Broken,
 }
 
 /// What was being waited for when a deadline passed.
@@ -239,6 +242,10 @@ impl ErrorKind {
             | Self::ClientClosed
             | Self::Abandoned => Fault::Caller,
             Self::Network { .. }
+            | Self::Tls {
+                fault: TlsFault::Broken,
+                ..
+            }
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
             | Self::PoolCleared { .. }
