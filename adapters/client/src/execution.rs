@@ -13,24 +13,25 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-/// Room for what comes unasked on a connection that rests: any of it is too much.
+/// Room for what comes unasked on a connection that rests. Any plaintext is too much; TLS has
+/// messages of its own.
 const PROBE_BYTES: usize = 64;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
     /// Looks, without waiting, whether a connection that rested still stands.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
         let Self { lease, stream, .. } = self;
-        if !lease.wants_probe() {
-            return Ok(());
+        while lease.wants_probe() {
+            let mut buffer = [0; PROBE_BYTES];
+            // The exchange that follows asks to be woken; nobody waits now.
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
+                Poll::Pending => lease.probed(None)?,
+                Poll::Ready(Ok(count)) => lease.probed(Some(&buffer[..count]))?,
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
+            }
         }
-        let mut buffer = [0; PROBE_BYTES];
-        // The exchange that follows asks to be woken; nobody waits now.
-        let mut context = Context::from_waker(Waker::noop());
-        match Pin::new(stream).poll_read(&mut context, &mut buffer) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Ok(count)) => lease.probed(&buffer[..count]),
-            Poll::Ready(Err(error)) => Err(broken(&error)),
-        }
+        Ok(())
     }
 
     /// Writes the request and reads the reply, in the caller's own task.
@@ -71,7 +72,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
                 Ok(count) => match lease.received(count) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
-                    Err(error) => return Poll::Ready(Err(error)),
+                    Err(error) => {
+                        // TLS may have to say why. Nobody waits until that is out.
+                        if !lease.output().is_empty() {
+                            let _ = Pin::new(stream).poll_write(context, lease.output());
+                        }
+                        return Poll::Ready(Err(error));
+                    }
                 },
                 Err(error) => return Poll::Ready(Err(broken(&error))),
             }

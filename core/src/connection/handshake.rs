@@ -198,6 +198,11 @@ impl Connection {
         true
     }
 
+    /// Appends what TLS still has to say on a connection that is given up; false if there is nothing.
+    pub(crate) fn poll_farewell(&mut self, out: &mut Vec<u8>) -> bool {
+        self.transport.is_encrypted() && self.poll_transmit(out)
+    }
+
     /// The next report.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
@@ -417,6 +422,9 @@ impl Connection {
                 self.deadline = None;
                 self.conversation = None;
                 self.transport.rest();
+                if let Err(error) = self.transport.ended() {
+                    return self.fail(error);
+                }
                 if self.transport.has_input() {
                     return self.fail(Error::protocol("bytes that nobody asked for"));
                 }

@@ -10,6 +10,7 @@ mod resting;
 mod scanning;
 mod selection;
 mod sessions;
+mod tls;
 mod waits;
 
 use super::*;
