@@ -6,6 +6,7 @@ use onionskin_core::{
     client::Outcome,
     connection::closed_by_peer,
     error::{Error, NetworkFault},
+    operation::Lease,
 };
 use std::{
     io,
@@ -27,7 +28,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
                 Poll::Pending => lease.probed(None)?,
-                Poll::Ready(Ok(count)) => lease.probed(Some(&buffer[..count]))?,
+                Poll::Ready(Ok(count)) => {
+                    let found = lease.probed(Some(&buffer[..count]));
+                    found.inspect_err(|_| say_why(lease, stream, &mut context))?;
+                }
                 Poll::Ready(Err(error)) => return Err(broken(&error)),
             }
         }
@@ -73,16 +77,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
                     Err(error) => {
-                        // TLS may have to say why. Nobody waits until that is out.
-                        if !lease.output().is_empty() {
-                            let _ = Pin::new(stream).poll_write(context, lease.output());
-                        }
+                        say_why(lease, stream, context);
                         return Poll::Ready(Err(error));
                     }
                 },
                 Err(error) => return Poll::Ready(Err(broken(&error))),
             }
         }
+    }
+}
+
+/// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
+/// once.
+fn say_why(lease: &Lease, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
+    if !lease.output().is_empty() {
+        let _ = Pin::new(stream).poll_write(context, lease.output());
     }
 }
 
