@@ -6,11 +6,13 @@
 
 mod certificates;
 mod context;
+mod limits;
 mod records;
 mod session;
 mod verifier;
 
 pub use context::TlsContext;
+pub use limits::{MAX_CERTIFICATES, MAX_CHAIN_BYTES, MAX_OF_ONE_SUBJECT, MAX_SHARED_SUBJECTS};
 pub use session::TlsSession;
 
 use crate::error::{Error, ErrorKind, TlsFault};
@@ -56,7 +58,11 @@ fn from_library(error: &rustls::Error) -> Error {
 const MAX_MESSAGE_BYTES: usize = 512;
 
 fn shortened(error: &rustls::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = match error {
+        // The library would show this one as code.
+        rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.0.to_string(),
+        other => other.to_string(),
+    };
     if text.len() > MAX_MESSAGE_BYTES {
         let mut end = MAX_MESSAGE_BYTES;
         while !text.is_char_boundary(end) {

@@ -1,3 +1,4 @@
+mod chains;
 mod hostile;
 
 use super::*;
