@@ -1,5 +1,6 @@
 //! Connections behind TLS: what the protocol's own messages do to a client.
 
+mod pinned;
 mod resting;
 
 use super::*;
@@ -27,6 +28,7 @@ struct Scene {
     closed: Vec<SocketId>,
     clears: usize,
     changes: usize,
+    hello: RawDocumentBuf,
 }
 
 /// The server's side of one connection.
@@ -100,6 +102,7 @@ impl Scene {
         trust: crate::options::TlsOptions,
         authority: Authority,
     ) -> Self {
+        let is_balanced = uri.contains("loadBalanced");
         let mut options = uri::parse(uri).expect("a connection string").options;
         options.set_tls(trust);
         let config = ClientConfig::new(options, Seed::new([5; 32]))
@@ -117,6 +120,7 @@ impl Scene {
             closed: Vec::new(),
             clears: 0,
             changes: 0,
+            hello: hello(is_balanced),
         };
         scene.run();
         scene
@@ -141,7 +145,7 @@ impl Scene {
                     let peer = self.peers.get_mut(&socket).expect("a socket");
                     peer.receive(&bytes);
                     while let Some(request) = peer.request() {
-                        peer.reply(request, &hello());
+                        peer.reply(request, &self.hello);
                     }
                     self.deliver(socket);
                 }
@@ -241,7 +245,12 @@ impl Scene {
     }
 }
 
-fn hello() -> RawDocumentBuf {
+fn hello(is_balanced: bool) -> RawDocumentBuf {
+    if is_balanced {
+        let mut hello = mongos();
+        hello.append(bson::cstr!("serviceId"), ObjectId::from_bytes([1; 12]));
+        return hello;
+    }
     rawdoc! {
         "ok": 1, "isWritablePrimary": true, "setName": "rs", "setVersion": 1,
         "hosts": ["db.example.net:27017"], "me": "db.example.net:27017", "minWireVersion": 0,

@@ -107,3 +107,15 @@ fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
     assert!(feed(&mut lease, &bytes).expect("a reply"));
     assert!(scene.closed.is_empty());
 }
+
+#[test]
+fn a_server_that_does_not_stop_talking_at_rest_is_left() {
+    for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
+        let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
+        lease.probed_bytes = before;
+        let peer = scene.peer(&lease);
+        peer.tls.refresh_traffic_keys().expect("TLS 1.3");
+        let bytes = peer.output();
+        assert_eq!(probe(&mut lease, &bytes).is_err(), is_left);
+    }
+}
