@@ -138,10 +138,11 @@ impl Client {
 
     /// The server hears by an alert why its connection is given up.
     fn transmit_farewell(&mut self, id: SocketId) {
-        let mut bytes = Vec::new();
-        if let Some(socket) = self.sockets.get_mut(&id)
-            && socket.connection.poll_farewell(&mut bytes)
-        {
+        let Some(socket) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let bytes = socket.connection.take_farewell();
+        if !bytes.is_empty() {
             self.actions
                 .push_back(Action::Transmit { socket: id, bytes });
         }

@@ -198,9 +198,9 @@ impl Connection {
         true
     }
 
-    /// Appends what TLS still has to say on a connection that is given up; false if there is nothing.
-    pub(crate) fn poll_farewell(&mut self, out: &mut Vec<u8>) -> bool {
-        self.transport.is_encrypted() && self.poll_transmit(out)
+    /// Takes what TLS still has to say on a connection that is given up.
+    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
+        self.transport.take_farewell()
     }
 
     /// The next report.

@@ -83,12 +83,6 @@ impl Transport {
         self.decoder.set_max_bytes(bytes);
     }
 
-    /// True if there is TLS, agreed on or not.
-    #[must_use]
-    pub const fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
-    }
-
     /// True until TLS, if wanted, is agreed on.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
@@ -210,6 +204,16 @@ impl Transport {
     /// The decoder, to throw away a message as it arrives.
     pub(super) fn decoder(&mut self) -> &mut FrameDecoder {
         &mut self.decoder
+    }
+
+    /// Takes what TLS still has to say on a connection that is given up.
+    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
+        if self.tls.is_none() {
+            return Vec::new();
+        }
+        let bytes = self.output().to_vec();
+        self.sent(bytes.len());
+        bytes
     }
 
     /// Takes back what was queued and of which nothing was written; false if that cannot be. What

@@ -1,5 +1,6 @@
 mod chains;
 mod hostile;
+mod names;
 
 use super::*;
 use crate::{

@@ -452,3 +452,21 @@ fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
     // One answer, whatever the number, and the alert.
     assert!(lease.output().len() < 100, "{}", lease.output().len());
 }
+
+#[test]
+fn a_server_hears_why_a_connection_that_drains_is_left() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(find());
+    let socket = lease.socket();
+    let request = scene.send(&mut lease);
+    scene.check_in(lease, Outcome::Abandoned);
+    let peer = scene.peers.get_mut(&socket).expect("a socket");
+    peer.reply(request, &rawdoc! { "ok": 1 });
+    let mut bytes = peer.output();
+    *bytes.last_mut().expect("a record") ^= 1;
+    scene.client.handle_received(scene.now, socket, &bytes);
+    scene.run();
+    assert_eq!(scene.closed, [socket]);
+    let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert_eq!(scene.peers[&socket].failure, Some(told));
+}
