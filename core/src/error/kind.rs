@@ -63,11 +63,12 @@ pub enum NetworkFault {
     Other,
 }
 
-/// How TLS failed, other than by a broken connection.
+/// How TLS failed, other than by the loss of the connection below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The certificate is not trusted, expired or malformed.
+    /// The certificate is not trusted, expired or malformed, or the server sent more certificates
+    /// than are looked at.
     Certificate,
     /// The certificate is for another host.
     HostName,
@@ -149,7 +150,7 @@ pub enum ErrorKind {
         /// The limit and what was missing.
         message: String,
     },
-    /// TLS failed, other than by a broken connection.
+    /// TLS failed, other than by the loss of the connection below it.
     Tls {
         /// How it failed.
         fault: TlsFault,

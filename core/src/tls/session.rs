@@ -151,9 +151,14 @@ impl TlsSession {
         self.records.pass(bytes);
         let mut rest = bytes;
         while !rest.is_empty() && !self.peer_closed {
+            let too_large = if self.is_established {
+                TlsFault::Broken
+            } else {
+                TlsFault::Handshake
+            };
             let count = self.connection.read_tls(&mut rest).map_err(|error| {
                 // The library's buffer is full although it was emptied: one message too large.
-                fault(TlsFault::Handshake, error.to_string())
+                fault(too_large, error.to_string())
             })?;
             let state = match self.connection.process_new_packets() {
                 Ok(state) => state,
