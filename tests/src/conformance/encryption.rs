@@ -9,6 +9,7 @@ use super::{
     until, within,
 };
 use crate::peers::Scratch;
+use onionskin::Runtime;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault, TlsFault};
 use rustls::AlertDescription;
 use std::sync::{
@@ -148,6 +149,27 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     let client = client::<H>(&uri);
     let error = ping(&client).await.expect_err("no record");
     assert!(is_broken(&error), "{error:?}");
+    hears::<H>(&server, AlertDescription::BadRecordMac).await;
+    end::<H>(client, &server).await;
+}
+
+/// The same for a record that is wrong on a connection at rest.
+pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (server, uri) = troubled("ping", &scratch, move |request| {
+        let mut steps = answer(request);
+        steps.extend([Step::Hold(held.clone()), Step::Tls(TlsWord::Garbage)]);
+        steps
+    });
+    let client = client::<H>(&uri);
+    ping(&client).await.expect("a reply");
+    gate.open();
+    super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
+    let next = ping(&client).await;
+    // Clients that scan do not look so soon: there the operation meets the record.
+    assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
     hears::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;
 }

@@ -144,6 +144,8 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             encryption::a_server_hears_by_an_alert_why_it_is_left:
                 "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_server_hears_what_was_wrong_at_rest:
+                "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_happens_at_rest_behind_tls_costs_no_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:
