@@ -6,6 +6,7 @@ use onionskin_core::{
     client::Outcome,
     connection::closed_by_peer,
     error::{Error, NetworkFault},
+    operation::Lease,
 };
 use std::{
     io,
@@ -13,24 +14,28 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-/// Room for what comes unasked on a connection that rests: any of it is too much.
+/// Room for what comes unasked on a connection that rests. Any plaintext is too much; TLS has
+/// messages of its own.
 const PROBE_BYTES: usize = 64;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
     /// Looks, without waiting, whether a connection that rested still stands.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
         let Self { lease, stream, .. } = self;
-        if !lease.wants_probe() {
-            return Ok(());
+        while lease.wants_probe() {
+            let mut buffer = [0; PROBE_BYTES];
+            // The exchange that follows asks to be woken; nobody waits now.
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
+                Poll::Pending => lease.probed(None)?,
+                Poll::Ready(Ok(count)) => {
+                    let found = lease.probed(Some(&buffer[..count]));
+                    found.inspect_err(|_| say_why(lease, stream, &mut context))?;
+                }
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
+            }
         }
-        let mut buffer = [0; PROBE_BYTES];
-        // The exchange that follows asks to be woken; nobody waits now.
-        let mut context = Context::from_waker(Waker::noop());
-        match Pin::new(stream).poll_read(&mut context, &mut buffer) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Ok(count)) => lease.probed(&buffer[..count]),
-            Poll::Ready(Err(error)) => Err(broken(&error)),
-        }
+        Ok(())
     }
 
     /// Writes the request and reads the reply, in the caller's own task.
@@ -71,11 +76,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
                 Ok(count) => match lease.received(count) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
-                    Err(error) => return Poll::Ready(Err(error)),
+                    Err(error) => {
+                        say_why(lease, stream, context);
+                        return Poll::Ready(Err(error));
+                    }
                 },
                 Err(error) => return Poll::Ready(Err(broken(&error))),
             }
         }
+    }
+}
+
+/// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
+/// once.
+fn say_why(lease: &Lease, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
+    if !lease.output().is_empty() {
+        let _ = Pin::new(stream).poll_write(context, lease.output());
     }
 }
 

@@ -361,12 +361,6 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Forgets a socket whose holder lets it go, and closes its stream in due course.
-    pub(crate) fn let_go(&mut self, id: SocketId, stream: Option<S>) {
-        self.forget(id);
-        self.left.extend(stream);
-    }
-
     /// Forgets a socket whose holder lets it go.
     pub(crate) fn forget(&mut self, id: SocketId) {
         self.sockets.remove(&id);

@@ -229,6 +229,8 @@ impl<R: Runtime> Pump<'_, R> {
         let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.letter, context) {
+                // Nothing more is written: the socket may be that of a process that this one was
+                // forked from.
                 self.stream = None;
                 return Poll::Ready(());
             }
@@ -259,13 +261,31 @@ impl<R: Runtime> Pump<'_, R> {
             match Pin::new(stream).poll_read(context, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return self.broken(&error),
-                Poll::Ready(Ok(count)) => {
-                    if self.received(&buffer[..count]) != Fate::Open {
+                Poll::Ready(Ok(count)) => match self.received(&buffer[..count]) {
+                    Fate::Open => {}
+                    Fate::Parked => return Poll::Ready(()),
+                    Fate::Closed => {
+                        collect(self.signal, &mut self.letter, context);
+                        self.leave(context);
+                        self.shared.lock().forget(self.id);
                         return Poll::Ready(());
                     }
-                }
+                },
             }
         }
+    }
+
+    /// Closes the socket after its last input. What the core had to say about that, such as the
+    /// alert of TLS, goes out as far as the socket takes it at once: closing does not wait for the
+    /// peer.
+    fn leave(&mut self, context: &mut Context<'_>) {
+        let rest = &self.letter.bytes[self.written..];
+        if let Some(stream) = &mut self.stream
+            && !rest.is_empty()
+        {
+            let _ = Pin::new(stream).poll_write(context, rest);
+        }
+        self.stream = None;
     }
 
     fn received(&mut self, bytes: &[u8]) -> Fate {
@@ -278,8 +298,9 @@ impl<R: Runtime> Pump<'_, R> {
                 (Fate::Open, kept) => *stream = kept,
                 // Parked under the lock under which it became ready: the next lease finds it.
                 (Fate::Parked, Some(ready)) => inner.park(*id, ready),
-                // Closing may take its time, so it is not done under the lock.
-                (Fate::Parked | Fate::Closed, rest) => inner.let_go(*id, rest),
+                (Fate::Parked, None) => inner.forget(*id),
+                // It closes outside of the lock, after the last orders.
+                (Fate::Closed, rest) => *stream = rest,
             }
             fate
         })

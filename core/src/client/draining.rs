@@ -171,7 +171,15 @@ impl Client {
         match looked {
             Ok(false) => {}
             Ok(true) => self.on_drained(now, id),
-            Err(error) => self.on_not_drained(now, id, error),
+            Err(error) => {
+                // The server hears by an alert why its connection is given up.
+                let bytes = transport.take_farewell();
+                if !bytes.is_empty() {
+                    self.actions
+                        .push_back(Action::Transmit { socket: id, bytes });
+                }
+                self.on_not_drained(now, id, error);
+            }
         }
     }
 

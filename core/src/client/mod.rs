@@ -26,7 +26,7 @@ mod waiting;
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
 pub use draining::DRAIN_LIMIT;
-pub use resting::PROBE_AFTER;
+pub use resting::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use scanning::SOCKET_CHECK_INTERVAL;
 
 use crate::{

@@ -155,7 +155,10 @@ impl Client {
         let condition = match condition {
             Condition::Healthy if !connection.transport.has_input() => Condition::Healthy,
             Condition::ReplyDue => Condition::ReplyDue,
-            _ => Condition::Broken(result.as_ref().err().cloned()),
+            _ => {
+                let error = result.as_ref().err().cloned();
+                Condition::Broken(error.or_else(|| connection.transport.ended().err()))
+            }
         };
         let request_id = context.request_id;
         let verdict = match result {

@@ -22,28 +22,43 @@ use std::time::Duration;
 /// the time is never looked at so. Not an option.
 pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 
+/// Bytes of TLS's own messages, which say nothing about MongoDB, that a connection may have
+/// received while it rested. With more it is closed. Session tickets have some hundred bytes each,
+/// and servers send few.
+pub const MAX_PROBED_BYTES: usize = 16 * 1024;
+
 impl Lease {
-    /// True if the connection rested: before [`begin`](Self::begin), read from its socket once,
-    /// without waiting. If there is anything to read, say so by [`probed`](Self::probed).
+    /// True if the connection rested: before [`begin`](Self::begin), read from its socket, without
+    /// waiting, and say by [`probed`](Self::probed) what there was, as long as this is true.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
         self.is_rested
     }
 
-    /// Something was read from a connection that rested; nothing means that the peer closed it. An
-    /// error, this one or one of reading, ends the lease: it goes back by
+    /// Something was read from a connection that rested: `None` if nothing was there, no bytes if
+    /// the peer closed it. An error, this one or one of reading, ends the lease: it goes back by
     /// [`Client::refuse`].
-    pub fn probed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn probed(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
+        let transport = &mut self.connection.transport;
+        let Some(bytes) = bytes else {
+            self.is_rested = false;
+            if transport.is_mid_record() {
+                let message = "the server sent part of a TLS record that nobody had asked for";
+                return Err(Error::protocol(message));
+            }
+            return Ok(());
+        };
         if bytes.is_empty() {
             return Err(closed_by_peer());
         }
-        let transport = &mut self.connection.transport;
+        self.probed_bytes += bytes.len();
         transport.receive(bytes)?;
-        if transport.has_input() {
+        transport.ended()?;
+        if transport.has_input() || self.probed_bytes > MAX_PROBED_BYTES {
             let message = "the server sent something that nobody had asked for";
             return Err(Error::protocol(message));
         }
-        // TLS has messages of its own.
+        // TLS has messages of its own, and more may follow.
         Ok(())
     }
 }

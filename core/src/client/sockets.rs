@@ -148,6 +148,18 @@ impl Client {
         }
     }
 
+    /// The server hears by an alert why its connection is given up.
+    fn transmit_farewell(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let bytes = socket.connection.take_farewell();
+        if !bytes.is_empty() {
+            self.actions
+                .push_back(Action::Transmit { socket: id, bytes });
+        }
+    }
+
     pub(super) fn on_socket_timeout(&mut self, now: Instant, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.limit = None;
@@ -223,6 +235,7 @@ impl Client {
                 }
                 Output::Established => self.on_established(now, id, owner),
                 Output::Failed { error, phase } => {
+                    self.transmit_farewell(id);
                     self.on_connection_failed(now, id, owner, error, phase);
                 }
             }

@@ -215,6 +215,11 @@ impl Connection {
         true
     }
 
+    /// Takes what TLS still has to say on a connection that is given up.
+    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
+        self.transport.take_farewell()
+    }
+
     /// The next report.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
@@ -436,6 +441,9 @@ impl Connection {
                 self.deadline = None;
                 self.conversation = None;
                 self.transport.rest();
+                if let Err(error) = self.transport.ended() {
+                    return self.fail(error);
+                }
                 if self.transport.has_input() {
                     return self.fail(Error::protocol("bytes that nobody asked for"));
                 }

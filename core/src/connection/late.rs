@@ -27,14 +27,15 @@ impl LateReply {
     /// Looks at what arrived. True once the whole reply is gone and nothing else is there; an error
     /// if the bytes are no such reply.
     pub(crate) fn look(&mut self, transport: &mut Transport) -> Result<bool, Error> {
+        let end = transport.ended();
         let decoder = transport.decoder();
         if !self.is_known {
             let Some(header) = decoder.header()? else {
-                return Ok(false);
+                return end.map(|()| false);
             };
             let flags = decoder.buffered().get(HEADER_BYTES..HEADER_BYTES + 4);
             let Some(Ok(flags)) = flags.map(<[u8; 4]>::try_from) else {
-                return Ok(false);
+                return end.map(|()| false);
             };
             if header.op_code != OpCode::Msg || header.response_to != self.request_id {
                 return Err(Error::protocol(format!(
@@ -48,6 +49,7 @@ impl LateReply {
             self.is_known = true;
             decoder.skip(header.length);
         }
+        end?;
         if decoder.is_skipping() {
             return Ok(false);
         }

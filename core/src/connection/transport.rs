@@ -6,6 +6,7 @@ use crate::{
     wire::{FrameDecoder, Header, WireError},
 };
 
+use super::closed_by_peer;
 use std::fmt;
 
 /// Room for ciphertext of one read: a full TLS record and its header.
@@ -36,6 +37,8 @@ struct Tls {
     cipher: Vec<u8>,
     /// The plain message before it is encrypted; empty while idle.
     plain: Vec<u8>,
+    /// Why no more will come from the peer; told once all that came before was taken.
+    end: Option<Error>,
 }
 
 /// Buffers may hold secrets, so only their sizes are shown.
@@ -56,6 +59,7 @@ impl Transport {
             session: Box::new(session),
             cipher: Vec::new(),
             plain: Vec::new(),
+            end: None,
         });
         let mut transport = Self {
             tls,
@@ -133,14 +137,15 @@ impl Transport {
         }
     }
 
-    /// Says that the first `count` bytes of [`input`](Self::input) were filled.
+    /// Says that the first `count` bytes of [`input`](Self::input) were filled. What TLS has to say
+    /// about them, [`frame`](Self::frame) tells.
     pub fn received(&mut self, count: usize) -> Result<(), Error> {
         let Some(tls) = &mut self.tls else {
             self.decoder.filled(count);
             return Ok(());
         };
-        tls.session.handle_received(&tls.cipher[..count])?;
-        self.drain_tls()
+        let result = tls.session.handle_received(&tls.cipher[..count]);
+        self.drain_tls(result)
     }
 
     /// Takes in bytes that were read into a buffer of the caller's.
@@ -149,13 +154,27 @@ impl Transport {
             self.decoder.extend(bytes);
             return Ok(());
         };
-        tls.session.handle_received(bytes)?;
-        self.drain_tls()
+        let result = tls.session.handle_received(bytes);
+        self.drain_tls(result)
     }
 
-    /// The next whole message, or `None` until it is there; the same until it is consumed.
-    pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
-        self.decoder.frame()
+    /// The next whole message, or `None` until it is there; the same until it is consumed. An error
+    /// if it will never be there, because the peer ended TLS.
+    pub fn frame(&self) -> Result<Option<(Header, &[u8])>, Error> {
+        let frame = self.decoder.frame()?;
+        if frame.is_none() {
+            self.ended()?;
+        }
+        Ok(frame)
+    }
+
+    /// An error if the peer ended TLS: by `close_notify`, by a fatal alert, or by a record that is
+    /// not valid. What it sent before may still be there.
+    pub fn ended(&self) -> Result<(), Error> {
+        match self.tls.as_ref().and_then(|tls| tls.end.as_ref()) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Drops the message that [`frame`](Self::frame) gave.
@@ -168,15 +187,33 @@ impl Transport {
         self.decoder.take_frame(length)
     }
 
-    /// True if the peer sent bytes that no message asked for, or part of a message.
+    /// True if the peer sent bytes that no message asked for, or part of a message, or ended TLS.
     #[must_use]
     pub fn has_input(&self) -> bool {
-        !self.decoder.is_empty() || self.decoder.is_skipping()
+        !self.decoder.is_empty() || self.decoder.is_skipping() || self.ended().is_err()
+    }
+
+    /// True if part of a TLS record is there, and the rest is on its way.
+    #[must_use]
+    pub fn is_mid_record(&self) -> bool {
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.session.is_mid_record())
     }
 
     /// The decoder, to throw away a message as it arrives.
     pub(super) fn decoder(&mut self) -> &mut FrameDecoder {
         &mut self.decoder
+    }
+
+    /// Takes what TLS still has to say on a connection that is given up.
+    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
+        if self.tls.is_none() {
+            return Vec::new();
+        }
+        let bytes = self.output().to_vec();
+        self.sent(bytes.len());
+        bytes
     }
 
     /// Takes back what was queued and of which nothing was written; false if that cannot be. What
@@ -214,11 +251,18 @@ impl Transport {
         }
     }
 
-    fn drain_tls(&mut self) -> Result<(), Error> {
+    /// Takes over what TLS made of bytes that it was given: plaintext, answers, its end.
+    fn drain_tls(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        // After an error this is the alert that says why.
         self.flush_tls();
         let Some(tls) = &mut self.tls else {
             return Ok(());
         };
+        if let Err(error) = result {
+            tls.end = Some(error);
+        } else if tls.session.peer_closed() && tls.end.is_none() {
+            tls.end = Some(closed_by_peer());
+        }
         loop {
             let spare = self.decoder.spare()?;
             let count = tls.session.read(spare)?;

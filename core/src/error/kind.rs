@@ -63,11 +63,12 @@ pub enum NetworkFault {
     Other,
 }
 
-/// How TLS failed, other than by a broken connection.
+/// How TLS failed, other than by the loss of the connection below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The certificate is not trusted, expired or malformed.
+    /// The certificate is not trusted, expired or malformed, or the server sent more certificates
+    /// than are looked at.
     Certificate,
     /// The certificate is for another host.
     HostName,
@@ -75,6 +76,9 @@ pub enum TlsFault {
     Handshake,
     /// Keys or certificates of our own cannot be used.
     Configuration,
+    /// An established connection broke: the peer sent a fatal alert, or a record that is not valid.
+    /// Counts as a network error ([`Error::is_network`]).
+    Broken,
 }
 
 /// What was being waited for when a deadline passed.
@@ -146,7 +150,7 @@ pub enum ErrorKind {
         /// The limit and what was missing.
         message: String,
     },
-    /// TLS failed, other than by a broken connection.
+    /// TLS failed, other than by the loss of the connection below it.
     Tls {
         /// How it failed.
         fault: TlsFault,
@@ -239,6 +243,10 @@ impl ErrorKind {
             | Self::ClientClosed
             | Self::Abandoned => Fault::Caller,
             Self::Network { .. }
+            | Self::Tls {
+                fault: TlsFault::Broken,
+                ..
+            }
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
             | Self::PoolCleared { .. }

@@ -149,12 +149,14 @@ impl Error {
         }
     }
 
-    /// True for a broken connection and for a wait on the network that took too long.
+    /// True for a broken connection, which includes TLS that fails on an established connection
+    /// ([`TlsFault::Broken`]), and for a wait on the network that took too long.
     #[must_use]
     pub fn is_network(&self) -> bool {
         match &self.0.kind {
             ErrorKind::Network { .. } => true,
             ErrorKind::Timeout { wait, .. } => wait.is_network(),
+            ErrorKind::Tls { fault, .. } => *fault == TlsFault::Broken,
             _ => false,
         }
     }

@@ -57,6 +57,8 @@ pub struct Lease {
     pub(crate) in_exchange: bool,
     /// The connection was idle for long enough to be looked at first.
     pub(crate) is_rested: bool,
+    /// Bytes that were read from it since.
+    pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
     pub(crate) pinned: Vec<Keeper>,
     reply: Option<ReplyPlace>,
@@ -121,6 +123,7 @@ impl Lease {
             assessment: None,
             in_exchange: false,
             is_rested: false,
+            probed_bytes: 0,
             pinned: Vec::new(),
             reply: None,
             facts: None,

@@ -62,8 +62,9 @@ impl RetryPolicy {
         }
         let is_retryable = match error.kind() {
             ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
-            ErrorKind::Network { .. } => true,
-            ErrorKind::Timeout { .. } => error.is_network(),
+            ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
+                error.is_network()
+            }
             ErrorKind::Command(fault) => {
                 is_old(facts)
                     && fault
@@ -120,18 +121,16 @@ pub(crate) fn error_to_raise(kept: Option<Error>, last: Error) -> Error {
 fn proves_attempt(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Command(_)
-            | ErrorKind::Write(_)
-            | ErrorKind::Network { .. }
-            | ErrorKind::Interrupted { .. }
-    ) || (error.is_timeout() && error.is_network())
+        ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Interrupted { .. }
+    ) || error.is_network()
 }
 
 fn is_retryable_read(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
-        ErrorKind::Network { .. } => true,
-        ErrorKind::Timeout { .. } => error.is_network(),
+        ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
+            error.is_network()
+        }
         ErrorKind::Command(fault) => is_retryable_read_code(fault.code),
         ErrorKind::Authentication {
             cause: Some(fault), ..
@@ -151,6 +150,46 @@ fn is_old(facts: Option<&ConnectionFacts>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        error::{NetworkFault, TlsFault, Wait},
+        operation::{Command, OperationId},
+        time::Instant,
+    };
+
+    #[test]
+    fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
+        // RR-2, RW-14, RR-19
+        let tls = |fault| {
+            let message = "an alert".to_owned();
+            Error::new(ErrorKind::Tls { fault, message })
+        };
+        let policy = RetryPolicy {
+            reads: true,
+            writes: true,
+        };
+        let operation = |kind| {
+            let command = Command::new("find", "db", kind);
+            let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+            operation.attempts = 1;
+            operation
+        };
+        for (error, expected) in [
+            (Error::network(NetworkFault::Reset, "reset"), true),
+            (Error::timeout(Wait::Exchange, "late"), true),
+            (tls(TlsFault::Broken), true),
+            (tls(TlsFault::Handshake), false),
+            (tls(TlsFault::Certificate), false),
+            (Error::timeout(Wait::Selection, "late"), false),
+        ] {
+            assert_eq!(error.is_network(), expected, "{error:?}");
+            let read = operation(CommandKind::Read);
+            assert_eq!(policy.may_retry(&read, &error), expected, "{error:?}");
+            let write = operation(CommandKind::RetryableWrite);
+            let labelled = policy.label(&write, error.clone(), None);
+            assert_eq!(policy.may_retry(&write, &labelled), expected, "{error:?}");
+            assert_eq!(proves_attempt(&error), expected, "{error:?}");
+        }
+    }
 
     #[test]
     fn a_member_that_has_just_stepped_down_gets_a_number_too() {

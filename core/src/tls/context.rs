@@ -27,6 +27,12 @@ use std::{
 /// peer's proof that it holds the certificate's key is always checked. Revocation is not checked,
 /// so `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` change nothing.
 ///
+/// A server's chain is refused before any path is looked for if it has more than
+/// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES), or more than
+/// [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES), or if too many of its authorities share subjects
+/// ([`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT),
+/// [`MAX_SHARED_SUBJECTS`](super::MAX_SHARED_SUBJECTS)): handshakes run under the client's lock.
+///
 /// Sessions are not resumed: a resumed session would skip the check of the certificate, and pools
 /// connect seldom.
 ///

@@ -1,11 +1,11 @@
 //! One TLS connection.
 
-use super::{TlsContext, fault, from_library};
+use super::{TlsContext, broken, fault, from_library, records::Records};
 use crate::error::{Error, NetworkFault, Result, TlsFault};
 use rustls::{ClientConnection, pki_types::ServerName};
 use std::{
     fmt,
-    io::{Read, Write},
+    io::{self, Read, Write},
 };
 
 /// How many bytes of plaintext are made into records at once.
@@ -24,8 +24,16 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// A connection that ends without the peer's farewell was cut off: whoever sees the end of the
 /// stream asks [`peer_closed`](Self::peer_closed) and reports an error if that is false. For
 /// MongoDB's messages, which state their lengths, either way means the same.
+///
+/// The client itself closes its connections without a farewell, as MongoDB drivers do: between
+/// messages nothing can be cut off, and closing must not wait for a peer that does not read. An
+/// alert that says why the client gives a connection up is sent as far as the socket takes it at
+/// once.
 pub struct TlsSession {
     connection: ClientConnection,
+    records: Records,
+    /// True once the peer has sent plaintext: it has accepted the handshake.
+    is_established: bool,
     /// Plaintext that was received; what lies before `taken` was read already.
     received: Vec<u8>,
     taken: usize,
@@ -53,6 +61,8 @@ impl TlsSession {
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
+            records: Records::default(),
+            is_established: false,
             received: Vec::new(),
             taken: 0,
             waiting: Vec::new(),
@@ -131,17 +141,37 @@ impl TlsSession {
         self.peer_closed
     }
 
+    /// True if the last record that was received is not whole yet.
+    #[must_use]
+    pub(crate) const fn is_mid_record(&self) -> bool {
+        self.records.is_mid_record()
+    }
+
     fn on_ciphertext(&mut self, bytes: &[u8]) -> Result<()> {
+        self.records.pass(bytes);
         let mut rest = bytes;
         while !rest.is_empty() && !self.peer_closed {
+            let too_large = if self.is_established {
+                TlsFault::Broken
+            } else {
+                TlsFault::Handshake
+            };
             let count = self.connection.read_tls(&mut rest).map_err(|error| {
                 // The library's buffer is full although it was emptied: one message too large.
-                fault(TlsFault::Handshake, error.to_string())
+                fault(too_large, error.to_string())
             })?;
-            let state = self
-                .connection
-                .process_new_packets()
-                .map_err(|error| from_library(&error))?;
+            let state = match self.connection.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // What came before the wrong record, or before the alert, counts.
+                    self.keep_rest()?;
+                    return Err(if self.is_established {
+                        broken(&error)
+                    } else {
+                        from_library(&error)
+                    });
+                }
+            };
             self.keep(state.plaintext_bytes_to_read())?;
             self.peer_closed = state.peer_has_closed();
             if count == 0 {
@@ -159,12 +189,26 @@ impl TlsSession {
 
     /// Moves plaintext from the library's buffer, which is small, into our own.
     fn keep(&mut self, count: usize) -> Result<()> {
+        self.is_established |= count > 0;
         let start = self.received.len();
         self.received.resize(start + count, 0);
         let mut reader = self.connection.reader();
         reader
             .read_exact(&mut self.received[start..])
             .map_err(|error| Error::network(NetworkFault::Other, error.to_string()))
+    }
+
+    /// The same after an error, when the library does not say how much there is.
+    fn keep_rest(&mut self) -> Result<()> {
+        let before = self.received.len();
+        match self.connection.reader().read_to_end(&mut self.received) {
+            Ok(_) => {}
+            // Nothing more, where the peer has not said farewell.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Error::network(NetworkFault::Other, error.to_string())),
+        }
+        self.is_established |= self.received.len() > before;
+        Ok(())
     }
 
     /// Makes records of the next piece of what waits. False if nothing was to be done.

@@ -1,4 +1,6 @@
+mod chains;
 mod hostile;
+mod names;
 
 use super::*;
 use crate::{
@@ -24,7 +26,7 @@ use std::{
 };
 
 /// 2030-01-01, inside the validity of all certificates here.
-const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
+pub(crate) const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
 /// 2041-01-01, after it.
 const LATER: WallTime = WallTime::from_unix_millis(2_240_611_200_000);
 /// 2019-01-01, before it.
@@ -39,14 +41,14 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 /// An authority that signs the certificates of a test.
-struct Authority {
+pub(crate) struct Authority {
     pem: String,
     der: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -71,7 +73,7 @@ impl Authority {
         (certificate, key)
     }
 
-    fn options(&self) -> TlsOptions {
+    pub(crate) fn options(&self) -> TlsOptions {
         TlsOptions {
             enabled: true,
             ca_pem: Some(self.pem.clone().into_bytes()),
@@ -85,7 +87,7 @@ impl Authority {
     }
 
     /// A server for `db.example.net`, 127.0.0.1 and ::1.
-    fn server(
+    pub(crate) fn server(
         &self,
         version: &'static SupportedProtocolVersion,
         wants_client: bool,

@@ -1,5 +1,6 @@
 //! Which certificates of servers are accepted.
 
+use super::limits::check_chain;
 use crate::options::TlsOptions;
 use rustls::{
     DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -49,6 +50,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if self.chain {
+            check_chain(end_entity, intermediates)?;
             let certificate = ParsedCertificate::try_from(end_entity)?;
             verify_server_cert_signed_by_trust_anchor(
                 &certificate,

@@ -169,6 +169,11 @@ pub fn failures() -> impl Strategy<Value = Failure> {
             cause: Cause::Tls(fault),
             overloaded: false,
         }),
+        1 => phases().prop_map(|phase| Failure {
+            phase,
+            cause: Cause::Tls(TlsFault::Broken),
+            overloaded: false,
+        }),
         1 => young_phases().prop_map(|phase| Failure {
             phase,
             cause: Cause::Nonsense,

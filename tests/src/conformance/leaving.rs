@@ -5,7 +5,7 @@ use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
     pause,
-    server::{Gate, Request, Server, Step, answer},
+    server::{Gate, Request, Server, Step, TlsWord, answer},
     things, until, within,
 };
 use crate::peers::Scratch;
@@ -142,7 +142,7 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
 }
 
 /// Counts pools that are cleared.
-fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
+pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
     let clears = clears.clone();
     Arc::new(move |event: &Event| {
         if let EventKind::Pool(PoolEvent::Cleared { .. }) = &event.kind {
@@ -167,7 +167,9 @@ pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
         // Clients that scan ask by ping, after a longer rest.
         return;
     }
-    for farewell in farewells() {
+    let words = [TlsWord::CloseNotify, TlsWord::FatalAlert, TlsWord::Garbage];
+    let words = words.map(Step::Tls);
+    for farewell in farewells().into_iter().chain(words) {
         let gate = Gate::new();
         let scratch = Scratch::new().expect("a directory");
         let script = then(&gate, &farewell);

@@ -12,6 +12,7 @@ pub mod crowd;
 pub mod deadlines;
 pub mod deployment;
 pub mod dialing;
+pub mod encryption;
 pub mod endings;
 pub mod exhaustion;
 pub mod hostile;

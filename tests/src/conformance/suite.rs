@@ -137,6 +137,18 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             identity::one_sided_tls_is_told:
                 "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_fatal_alert_during_an_operation_is_a_network_error:
+                "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_close_notify_cuts_a_reply_off:
+                "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_close_notify_with_a_reply_costs_its_connection_alone:
+                "the TLS server is a thread that blocks on a socket of the system",
+            encryption::new_keys_disturb_nobody:
+                "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_server_hears_by_an_alert_why_it_is_left:
+                "the TLS server is a thread that blocks on a socket of the system",
+            encryption::a_server_hears_what_was_wrong_at_rest:
+                "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_happens_at_rest_behind_tls_costs_no_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
             leaving::what_is_left_behind_tls_reaches_nobody:

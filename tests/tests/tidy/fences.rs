@@ -112,6 +112,29 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Lines around a match on any network error within which TLS must be thought of.
+const TLS_WITHIN_LINES: usize = 3;
+
+/// Matches on any network error that say nothing about TLS, which fails like the network on
+/// connections that are established.
+pub(crate) fn forgets_tls(path: &str, text: &str) -> Vec<String> {
+    let code = code_only(above_tests(text));
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let from = at.saturating_sub(TLS_WITHIN_LINES);
+        let to = lines.len().min(at + TLS_WITHIN_LINES + 1);
+        let any_network = line.contains("ErrorKind::Network { .. }");
+        if any_network && !lines[from..to].iter().any(|l| l.contains("ErrorKind::Tls")) {
+            found.push(format!(
+                "{path}:{}: name `ErrorKind::Tls` too, or ask `is_network`",
+                at + 1
+            ));
+        }
+    }
+    found
+}
+
 /// Words of the protocol in an adapter's code, as whole words or as parts of a longer name.
 pub(crate) fn protocol_words(path: &str, text: &str) -> Vec<String> {
     let code = without_comments(above_tests(text));
@@ -309,6 +332,16 @@ fn adapters_with_unlike_files_are_found() {
         ("b", names(&["lib.rs"])),
     ];
     assert_eq!(unlike_names(&unlike), ["b has no time.rs, but another has"]);
+}
+
+#[test]
+fn a_network_error_without_tls_is_found() {
+    let both = "ErrorKind::Network { .. } => true,\nErrorKind::Tls { .. } => x,\n";
+    assert!(forgets_tls("a.rs", both).is_empty());
+    let one = "matches!(kind, ErrorKind::Network { .. })\n";
+    assert_eq!(forgets_tls("a.rs", one).len(), 1);
+    let detail = "matches!(kind, ErrorKind::Network { fault, .. })\n";
+    assert!(forgets_tls("a.rs", detail).is_empty());
 }
 
 #[test]

@@ -114,6 +114,13 @@ fn the_core_reaches_nothing_outside() {
 }
 
 #[test]
+fn who_asks_for_network_errors_thinks_of_tls() {
+    for folder in ["core/src/", "adapters/"] {
+        check(rust_under(folder), fences::forgets_tls);
+    }
+}
+
+#[test]
 fn the_core_depends_only_on_listed_crates() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -11,6 +11,7 @@ mod resting;
 mod scanning;
 mod selection;
 mod sessions;
+mod tls;
 mod unpolled;
 mod waits;
 

@@ -28,7 +28,7 @@ fn start(world: &mut World, command: Command) -> Lease {
 }
 
 fn refuse(world: &mut World, mut lease: Lease, found: &[u8]) -> Start {
-    let error = lease.probed(found).expect_err("it cannot be used");
+    let error = lease.probed(Some(found)).expect_err("it cannot be used");
     let start = world.client.refuse(world.now, lease, error);
     world.run();
     start

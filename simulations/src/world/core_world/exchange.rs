@@ -168,15 +168,15 @@ impl CoreWorld {
 
 /// Looks whether a connection that rested still stands.
 fn probe(lease: &mut Lease, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
-    if !lease.wants_probe() {
-        return Ok(());
+    while lease.wants_probe() {
+        match inbox.pop_front() {
+            None => lease.probed(None)?,
+            Some(Incoming::Bytes(bytes)) => lease.probed(Some(&bytes))?,
+            Some(Incoming::Closed) => lease.probed(Some(&[]))?,
+            Some(_) => return Err(reset()),
+        }
     }
-    match inbox.pop_front() {
-        None => Ok(()),
-        Some(Incoming::Bytes(bytes)) => lease.probed(&bytes),
-        Some(Incoming::Closed) => lease.probed(&[]),
-        Some(_) => Err(reset()),
-    }
+    Ok(())
 }
 
 /// Gives a lease bytes until its reply is whole; what it does not want stays.

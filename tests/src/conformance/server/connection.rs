@@ -1,17 +1,62 @@
 //! One connection of a server.
 
-use super::{Desk, Step};
+use super::{
+    Desk, Step, TlsWord,
+    script::{GARBAGE, without_tls},
+};
 use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, TcpStream},
+    os::unix::net::UnixStream,
     sync::Arc,
     thread,
 };
 
+/// A stream of bytes, encrypted or not.
+pub(super) trait Speak: Read + Write + Send + 'static {
+    /// Says something in TLS.
+    fn say(&mut self, word: TlsWord) -> io::Result<()> {
+        Err(without_tls(&word))
+    }
+}
+
+impl Speak for TcpStream {}
+impl Speak for UnixStream {}
+
+impl Speak for StreamOwned<ServerConnection, TcpStream> {
+    fn say(&mut self, word: TlsWord) -> io::Result<()> {
+        match word {
+            TlsWord::CloseNotify => self.conn.send_close_notify(),
+            TlsWord::Last(bytes) => {
+                self.conn.writer().write_all(&bytes)?;
+                self.conn.send_close_notify();
+            }
+            TlsWord::FatalAlert => {
+                // Whoever meets a wrong record says so.
+                self.conn.read_tls(&mut &GARBAGE[..])?;
+                let failed = self.conn.process_new_packets();
+                failed.expect_err("the record is wrong");
+            }
+            TlsWord::NewKeys(times) => {
+                for _ in 0..times {
+                    let refreshed = self.conn.refresh_traffic_keys();
+                    refreshed.map_err(io::Error::other)?;
+                }
+            }
+            TlsWord::Garbage => self.sock.write_all(&GARBAGE)?,
+        }
+        let mut piece = Vec::new();
+        while self.conn.wants_write() {
+            self.conn.write_tls(&mut piece)?;
+        }
+        self.sock.write_all(&piece)
+    }
+}
+
 /// Answers a connection in a thread of its own.
-pub(super) fn serve(desk: &Desk, number: u64, stream: impl Read + Write + Send + 'static) {
+pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
     let connection = Connection {
         desk: desk.clone(),
         number,
@@ -19,8 +64,15 @@ pub(super) fn serve(desk: &Desk, number: u64, stream: impl Read + Write + Send +
     };
     thread::spawn(move || {
         let mut connection = connection;
-        // How a connection ends is the client's business.
-        let _ = connection.run();
+        // How a connection ends is the client's business, but what TLS says of it is kept.
+        let ended = connection.run();
+        let failure = ended.err().and_then(io::Error::into_inner);
+        if let Some(Ok(failure)) = failure.map(|inner| inner.downcast::<rustls::Error>()) {
+            connection
+                .desk
+                .state
+                .look(|log| log.tls_failures.push(*failure));
+        }
         let (state, number) = (connection.desk.state.clone(), connection.number);
         drop(connection);
         state.closed(number);
@@ -41,7 +93,7 @@ struct Connection<S> {
     stream: S,
 }
 
-impl<S: Read + Write> Connection<S> {
+impl<S: Speak> Connection<S> {
     fn run(&mut self) -> io::Result<()> {
         loop {
             // The last byte of a frame stays in the socket: it is known, and closing a socket that
@@ -90,6 +142,7 @@ impl<S: Read + Write> Connection<S> {
                 return Ok(false);
             }
             Step::Reset => return Ok(false),
+            Step::Tls(word) => self.stream.say(word)?,
         }
         Ok(true)
     }

@@ -11,7 +11,7 @@ mod state;
 
 pub use door::{Desk, Door, Stop};
 pub use proxy::{Proxy, Trouble};
-pub use script::{Gate, Request, Step, answer, hello};
+pub use script::{Gate, Request, Step, TlsWord, answer, hello};
 pub(crate) use simulated::simulated_door;
 pub use state::Seen;
 
@@ -276,6 +276,12 @@ impl Server {
     #[must_use]
     pub fn most_operating(&self) -> usize {
         self.state.look(|log| log.most_operating)
+    }
+
+    /// How TLS failed on connections that are over, oldest first.
+    #[must_use]
+    pub fn tls_failures(&self) -> Vec<rustls::Error> {
+        self.state.look(|log| log.tls_failures.clone())
     }
 
     /// All requests of this name so far.

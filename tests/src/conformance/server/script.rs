@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 use onionskin_core::wire::{LegacyReply, MessageWriter, OpCode};
 use std::{
+    io,
     sync::{Arc, Condvar, Mutex, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
@@ -85,7 +86,34 @@ pub enum Step {
     HalfClose,
     /// Breaks the connection.
     Reset,
+    /// Says something in TLS; an error on a connection without it.
+    Tls(TlsWord),
 }
+
+/// What TLS says on its own account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsWord {
+    /// The farewell, `close_notify`. The socket stays open.
+    CloseNotify,
+    /// These bytes and the farewell, in one piece.
+    Last(Vec<u8>),
+    /// A fatal alert: TLS is over on this side.
+    FatalAlert,
+    /// A wish for new keys, so many times.
+    NewKeys(usize),
+    /// A record that is none.
+    Garbage,
+}
+
+/// The error of a word of TLS on a connection without it.
+pub(super) fn without_tls(word: &TlsWord) -> io::Error {
+    io::Error::other(format!("{word:?} on a connection without TLS"))
+}
+
+/// A record of application data that nobody can decrypt.
+pub(super) const GARBAGE: [u8; 25] = [
+    23, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
 
 /// Holds a server back until the test has seen what it wants to see. Threads and tasks may wait.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use super::{
     Desk, Gate, Step,
     door::{Door, Stop},
-    script::LONGEST_HOLD,
+    script::{LONGEST_HOLD, without_tls},
     session::Session,
     state::{Hold, Socket},
 };
@@ -128,6 +128,7 @@ impl Connection<'_> {
             Step::HalfClose => SimSocket::hold(self.socket).finish(),
             Step::Close => return Ok(Some(End::Closed)),
             Step::Reset => return Ok(Some(End::Reset)),
+            Step::Tls(word) => return Err(without_tls(&word)),
         }
         Ok(None)
     }

@@ -28,6 +28,7 @@ pub(super) struct Log {
     pub(super) operating: BTreeSet<u64>,
     pub(super) most_operating: usize,
     pub(super) seen: Vec<Seen>,
+    pub(super) tls_failures: Vec<rustls::Error>,
     is_stopped: bool,
 }
 

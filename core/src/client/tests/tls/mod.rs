@@ -1,0 +1,474 @@
+//! Connections behind TLS: what the protocol's own messages do to a client.
+
+mod pinned;
+mod resting;
+
+use super::*;
+use crate::{
+    error::{ErrorKind, Label},
+    event::PoolEvent,
+    tls::tests::{Authority, NOW},
+};
+use rustls::{ServerConnection, SupportedProtocolVersion, version::TLS12, version::TLS13};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    time::Duration,
+};
+
+const URI: &str = "mongodb://db.example.net/?replicaSet=rs&tls=true";
+
+/// A client and one TLS server for each of its sockets.
+struct Scene {
+    client: Client,
+    now: Instant,
+    authority: Authority,
+    version: &'static SupportedProtocolVersion,
+    peers: BTreeMap<SocketId, Peer>,
+    closed: Vec<SocketId>,
+    clears: usize,
+    changes: usize,
+    hello: RawDocumentBuf,
+}
+
+/// The server's side of one connection.
+struct Peer {
+    tls: ServerConnection,
+    requests: FrameDecoder,
+    /// The error by which the server's TLS ended.
+    failure: Option<rustls::Error>,
+    /// True once `close_notify` came.
+    is_closed: bool,
+}
+
+impl Peer {
+    /// Takes ciphertext of the client's.
+    fn receive(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.failure.is_none() {
+            self.tls.read_tls(&mut bytes).expect("room");
+            match self.tls.process_new_packets() {
+                Ok(state) => self.is_closed |= state.peer_has_closed(),
+                Err(error) => self.failure = Some(error),
+            }
+            let mut plain = Vec::new();
+            let _blocked = self.tls.reader().read_to_end(&mut plain);
+            self.requests.extend(&plain);
+        }
+    }
+
+    /// The number of the next request.
+    fn request(&mut self) -> Option<i32> {
+        let (header, _) = self.requests.frame().expect("a message")?;
+        self.requests.consume(header.length);
+        Some(header.request_id)
+    }
+
+    fn reply(&mut self, request: i32, body: &RawDocument) {
+        let mut bytes = Vec::new();
+        MessageWriter::begin(&mut bytes, 1, request)
+            .body(body)
+            .end();
+        self.tls.writer().write_all(&bytes).expect("room");
+    }
+
+    /// The server's TLS meets a record that is none, and says so.
+    fn break_off(&mut self) {
+        let garbage = [
+            0x17, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        self.receive(&garbage);
+        assert!(self.failure.is_some());
+    }
+
+    /// What waits to be sent to the client.
+    fn output(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut bytes).expect("a vector");
+        }
+        bytes
+    }
+}
+
+impl Scene {
+    fn new(uri: &str, version: &'static SupportedProtocolVersion) -> Self {
+        let authority = Authority::new();
+        Self::with_trust(uri, version, authority.options(), authority)
+    }
+
+    fn with_trust(
+        uri: &str,
+        version: &'static SupportedProtocolVersion,
+        trust: crate::options::TlsOptions,
+        authority: Authority,
+    ) -> Self {
+        let is_balanced = uri.contains("loadBalanced");
+        let mut options = uri::parse(uri).expect("a connection string").options;
+        options.set_tls(trust);
+        let config = ClientConfig::new(options, Seed::new([5; 32]))
+            .expect("options")
+            .with_subscriptions(Subscriptions::all());
+        let mut client = Client::new(config);
+        client.set_wall_time(NOW);
+        client.open(Instant::ZERO);
+        let mut scene = Self {
+            client,
+            now: Instant::ZERO,
+            authority,
+            version,
+            peers: BTreeMap::new(),
+            closed: Vec::new(),
+            clears: 0,
+            changes: 0,
+            hello: hello(is_balanced),
+        };
+        scene.run();
+        scene
+    }
+
+    /// Carries out orders until there are none: every socket connects, every hello is answered.
+    fn run(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => {
+                    let peer = Peer {
+                        tls: self.authority.server(self.version, false),
+                        requests: FrameDecoder::new(),
+                        failure: None,
+                        is_closed: false,
+                    };
+                    self.peers.insert(socket, peer);
+                    self.client.handle_connected(self.now, socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    assert!(!self.closed.contains(&socket), "nothing follows a close");
+                    let peer = self.peers.get_mut(&socket).expect("a socket");
+                    peer.receive(&bytes);
+                    while let Some(request) = peer.request() {
+                        peer.reply(request, &self.hello);
+                    }
+                    self.deliver(socket);
+                }
+                Action::Close { socket } => self.closed.push(socket),
+                Action::Derive { .. } => panic!("nobody logs in here"),
+                Action::Interrupt { .. } | Action::Drain { .. } | Action::Wake { .. } => {}
+            }
+        }
+        while let Some(event) = self.client.poll_event() {
+            match event.kind {
+                EventKind::Pool(PoolEvent::Cleared { .. }) => self.clears += 1,
+                EventKind::Sdam(crate::event::SdamEvent::ServerDescriptionChanged { .. }) => {
+                    self.changes += 1
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the control plane what the peer has to say.
+    fn deliver(&mut self, socket: SocketId) {
+        let bytes = self.peers.get_mut(&socket).expect("a socket").output();
+        if !bytes.is_empty() {
+            self.client.handle_received(self.now, socket, &bytes);
+        }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.client.handle_timeout(self.now);
+        self.run();
+    }
+
+    /// A lease that is not begun.
+    fn start(&mut self, command: Command) -> Lease {
+        let start = self.client.start(self.now, command);
+        self.leased(start)
+    }
+
+    fn leased(&mut self, start: Start) -> Lease {
+        self.run();
+        match start {
+            Start::Leased(lease) => lease,
+            Start::Failed(error) => panic!("it failed: {error}"),
+            Start::Asking { .. } => panic!("the application has no say here"),
+            Start::Waiting(id) => match self.client.resume(self.now, id) {
+                Start::Leased(lease) => lease,
+                other => panic!("no connection came: {other:?}"),
+            },
+        }
+    }
+
+    fn peer(&mut self, lease: &Lease) -> &mut Peer {
+        self.peers.get_mut(&lease.socket()).expect("a socket")
+    }
+
+    /// Sends the request; its number.
+    fn send(&mut self, lease: &mut Lease) -> i32 {
+        lease.begin(self.now).expect("it fits");
+        let bytes = lease.output().to_vec();
+        lease.sent(bytes.len());
+        let peer = self.peer(lease);
+        peer.receive(&bytes);
+        peer.request().expect("a request")
+    }
+
+    /// Runs a command that the server answers.
+    fn perform(&mut self, command: Command) {
+        let mut lease = self.start(command);
+        let request = self.send(&mut lease);
+        let peer = self.peer(&lease);
+        peer.reply(request, &rawdoc! { "ok": 1 });
+        let bytes = peer.output();
+        assert!(feed(&mut lease, &bytes).expect("a reply"));
+        let verdict = self.check_in(lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    }
+
+    fn check_in(&mut self, lease: Lease, outcome: Outcome) -> Verdict {
+        let verdict = self.client.check_in(self.now, lease, outcome);
+        self.run();
+        verdict
+    }
+
+    /// A client one of whose connections rested, and a lease of it.
+    fn rested(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Lease) {
+        let mut scene = Self::new(uri, version);
+        scene.perform(ping());
+        scene.wait(PROBE_AFTER);
+        let lease = scene.start(insert());
+        assert!(lease.wants_probe());
+        (scene.clear_counts(), lease)
+    }
+
+    fn clear_counts(mut self) -> Self {
+        self.clears = 0;
+        self.changes = 0;
+        self
+    }
+}
+
+fn hello(is_balanced: bool) -> RawDocumentBuf {
+    if is_balanced {
+        let mut hello = mongos();
+        hello.append(bson::cstr!("serviceId"), ObjectId::from_bytes([1; 12]));
+        return hello;
+    }
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "setName": "rs", "setVersion": 1,
+        "hosts": ["db.example.net:27017"], "me": "db.example.net:27017", "minWireVersion": 0,
+        "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+/// Gives a lease ciphertext; true if its reply is whole.
+fn feed(lease: &mut Lease, mut bytes: &[u8]) -> Result<bool, Error> {
+    while !bytes.is_empty() {
+        let room = lease.input()?;
+        let count = room.len().min(bytes.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        bytes = &bytes[count..];
+        if lease.received(count)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[test]
+fn a_close_notify_with_the_reply_costs_its_connection_alone() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(ping());
+    scene = scene.clear_counts();
+    let socket = lease.socket();
+    let request = scene.send(&mut lease);
+    let peer = scene.peer(&lease);
+    peer.reply(request, &rawdoc! { "ok": 1 });
+    peer.tls.send_close_notify();
+    let bytes = peer.output();
+    assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
+    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert_eq!(scene.closed, [socket]);
+    assert_eq!((scene.clears, scene.changes), (0, 0));
+    let mut lease = scene.start(ping());
+    assert_ne!(lease.socket(), socket);
+    scene.send(&mut lease);
+}
+
+#[test]
+fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
+    for begun in [false, true] {
+        let mut scene = Scene::new(URI, &TLS13);
+        let mut lease = scene.start(find());
+        scene.send(&mut lease);
+        let peer = scene.peer(&lease);
+        if begun {
+            peer.tls.writer().write_all(&[40, 0, 0, 0]).expect("room");
+        }
+        peer.tls.send_close_notify();
+        let bytes = peer.output();
+        let error = feed(&mut lease, &bytes).expect_err("cut off");
+        assert!(error.is_network(), "{error}");
+        let verdict = scene.check_in(lease, Outcome::Failed(error));
+        assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+        assert_eq!(scene.clears, 1);
+    }
+}
+
+#[test]
+fn a_fatal_alert_during_an_operation_is_a_network_error() {
+    // RR-2, RW-14, SDAM-100
+    for version in [&TLS12, &TLS13] {
+        for (command, is_write) in [(find(), false), (insert(), true)] {
+            let mut scene = Scene::new(URI, version);
+            let mut lease = scene.start(command);
+            scene = scene.clear_counts();
+            scene.send(&mut lease);
+            let peer = scene.peer(&lease);
+            peer.break_off();
+            let bytes = peer.output();
+            let error = feed(&mut lease, &bytes).expect_err("an alert");
+            assert!(
+                matches!(error.kind(), ErrorKind::Tls { .. }) && error.is_network(),
+                "{error:?}"
+            );
+            let verdict = scene.check_in(lease, Outcome::Failed(error));
+            let Verdict::Again(start) = verdict else {
+                panic!("it may be retried: {verdict:?}");
+            };
+            assert_eq!((scene.clears, scene.changes > 0), (1, true));
+            scene.wait(Duration::from_secs(10));
+            let lease = scene.leased(start);
+            assert_eq!(lease.operation.attempts, 2);
+            let kept = lease
+                .operation
+                .kept_error
+                .as_ref()
+                .expect("the first error");
+            assert_eq!(kept.has_label(&Label::RetryableWriteError), is_write);
+        }
+    }
+}
+
+#[test]
+fn a_record_that_is_none_is_answered_with_an_alert() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(find());
+    scene.send(&mut lease);
+    let peer = scene.peer(&lease);
+    peer.tls.writer().write_all(&[0; 40]).expect("room");
+    let mut bytes = peer.output();
+    *bytes.last_mut().expect("a record") ^= 1;
+    let error = feed(&mut lease, &bytes).expect_err("a changed record");
+    assert!(error.is_network(), "{error:?}");
+    let alert = lease.output().to_vec();
+    let peer = scene.peer(&lease);
+    peer.receive(&alert);
+    let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert_eq!(peer.failure, Some(told));
+}
+
+#[test]
+fn a_server_hears_why_its_certificate_was_refused() {
+    let stranger = crate::options::TlsOptions {
+        enabled: true,
+        ..Default::default()
+    };
+    let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new());
+    assert!(!scene.closed.is_empty());
+    for (socket, peer) in &scene.peers {
+        let told = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);
+        assert_eq!(peer.failure, Some(told), "{socket:?}");
+    }
+}
+
+#[test]
+fn a_monitors_connection_ends_with_close_notify() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let socket = *scene.peers.keys().next().expect("the monitor's");
+    let peer = scene.peers.get_mut(&socket).expect("a socket");
+    peer.tls.send_close_notify();
+    scene.deliver(socket);
+    scene.run();
+    assert!(scene.closed.contains(&socket));
+}
+
+#[test]
+fn a_reply_that_came_whole_before_an_alert_counts() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(insert());
+    scene = scene.clear_counts();
+    let socket = lease.socket();
+    let request = scene.send(&mut lease);
+    let peer = scene.peer(&lease);
+    peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });
+    peer.break_off();
+    let bytes = peer.output();
+    assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
+    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert_eq!(scene.closed, [socket]);
+    assert_eq!((scene.clears, scene.changes), (0, 0));
+}
+
+#[test]
+fn a_connection_that_drains_ends_with_close_notify() {
+    for replied in [false, true] {
+        let mut scene = Scene::new(URI, &TLS13);
+        let mut lease = scene.start(find());
+        scene = scene.clear_counts();
+        let socket = lease.socket();
+        let request = scene.send(&mut lease);
+        scene.check_in(lease, Outcome::Abandoned);
+        assert!(scene.closed.is_empty(), "it drains");
+        let peer = scene.peers.get_mut(&socket).expect("a socket");
+        if replied {
+            peer.reply(request, &rawdoc! { "ok": 1 });
+        }
+        peer.tls.send_close_notify();
+        scene.deliver(socket);
+        scene.run();
+        assert_eq!(scene.closed, [socket], "{replied}");
+        assert_eq!((scene.clears, scene.changes), (0, 0));
+    }
+}
+
+#[test]
+fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(find());
+    scene.send(&mut lease);
+    let peer = scene.peer(&lease);
+    let mut asked = 0;
+    let mut all = Vec::new();
+    while asked < 100 {
+        peer.tls.refresh_traffic_keys().expect("TLS 1.3");
+        all.push(peer.output());
+        asked += 1;
+    }
+    let refused = all
+        .iter()
+        .position(|bytes| feed(&mut lease, bytes).is_err());
+    // The library's limit is 32 of them without data in between.
+    assert_eq!(refused, Some(32));
+    // One answer, whatever the number, and the alert.
+    assert!(lease.output().len() < 100, "{}", lease.output().len());
+}
+
+#[test]
+fn a_server_hears_why_a_connection_that_drains_is_left() {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(find());
+    let socket = lease.socket();
+    let request = scene.send(&mut lease);
+    scene.check_in(lease, Outcome::Abandoned);
+    let peer = scene.peers.get_mut(&socket).expect("a socket");
+    peer.reply(request, &rawdoc! { "ok": 1 });
+    let mut bytes = peer.output();
+    *bytes.last_mut().expect("a record") ^= 1;
+    scene.client.handle_received(scene.now, socket, &bytes);
+    scene.run();
+    assert_eq!(scene.closed, [socket]);
+    let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert_eq!(scene.peers[&socket].failure, Some(told));
+}

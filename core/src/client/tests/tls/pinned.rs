@@ -1,0 +1,65 @@
+//! What TLS says to connections that are pinned.
+
+use super::*;
+use crate::operation::Cursor;
+
+const URI: &str = "mongodb://db.example.net/?loadBalanced=true&tls=true";
+
+/// A cursor that keeps its connection; the server ended TLS together with its first batch, or after
+/// it.
+fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
+    let mut scene = Scene::new(URI, &TLS13);
+    let mut lease = scene.start(find());
+    let request = scene.send(&mut lease);
+    let batch = rawdoc! { "ok": 1, "cursor": { "id": 5_i64, "ns": "db.c", "firstBatch": [] } };
+    let peer = scene.peer(&lease);
+    peer.reply(request, &batch);
+    let mut bytes = peer.output();
+    peer.tls.send_close_notify();
+    let mut farewell = peer.output();
+    if with_batch {
+        bytes.append(&mut farewell);
+    }
+    assert!(feed(&mut lease, &bytes).expect("a reply"));
+    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    (scene, cursor, farewell)
+}
+
+fn is_closed(error: &Error) -> bool {
+    let closed = NetworkFault::Closed;
+    matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == closed)
+}
+
+#[test]
+fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
+    // LB-36
+    let (mut scene, mut cursor, _) = cut_off(true);
+    let command = cursor.more(None).expect("it is open");
+    let Start::Failed(error) = scene.client.start(scene.now, command) else {
+        panic!("the connection is gone");
+    };
+    assert!(is_closed(&error), "{error:?}");
+    cursor.handle_failure(&error);
+    let leftovers = cursor.end().expect_err("it is out of reach");
+    scene.client.take_leftovers(scene.now, leftovers);
+    scene.run();
+    assert_eq!(scene.closed.len(), 1);
+    scene.perform(ping());
+}
+
+#[test]
+fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
+    let (mut scene, mut cursor, farewell) = cut_off(false);
+    scene.wait(PROBE_AFTER);
+    let command = cursor.more(None).expect("it is open");
+    let mut lease = scene.start(command);
+    // There is no other connection that it could use.
+    assert!(!lease.wants_probe());
+    scene.send(&mut lease);
+    let error = feed(&mut lease, &farewell).expect_err("it is closed");
+    assert!(is_closed(&error), "{error:?}");
+    let verdict = scene.check_in(lease, Outcome::Failed(error));
+    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+}

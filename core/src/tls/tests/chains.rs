@@ -1,0 +1,136 @@
+//! Chains of certificates that lead nowhere, at great length.
+
+use super::*;
+use rustls::{
+    crypto::ring::sign::any_supported_type,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+
+/// Sends one chain, whoever asks.
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Always {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = params(&[]);
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+/// Certificates of authorities: subject and issuer of each.
+fn authorities(names: &[(&str, &str)]) -> Vec<CertificateDer<'static>> {
+    let sign = |&(subject, issuer): &(&str, &str)| {
+        let issuer = Issuer::new(named(issuer), KeyPair::generate().expect("a key"));
+        let key = KeyPair::generate().expect("a key");
+        let certificate = named(subject).signed_by(&key, &issuer);
+        certificate.expect("a certificate").der().clone()
+    };
+    names.iter().map(sign).collect()
+}
+
+/// What comes of a handshake in which the server adds these certificates to a good one.
+fn meet(
+    options: &TlsOptions,
+    added: Vec<CertificateDer<'static>>,
+    own: &Authority,
+) -> Result<TlsSession, Error> {
+    let (certificate, key) = own.issue(&["db.example.net"], ExtendedKeyUsagePurpose::ServerAuth);
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let key = any_supported_type(&key).expect("a key");
+    let chain = [vec![certificate.der().clone()], added].concat();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Always(Arc::new(CertifiedKey::new(chain, key)))));
+    let mut server = ServerConnection::new(Arc::new(config)).expect("a server");
+    connect(options, "db.example.net", &mut server)
+}
+
+#[test]
+fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
+    let own = Authority::new();
+    let line: Vec<String> = (0..20).map(|n| format!("x{n}")).collect();
+    let line: Vec<(&str, &str)> = line.windows(2).map(|w| (&w[0][..], &w[1][..])).collect();
+    let triple = [("a", "b"), ("a", "c"), ("a", "d")];
+    let pairs = [
+        ("a", "b"),
+        ("a", "b"),
+        ("b", "c"),
+        ("b", "c"),
+        ("c", "a"),
+        ("c", "a"),
+    ];
+    for (added, expected) in [
+        (&line[..MAX_CERTIFICATES - 1], None),
+        (&line[..MAX_CERTIFICATES], Some("11 certificates")),
+        (&triple[..2], None),
+        (&triple[..], Some("more than 2 of")),
+        (&pairs[..4], None),
+        (&pairs[..], Some("3 subjects")),
+    ] {
+        // The good certificate needs none of them.
+        let met = meet(&own.options(), authorities(added), &own);
+        match (met, expected) {
+            (Ok(_), None) => {}
+            (Err(error), Some(words)) => {
+                let ErrorKind::Tls { fault, message } = error.kind() else {
+                    panic!("{error}");
+                };
+                assert_eq!(*fault, TlsFault::Certificate);
+                assert!(message.contains(words), "{message}");
+            }
+            (met, expected) => panic!("{:?}, not {expected:?}", met.map(|_| ())),
+        }
+        // Where nobody looks for a path, there is no limit of paths.
+        let mut options = own.options();
+        options.insecure = true;
+        meet(&options, authorities(added), &own).expect("nothing is checked");
+    }
+}
+
+#[test]
+fn a_chain_of_many_bytes_is_refused() {
+    let own = Authority::new();
+    let large = |bytes: usize| CertificateDer::from(vec![0; bytes]);
+    meet(&own.options(), vec![large(16_000)], &own).expect("what is no certificate is no path");
+    let met = meet(&own.options(), vec![large(16_000), large(16_700)], &own);
+    let error = met.map(|_| ()).expect_err("too much");
+    assert!(error.to_string().contains("32768 are accepted"), "{error}");
+    // One message has 64 KiB at most, whatever is in it.
+    let met = meet(&own.options(), vec![large(70_000)], &own);
+    assert!(met.is_err());
+}
+
+#[test]
+fn the_words_on_a_wrong_host_are_short_however_many_names_there_are() {
+    let own = Authority::new();
+    let names: Vec<String> = (0..500).map(|n| format!("host{n}.example.org")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (certificate, key) = own.issue(&names, ExtendedKeyUsagePurpose::ServerAuth);
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("key and certificate match");
+    let mut server = ServerConnection::new(Arc::new(config)).expect("a server");
+    let refused = connect(&own.options(), "db.example.net", &mut server);
+    let error = refused.map(|_| ()).expect_err("another host");
+    let ErrorKind::Tls { fault, message } = error.kind() else {
+        panic!("{error}");
+    };
+    assert_eq!(*fault, TlsFault::HostName);
+    assert!(message.len() <= MAX_MESSAGE_BYTES + 4, "{}", message.len());
+    assert!(message.contains("db.example.net"), "{message}");
+}

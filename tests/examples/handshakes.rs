@@ -1,0 +1,416 @@
+//! What TLS handshakes cost a client, timed: those of honest servers and of hostile ones.
+//!
+//! Told are the time of all that the client does for one handshake, and of the longest single
+//! input, which is how long other operations wait at most: inputs are taken under the client's
+//! lock, some 4 KiB at a time. `docs/performance.md` has the figures.
+//!
+//! Keys of hostile certificates are numbers that nobody has a private key for: signatures under
+//! them are wrong, which shows only after the whole computation.
+
+use onionskin_core::{
+    options::TlsOptions,
+    time::WallTime,
+    tls::{TlsContext, TlsSession},
+};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256,
+    PublicKeyData, SigningKey, date_time_ymd,
+};
+use rustls::{
+    ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::{CertifiedKey, Signer},
+};
+use std::{
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// 2030-01-01, inside the validity of all certificates here.
+const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
+
+/// Bytes of one input, as adapters read them.
+const READ_BYTES: usize = 4096;
+
+/// How often each handshake is made, unless that takes long.
+const TIMES: u32 = 50;
+
+const LONG: Duration = Duration::from_secs(5);
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Result<()> {
+    let ecdsa = KeyPair::generate()?;
+    honest("ECDSA P-256", &ecdsa)?;
+    match rsa_2048() {
+        Some(key) => honest("RSA 2048", &key)?,
+        None => println!("SKIPPED: RSA 2048 (no openssl)"),
+    }
+    for (bits, exponent) in [
+        (2048, 65537),
+        (8192, 65537),
+        (8192, (1 << 33) - 1),
+        (16384, 65537),
+    ] {
+        let fake = Fake::new(bits, exponent);
+        let name = format!("tlsInsecure, RSA {bits}, exponent {exponent}");
+        let leaf = params("x").signed_by(&fake, &Issuer::new(params("x"), KeyPair::generate()?))?;
+        let options = insecure();
+        measure(&name, &options, vec![leaf.der().clone()], Arc::new(fake));
+    }
+    let trusted = Authority::new()?;
+    for count in [1, 3, 6, 10, 30, 100, 200] {
+        chain_of_strangers("in a line", &trusted, count, false)?;
+    }
+    for count in [3, 6, 8, 10, 20, 100] {
+        chain_of_strangers("of one name", &trusted, count, true)?;
+    }
+    for (count, bits) in [(10, 4096), (100, 4096), (100, 8192)] {
+        claims(count, bits)?;
+    }
+    maze(4096)?;
+    for count in [100, 1_000, 3_000] {
+        many_names(&trusted, count)?;
+    }
+    Ok(())
+}
+
+/// A trusted authority, one between, and a certificate for the host.
+fn honest(name: &str, key: &KeyPair) -> Result<()> {
+    let authority = Authority::new()?;
+    let between = ca("between");
+    let middle_key = KeyPair::generate()?;
+    let middle = between.signed_by(&middle_key, &authority.issuer)?;
+    let issuer = Issuer::new(between, middle_key);
+    let leaf = params("db.example.net").signed_by(key, &issuer)?;
+    let chain = vec![leaf.der().clone(), middle.der().clone()];
+    let der = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes())?;
+    let signer = ring::sign::any_supported_type(&der)?;
+    measure(name, &authority.options(), chain, signer);
+    Ok(())
+}
+
+/// Certificates that lead to no authority: each by the next one, or all by authorities of one name.
+fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) -> Result<()> {
+    let name = |n: usize| {
+        if same {
+            "x".to_owned()
+        } else {
+            format!("x{n}")
+        }
+    };
+    let mut chain = Vec::new();
+    for n in 0..count {
+        let own = if n == 0 {
+            params(&name(0))
+        } else {
+            ca(&name(n))
+        };
+        let issuer = Issuer::new(ca(&name(n + 1)), KeyPair::generate()?);
+        chain.push(own.signed_by(&KeyPair::generate()?, &issuer)?.der().clone());
+    }
+    let name = format!("{count} certificates {how}");
+    measure(
+        &name,
+        &trusted.options(),
+        chain,
+        Arc::new(Fake::new(2048, 3)),
+    );
+    Ok(())
+}
+
+/// Certificates that all claim to be by the authority, and are not.
+fn claims(count: usize, bits: usize) -> Result<()> {
+    let root = Fake::new(bits, 65537);
+    let authority = ca("root").self_signed(&root)?;
+    let options = trust(authority.pem().into_bytes());
+    let issuer = Issuer::new(ca("root"), root);
+    let mut chain = Vec::new();
+    for n in 0..count {
+        let own = if n == 0 { params("root") } else { ca("root") };
+        chain.push(own.signed_by(&KeyPair::generate()?, &issuer)?.der().clone());
+    }
+    let name = format!("{count} certificates that claim an authority of RSA {bits}");
+    measure(&name, &options, chain, Arc::new(Fake::new(2048, 3)));
+    Ok(())
+}
+
+/// The most paths and signatures that the limits leave: two pairs of certificates, each by either
+/// of the other pair, one of which claims to be by the authority.
+fn maze(bits: usize) -> Result<()> {
+    let root = Fake::new(bits, 65537);
+    let authority = ca("a").self_signed(&root)?;
+    let options = trust(authority.pem().into_bytes());
+    let by_a = Issuer::new(ca("a"), root);
+    let by_b = Issuer::new(ca("b"), KeyPair::generate()?);
+    let leaf = params("x").signed_by(&KeyPair::generate()?, &by_a)?;
+    let mut chain = vec![leaf.der().clone()];
+    for _ in 0..2 {
+        chain.push(
+            ca("a")
+                .signed_by(&KeyPair::generate()?, &by_b)?
+                .der()
+                .clone(),
+        );
+        chain.push(
+            ca("b")
+                .signed_by(&KeyPair::generate()?, &by_a)?
+                .der()
+                .clone(),
+        );
+    }
+    for n in 0..5 {
+        let name = format!("x{n}");
+        chain.push(
+            ca(&name)
+                .signed_by(&KeyPair::generate()?, &by_b)?
+                .der()
+                .clone(),
+        );
+    }
+    let name = format!("the largest maze, below RSA {bits}");
+    measure(&name, &options, chain, Arc::new(Fake::new(2048, 3)));
+    Ok(())
+}
+
+/// A good certificate with many names, none of them the host's.
+fn many_names(authority: &Authority, count: usize) -> Result<()> {
+    let names: Vec<String> = (0..count).map(|n| format!("host{n}.example.org")).collect();
+    let mut own = CertificateParams::new(names)?;
+    own.not_before = date_time_ymd(2020, 1, 1);
+    own.not_after = date_time_ymd(2040, 1, 1);
+    let leaf = own.signed_by(&KeyPair::generate()?, &authority.issuer)?;
+    let name = format!("a certificate for {count} other hosts");
+    let chain = vec![leaf.der().clone()];
+    measure(
+        &name,
+        &authority.options(),
+        chain,
+        Arc::new(Fake::new(2048, 3)),
+    );
+    Ok(())
+}
+
+/// Makes the handshake several times, and says what it cost.
+fn measure(
+    name: &str,
+    options: &TlsOptions,
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<dyn rustls::sign::SigningKey>,
+) {
+    let bytes: usize = chain.iter().map(|certificate| certificate.len()).sum();
+    let key = Arc::new(CertifiedKey::new(chain, key));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Always(key)));
+    let (config, context) = (Arc::new(config), TlsContext::new(options).expect("options"));
+    context.set_wall_time(NOW);
+    let (begun, mut runs) = (Instant::now(), Vec::new());
+    let mut outcome = String::new();
+    while runs.len() < TIMES as usize && begun.elapsed() < LONG {
+        let (total, longest, ended) = handshake(&context, &config);
+        outcome = ended;
+        runs.push((total, longest));
+    }
+    runs.sort_unstable();
+    let (total, longest) = runs[runs.len() / 2];
+    outcome.truncate(60);
+    println!("{name}: {bytes} bytes, {total:?}, longest input {longest:?}; {outcome}");
+}
+
+/// One handshake: all that the client spent, its longest input, and how it ended.
+fn handshake(context: &TlsContext, config: &Arc<ServerConfig>) -> (Duration, Duration, String) {
+    let mut server = ServerConnection::new(config.clone()).expect("a server");
+    server.set_buffer_limit(None);
+    let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
+    let begun = Instant::now();
+    let mut client = TlsSession::new(context, "db.example.net").expect("a name");
+    total += begun.elapsed();
+    loop {
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        let begun = Instant::now();
+        while client.poll_transmit(&mut out) {}
+        total += begun.elapsed();
+        let mut rest = &out[..];
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).expect("room");
+            if let Err(error) = server.process_new_packets() {
+                return (total, longest, error.to_string());
+            }
+        }
+        while server.wants_write() {
+            server.write_tls(&mut back).expect("a vector");
+        }
+        for bytes in back.chunks(READ_BYTES) {
+            let begun = Instant::now();
+            let result = client.handle_received(bytes);
+            let took = begun.elapsed();
+            total += took;
+            longest = longest.max(took);
+            if let Err(error) = result {
+                return (total, longest, error.to_string());
+            }
+        }
+        if out.is_empty() && back.is_empty() {
+            return (total, longest, "connected".to_owned());
+        }
+    }
+}
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Result<Self> {
+        let (key, params) = (KeyPair::generate()?, ca("root"));
+        let pem = params.self_signed(&key)?.pem();
+        let issuer = Issuer::new(params, key);
+        Ok(Self { pem, issuer })
+    }
+
+    fn options(&self) -> TlsOptions {
+        trust(self.pem.clone().into_bytes())
+    }
+}
+
+fn trust(pem: Vec<u8>) -> TlsOptions {
+    let mut options = TlsOptions::default();
+    options.ca_pem = Some(pem);
+    options
+}
+
+fn insecure() -> TlsOptions {
+    let mut options = TlsOptions::default();
+    options.insecure = true;
+    options
+}
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(vec!["db.example.net".to_owned()]).expect("a name");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2040, 1, 1);
+    params
+}
+
+fn ca(name: &str) -> CertificateParams {
+    let mut params = params(name);
+    params.subject_alt_names.clear();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+fn rsa_2048() -> Option<KeyPair> {
+    let args = [
+        "genpkey",
+        "-algorithm",
+        "RSA",
+        "-pkeyopt",
+        "rsa_keygen_bits:2048",
+    ];
+    let output = Command::new("openssl").args(args).output().ok()?;
+    KeyPair::from_pem(&String::from_utf8(output.stdout).ok()?).ok()
+}
+
+/// An RSA key without a private half.
+#[derive(Debug)]
+struct Fake {
+    public: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl Fake {
+    fn new(bits: usize, exponent: u64) -> Self {
+        let mut modulus = vec![0];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..bits / 8 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            modulus.push(state as u8);
+        }
+        // As long as it says, and odd.
+        modulus[1] |= 0x80;
+        modulus[bits / 8] |= 1;
+        let exponent = exponent.to_be_bytes();
+        let start = exponent.iter().position(|&byte| byte != 0).unwrap_or(0);
+        let body = [integer(&modulus), integer(&exponent[start..])].concat();
+        Self {
+            public: tagged(0x30, &body),
+            signature: vec![1; bits / 8],
+        }
+    }
+}
+
+fn integer(bytes: &[u8]) -> Vec<u8> {
+    tagged(0x02, bytes)
+}
+
+fn tagged(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(body.len())
+        .expect("it is short")
+        .to_be_bytes();
+    let mut all = match body.len() {
+        0..=127 => vec![tag, length[1]],
+        128..=255 => vec![tag, 0x81, length[1]],
+        _ => vec![tag, 0x82, length[0], length[1]],
+    };
+    all.extend_from_slice(body);
+    all
+}
+
+impl PublicKeyData for Fake {
+    fn der_bytes(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &PKCS_RSA_SHA256
+    }
+}
+
+impl SigningKey for Fake {
+    fn sign(&self, _message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
+        Ok(self.signature.clone())
+    }
+}
+
+impl rustls::sign::SigningKey for Fake {
+    fn choose_scheme(&self, _offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        Some(Box::new(Wrong(self.signature.clone())))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::RSA
+    }
+}
+
+/// Signs everything the same way.
+#[derive(Debug)]
+struct Wrong(Vec<u8>);
+
+impl Signer for Wrong {
+    fn sign(&self, _message: &[u8]) -> std::result::Result<Vec<u8>, rustls::Error> {
+        Ok(self.0.clone())
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        SignatureScheme::RSA_PSS_SHA256
+    }
+}
+
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Always {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}

@@ -1,0 +1,180 @@
+//! TLS on connections that are established: what it says on its own account, on either side.
+
+use super::{
+    Host, SLACK, builder, client, end, find,
+    identity::{scripted_secure_server, secure_server},
+    leaving::counter,
+    ping,
+    server::{Gate, Request, Server, Step, TlsWord, answer},
+    until, within,
+};
+use crate::peers::Scratch;
+use onionskin::Runtime;
+use onionskin_core::error::{Error, ErrorKind, NetworkFault, TlsFault};
+use rustls::AlertDescription;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// A TLS server that treats the first request of this name as `treat` says, and a connection string
+fn troubled(
+    name: &'static str,
+    scratch: &Scratch,
+    treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+) -> (Server, String) {
+    let (server, ca) = scripted_secure_server("127.0.0.1", scratch, move |request| {
+        if request.name == name && request.earlier == 0 {
+            treat(request)
+        } else {
+            answer(request)
+        }
+    });
+    let uri = server.uri(&format!("tls=true&tlsCAFile={}", ca.display()));
+    (server, uri)
+}
+
+fn is_broken(error: &Error) -> bool {
+    let broken = TlsFault::Broken;
+    matches!(error.kind(), ErrorKind::Tls { fault, .. } if *fault == broken)
+}
+
+/// A fatal alert during an operation is a network error: reads are retried, other operations fail
+/// with it (RR-2).
+pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let alert = |_: &Request| vec![Step::Tls(TlsWord::FatalAlert)];
+    let (server, uri) = troubled("find", &scratch, alert);
+    let client = client::<H>(&uri);
+    find(&client, 1).await.expect("the second attempt");
+    assert_eq!(server.seen("find").len(), 2);
+    end::<H>(client, &server).await;
+
+    let (server, uri) = troubled("ping", &scratch, alert);
+    let client = super::client::<H>(&uri);
+    let error = ping(&client).await.expect_err("it is not retried");
+    assert!(is_broken(&error) && error.is_network(), "{error:?}");
+    ping(&client).await.expect("another connection");
+    end::<H>(client, &server).await;
+}
+
+/// A reply that is cut off is an error at once: by a farewell on a socket that stays open, and by
+/// the end of a socket without a farewell.
+pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let farewell = || Step::Tls(TlsWord::CloseNotify);
+    for (sent, ending) in [
+        (0, farewell()),
+        (5, farewell()),
+        (20, farewell()),
+        (20, Step::HalfClose),
+    ] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let (server, uri) = troubled("ping", &scratch, move |request| {
+            let whole = request.frame(&bson::doc! { "ok": 1, "text": "x".repeat(100) });
+            let part = whole[..sent].to_vec();
+            vec![Step::Send(part), ending.clone(), Step::Hold(held.clone())]
+        });
+        let client = client::<H>(&uri);
+        let error = within::<H, _>(SLACK, "the error", ping(&client)).await;
+        let error = error.expect_err("the reply is cut off");
+        let closed = NetworkFault::Closed;
+        assert!(
+            matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == closed),
+            "{error:?}"
+        );
+        gate.open();
+        end::<H>(client, &server).await;
+    }
+}
+
+/// A whole reply counts, also where TLS ends with it, and its connection is left.
+pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (server, uri) = troubled("ping", &scratch, move |request| {
+        let reply = request.frame(&bson::doc! { "ok": 1 });
+        vec![Step::Tls(TlsWord::Last(reply)), Step::Hold(held.clone())]
+    });
+    let clears = Arc::new(AtomicUsize::new(0));
+    let builder = builder::<H>(&uri).event_listener(counter(&clears));
+    let client = builder.build().expect("a client");
+    ping(&client).await.expect("a whole reply");
+    let counts = client.counts();
+    gate.open();
+    until::<H>("the end of the connection", || server.open() == 1).await;
+    assert_eq!((counts.sockets, clears.load(Ordering::SeqCst)), (1, 0));
+    ping(&client).await.expect("another connection");
+    end::<H>(client, &server).await;
+}
+
+/// Requests for new keys, at rest and during an operation, are TLS's own affair.
+pub async fn new_keys_disturb_nobody<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, |request| {
+        let mut steps = vec![Step::Tls(TlsWord::NewKeys(2))];
+        steps.extend(answer(request));
+        steps.push(Step::Tls(TlsWord::NewKeys(2)));
+        steps
+    });
+    let uri = server.uri(&format!("tls=true&tlsCAFile={}", ca.display()));
+    let client = client::<H>(&uri);
+    for n in 0..3 {
+        find(&client, n).await.expect("a reply");
+    }
+    super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
+    find(&client, 3).await.expect("a reply");
+    let finds = server.seen("find");
+    assert!(
+        finds
+            .iter()
+            .all(|seen| seen.connection == finds[0].connection)
+    );
+    end::<H>(client, &server).await;
+}
+
+/// A server hears by an alert why its certificate was refused, and that a record was wrong.
+pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, _) = secure_server("127.0.0.1", &scratch);
+    let stranger = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
+    find(&stranger, 1).await.expect_err("nobody vouches for it");
+    hears::<H>(&server, AlertDescription::UnknownCA).await;
+    end::<H>(stranger, &server).await;
+
+    let garbage = |_: &Request| vec![Step::Tls(TlsWord::Garbage)];
+    let (server, uri) = troubled("ping", &scratch, garbage);
+    let client = client::<H>(&uri);
+    let error = ping(&client).await.expect_err("no record");
+    assert!(is_broken(&error), "{error:?}");
+    hears::<H>(&server, AlertDescription::BadRecordMac).await;
+    end::<H>(client, &server).await;
+}
+
+/// The same for a record that is wrong on a connection at rest.
+pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
+    let scratch = Scratch::new().expect("a directory");
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (server, uri) = troubled("ping", &scratch, move |request| {
+        let mut steps = answer(request);
+        steps.extend([Step::Hold(held.clone()), Step::Tls(TlsWord::Garbage)]);
+        steps
+    });
+    let client = client::<H>(&uri);
+    ping(&client).await.expect("a reply");
+    gate.open();
+    super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
+    let next = ping(&client).await;
+    // Clients that scan do not look so soon: there the operation meets the record.
+    assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
+    hears::<H>(&server, AlertDescription::BadRecordMac).await;
+    end::<H>(client, &server).await;
+}
+
+async fn hears<H: Host>(server: &Server, alert: AlertDescription) {
+    let told = rustls::Error::AlertReceived(alert);
+    until::<H>("the alert", || server.tls_failures().contains(&told)).await;
+}
