@@ -6,7 +6,7 @@ use crate::{
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
-    operation::{CommandKind, Operation, OperationId, error_to_raise},
+    operation::{CommandKind, Operation, OperationId, error_at_end},
     options::ReadPreference,
     pool::{CheckOut, Condition, PooledId, RequestId},
     selection::{Criteria, selection_error},
@@ -78,7 +78,7 @@ impl Client {
                 Ok(None) => return Acquired::Waiting(self.wait_for_server(now, operation)),
                 Err(error) => {
                     self.tell_selection_failed(now, &mut operation, &error);
-                    let error = error_to_raise(operation.kept_error.take(), error);
+                    let error = error_at_end(&mut operation, now, error, false);
                     self.finish_operation(now, operation);
                     return Acquired::Failed(error);
                 }
@@ -94,6 +94,7 @@ impl Client {
                     };
                 }
                 CheckOut::Waiting => {
+                    operation.unwaited = 0;
                     return Acquired::Waiting(Waiting::ForConnection { operation, server });
                 }
                 CheckOut::Failed(error) => error,
@@ -163,6 +164,7 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Waiting {
         let id = operation.id;
+        operation.unwaited = 0;
         // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
             Some(_) => operation.deadline,
@@ -319,7 +321,7 @@ impl Client {
         }
         let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
-        let error = error_to_raise(operation.kept_error.take(), error);
+        let error = error_at_end(&mut operation, now, error, false);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
     }

@@ -7,6 +7,7 @@ mod forking;
 mod operations;
 mod overload;
 mod resting;
+mod retries;
 mod scanning;
 mod selection;
 mod sessions;

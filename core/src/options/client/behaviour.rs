@@ -71,14 +71,26 @@ impl ClientOptions {
         self.write_concern.as_ref()
     }
 
-    /// `retryReads`: try a failed read once more. Default: `true`.
+    /// `retryReads`: try a read again that failed for a reason that may pass (RR-1). Default: `true`.
+    ///
+    /// `find`, `find_one` and `count_documents` are tried again; commands of
+    /// `Database::run_command` and the further batches of a cursor are not (RR-7, RR-24). Without a
+    /// time limit there is one retry; with one ([`timeout`](Self::timeout), or that of the call)
+    /// there are as many as fit (RR-18). A program that has a retry loop of its own multiplies its
+    /// attempts by these.
     #[must_use]
     pub const fn retry_reads(&self) -> bool {
         self.retry_reads
     }
 
-    /// `retryWrites`: try a failed write once more, where that cannot apply it twice. Default:
-    /// `true`.
+    /// `retryWrites`: try a write again that failed for a reason that may pass, where that cannot
+    /// apply it twice (RW-1). Default: `true`.
+    ///
+    /// Inserts, and updates, replacements and deletes of one document are tried again, on replica
+    /// sets, sharded clusters and load balancers; `update_many`, `delete_many`, unacknowledged
+    /// writes and commands of `Database::run_command` are not (RW-8, RW-9, RW-20, RW-32). A
+    /// standalone server gets each write once. How often is as with
+    /// [`retry_reads`](Self::retry_reads) (RW-24).
     #[must_use]
     pub const fn retry_writes(&self) -> bool {
         self.retry_writes
