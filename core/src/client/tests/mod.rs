@@ -6,6 +6,7 @@ mod draining;
 mod forking;
 mod operations;
 mod overload;
+mod promises;
 mod resting;
 mod retries;
 mod scanning;

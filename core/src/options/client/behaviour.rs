@@ -1,6 +1,8 @@
 //! Options of operations: who answers, how surely, how often it is tried.
 
-use super::{ClientOptions, Error, ReadConcern, ReadPreference, WriteConcern};
+use super::{
+    ClientOptions, DEFAULT_MAX_ADAPTIVE_RETRIES, Error, ReadConcern, ReadPreference, WriteConcern,
+};
 
 impl ClientOptions {
     /// Sets [`read_preference`](Self::read_preference).
@@ -43,7 +45,7 @@ impl ClientOptions {
 
     /// Sets [`max_adaptive_retries`](Self::max_adaptive_retries).
     pub fn set_max_adaptive_retries(&mut self, retries: u32) -> &mut Self {
-        self.max_adaptive_retries = retries;
+        self.max_adaptive_retries = Some(retries);
         self
     }
 
@@ -98,13 +100,25 @@ impl ClientOptions {
 
     /// `maxAdaptiveRetries`: how often an operation is tried again when servers say that they are
     /// overloaded. Default: 2.
+    ///
+    /// Without effect in this version, which has no such retries; a client with another value than
+    /// 0 has a [warning](crate::uri::without_effect).
     #[must_use]
-    pub const fn max_adaptive_retries(&self) -> u32 {
+    pub fn max_adaptive_retries(&self) -> u32 {
+        self.max_adaptive_retries
+            .unwrap_or(DEFAULT_MAX_ADAPTIVE_RETRIES)
+    }
+
+    /// `maxAdaptiveRetries` as far as it was chosen.
+    pub(crate) const fn max_adaptive_retries_choice(&self) -> Option<u32> {
         self.max_adaptive_retries
     }
 
     /// `enableOverloadRetargeting`: such a retry avoids the overloaded server if another suits.
     /// Default: `false`.
+    ///
+    /// Without effect in this version, which has no such retries; a client for which it is `true`
+    /// has a [warning](crate::uri::without_effect).
     #[must_use]
     pub const fn enable_overload_retargeting(&self) -> bool {
         self.enable_overload_retargeting
