@@ -2,7 +2,7 @@
 
 use super::{DemoOptions, Report, narrator::Narrator};
 use onionskin::{
-    Client, Collection, Error, Runtime, WriteConcern,
+    Client, Collection, Error, ReadPreference, Runtime, WriteConcern,
     bson::{Bson, Document, doc, oid::ObjectId},
 };
 use std::{
@@ -23,7 +23,7 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 const READ_EVERY: u64 = 4;
 
 /// The name of the demonstration's database.
-const DATABASE: &str = "onionskin_demo";
+pub(super) const DATABASE: &str = "onionskin_demo";
 
 /// Measured by the tasks together.
 #[derive(Debug, Default)]
@@ -73,14 +73,20 @@ pub(super) struct Load {
     duration: Duration,
 }
 
+/// A name for the load's collection that no other collection has.
+pub(super) fn collection_name() -> String {
+    format!("load_{}", ObjectId::new())
+}
+
 impl Load {
+    /// Starts the tasks. They write to this collection, which [`finish`](Self::finish) drops.
     pub(super) fn start<R: Runtime>(
         client: &Client<R>,
         runtime: impl Fn() -> R,
         options: &DemoOptions,
+        collection: String,
     ) -> Self {
         let shared = Arc::new(Shared::default());
-        let collection = format!("load_{}", ObjectId::new());
         let begin = runtime();
         let start = begin.now();
         for task in 0..options.tasks {
@@ -130,6 +136,7 @@ impl Load {
         let mut twice = 0;
         let mut cursor = collection
             .find(doc! {})
+            .read_preference(ReadPreference::default())
             .batch_size(5000)
             .timeout(OPERATION_TIMEOUT)
             .await?;
@@ -208,6 +215,8 @@ async fn read_back<R: Runtime>(
     let begin = now();
     let read = collection
         .find_one(doc! { "_id": id })
+        // A secondary may not have the write yet, whatever the connection string prefers.
+        .read_preference(ReadPreference::default())
         .timeout(OPERATION_TIMEOUT)
         .await;
     let mut pace = lock(&shared.pace);
