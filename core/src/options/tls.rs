@@ -4,8 +4,10 @@ use super::Secret;
 
 /// TLS options. All but `enabled` say how connections are encrypted once `enabled` is on; without
 /// it they are without effect, and a client that has any has a
-/// [warning](crate::uri::without_effect). Certificates are named by path; who drives the core reads the files and puts their
-/// bytes beside the paths before the client is made.
+/// [warning](crate::uri::without_effect).
+///
+/// Certificates are named by path; who drives the core reads the files and puts their bytes beside
+/// the paths before the client is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsOptions {

@@ -131,25 +131,19 @@ impl Load {
         let pace = std::mem::take(&mut *lock(&self.shared.pace));
         narrator.say("the load has ended; every acknowledged write is looked for");
         let database = client.database(DATABASE);
-        let collection = database.collection::<Document>(&self.collection);
-        let mut found = BTreeSet::new();
-        let mut twice = 0;
-        let mut cursor = collection
-            .find(doc! {})
-            .read_preference(ReadPreference::default())
-            .batch_size(5000)
-            .timeout(OPERATION_TIMEOUT)
-            .await?;
-        while let Some(document) = cursor.next().await {
-            if let Some(key) = key_of(&document?) {
-                twice += usize::from(!found.insert(key));
-            }
-        }
-        let lost = pace.acknowledged.difference(&found).count();
-        // Tidying up is a courtesy; what was measured stands without it.
-        let _ = database
+        let found = look_for(&database.collection(&self.collection)).await;
+        let dropped = database
             .run_command(doc! { "drop": &self.collection })
             .await;
+        if let Err(error) = dropped {
+            // What was measured stands without it.
+            narrator.say(&format!(
+                "the collection {DATABASE}.{} could not be dropped: {error}",
+                self.collection
+            ));
+        }
+        let (found, twice) = found?;
+        let lost = pace.acknowledged.difference(&found).count();
         Ok(Report {
             tasks: self.tasks,
             duration: self.duration,
@@ -158,6 +152,26 @@ impl Load {
             twice,
         })
     }
+}
+
+/// The writes that are there, and how many of them are there more than once.
+async fn look_for<R: Runtime>(
+    collection: &Collection<R, Document>,
+) -> Result<(BTreeSet<(usize, u64)>, usize), Error> {
+    let mut found = BTreeSet::new();
+    let mut twice = 0;
+    let mut cursor = collection
+        .find(doc! {})
+        .read_preference(ReadPreference::default())
+        .batch_size(5000)
+        .timeout(OPERATION_TIMEOUT)
+        .await?;
+    while let Some(document) = cursor.next().await {
+        if let Some(key) = key_of(&document?) {
+            twice += usize::from(!found.insert(key));
+        }
+    }
+    Ok((found, twice))
 }
 
 struct Ticket(Arc<Shared>);

@@ -73,7 +73,8 @@ impl ClientOptions {
         self.write_concern.as_ref()
     }
 
-    /// `retryReads`: try a read again that failed for a reason that may pass (RR-1). Default: `true`.
+    /// `retryReads`: try a read again that failed for a reason that may pass (RR-1). Default:
+    /// `true`.
     ///
     /// `find`, `find_one` and `count_documents` are tried again; commands of
     /// `Database::run_command` and the further batches of a cursor are not (RR-7, RR-24). Without a
