@@ -1,21 +1,18 @@
-//! Fences around promises: what each option of connection strings does, and that no option is
-//! taken without doing it.
+//! Fences around promises: what each option of connection strings and of calls does, and that no
+//! option is taken without doing it.
 
-use bson::{Document, doc};
+mod wire;
+
 use onionskin_core::{
     client::ClientConfig,
-    event::{CommandEvent, EventKind},
     options::{ClientOptions, Compressor, Monitoring, MonitoringMode},
     random::Seed,
     uri::{self, Warning},
 };
-use onionskin_simulations::serve::{Embedded, ServeOptions};
-use onionskin_tokio::{Client, TokioRuntime};
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
 };
 
 /// What becomes of an option.
@@ -30,7 +27,7 @@ enum Effect {
 
 use Effect::{Honoured, Refused, Warned};
 
-/// The test at the end of this file.
+/// The test beside this file.
 const ON_THE_WIRE: Effect = Honoured("concerns_and_preferences_of_a_connection_string_are_sent");
 
 const POOLS: Effect = Honoured("the_options_of_a_connection_string_are_those_of_the_pool");
@@ -348,84 +345,4 @@ fn what_is_set_in_code_is_told_as_well() {
         .set_enable_overload_retargeting(false)
         .set_max_adaptive_retries(0);
     assert!(uri::without_effect(&options).is_empty());
-}
-
-/// The last command of this name that was sent.
-fn last(sent: &Mutex<Vec<Document>>, name: &str) -> Document {
-    let sent = sent.lock().expect("nobody panicked");
-    let mut newest_first = sent.iter().rev();
-    let found = newest_first.find(|command| command.contains_key(name));
-    found.cloned().expect("it was sent")
-}
-
-#[test]
-fn concerns_and_preferences_of_a_connection_string_are_sent() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(commands_are_as_chosen());
-}
-
-async fn commands_are_as_chosen() {
-    // URI-23 and the table of options: `w`, `journal`, `wTimeoutMS`, `readConcernLevel`,
-    // `readPreference`, `readPreferenceTags`. And a typed option that has no effect is told.
-    let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
-    let separator = if deployment.uri().contains('?') {
-        '&'
-    } else {
-        '?'
-    };
-    let text = format!(
-        "{}{separator}w=1&journal=true&wTimeoutMS=500&readConcernLevel=majority\
-         &readPreference=secondaryPreferred&readPreferenceTags=dc:ny&readPreferenceTags=\
-         &compressors=zlib",
-        deployment.uri()
-    );
-    let sent = Arc::new(Mutex::new(Vec::new()));
-    let log = sent.clone();
-    let client = Client::builder_from_uri(TokioRuntime::default(), &text)
-        .expect("a connection string")
-        .event_listener(Arc::new(move |event| {
-            if let EventKind::Command(CommandEvent::Started { command, .. }) = &event.kind {
-                let command = Document::try_from(command).expect("BSON");
-                log.lock().expect("nobody panicked").push(command);
-            }
-        }))
-        .build()
-        .expect("it has warnings only");
-    let warnings: Vec<_> = client.warnings().iter().map(shown).collect();
-    assert_eq!(
-        warnings,
-        ["option compressors has no effect: messages are sent uncompressed"]
-    );
-    let things = client.database("promises").collection::<Document>("things");
-    things.insert_one(doc! { "_id": 1 }).await.expect("a reply");
-    let concern = doc! { "w": 1, "j": true, "wtimeout": 500_i64 };
-    assert_eq!(
-        last(&sent, "insert").get_document("writeConcern").ok(),
-        Some(&concern)
-    );
-    things.delete_one(doc! {}).await.expect("a reply");
-    assert_eq!(
-        last(&sent, "delete").get_document("writeConcern").ok(),
-        Some(&concern)
-    );
-    let change = doc! { "$set": { "a": 1 } };
-    things.update_one(doc! {}, change).await.expect("a reply");
-    assert_eq!(
-        last(&sent, "update").get_document("writeConcern").ok(),
-        Some(&concern)
-    );
-
-    let preference = doc! { "mode": "secondaryPreferred", "tags": [{ "dc": "ny" }, {}] };
-    let level = doc! { "level": "majority" };
-    things.find_one(doc! {}).await.expect("a reply");
-    things.count_documents(doc! {}).await.expect("a reply");
-    for name in ["find", "aggregate"] {
-        let command = last(&sent, name);
-        assert_eq!(command.get_document("readConcern").ok(), Some(&level));
-        assert_eq!(
-            command.get_document("$readPreference").ok(),
-            Some(&preference)
-        );
-    }
-    client.shutdown().await;
 }
