@@ -4,10 +4,10 @@ use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting
 use crate::{
     connection::{ConnectionFacts, Established},
     description::{ServerId, ServerType, TopologyType},
-    error::{Error, ErrorKind, Label, NetworkFault},
+    error::{Error, ErrorKind, NetworkFault},
     operation::{
         ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_at_end,
-        error_to_raise, reworded,
+        error_to_raise, pause_after, reworded,
     },
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
@@ -304,7 +304,6 @@ impl Client {
     ) -> Result<Box<Operation>, Error> {
         let policy = self.limits.retry;
         let error = reworded(&operation, policy.label(&operation, error, facts));
-        operation.met_overload |= error.has_label(&Label::SystemOverloadedError);
         operation.unwaited += 1;
         let again = !self.closed && policy.may_retry(&operation, &error, facts.is_some());
         // A cleared pool says nothing new about its server (RR-21).
@@ -319,6 +318,7 @@ impl Client {
             self.finish_operation(now, operation);
             return Err(error);
         }
+        operation.paused_until = pause_after(&operation, &error, now);
         let error = error_to_raise(operation.kept_error.take(), error);
         let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
         operation.deprioritized.extend(avoided);

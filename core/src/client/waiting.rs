@@ -64,6 +64,10 @@ impl Client {
             return self.acquire_pinned(now, operation, id);
         }
         loop {
+            if operation.paused_until.is_some_and(|until| now < until) {
+                return self.pause(now, operation);
+            }
+            operation.paused_until = None;
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
@@ -180,6 +184,27 @@ impl Client {
         self.without_server.insert(id);
         self.sdam.set_waiting(now, true);
         Waiting::ForServer { operation, limit }
+    }
+
+    /// Lets an operation wait for its next attempt, among those that wait for a server: that keeps
+    /// monitors checking.
+    fn pause(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
+        if self.without_server.len() >= self.limits.without_server {
+            let error = self.too_many_wait();
+            let error = error_at_end(&mut operation, now, error, false);
+            self.finish_operation(now, operation);
+            return Acquired::Failed(error);
+        }
+        let id = operation.id;
+        operation.unwaited = 0;
+        let limit = earliest(operation.paused_until, operation.deadline);
+        if let Some(limit) = limit {
+            self.wait_limits.insert((limit, id));
+        }
+        self.note_deadline(limit);
+        self.without_server.insert(id);
+        self.sdam.set_waiting(now, true);
+        Acquired::Waiting(Waiting::ForServer { operation, limit })
     }
 
     /// Until when the present attempt may look for a server (SEL-35).
@@ -318,6 +343,10 @@ impl Client {
         if let Some(error) = pin_timeout {
             self.finish_operation(now, operation);
             return self.wake_with(id, error);
+        }
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if operation.paused_until.take().is_some() && !is_late {
+            return self.acquire_in_background(now, operation);
         }
         let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);

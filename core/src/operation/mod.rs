@@ -24,7 +24,7 @@ pub use pin::{Pin, TransactionPin, TransactionStep};
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
 pub(crate) use pin::{Keeper, PinId, PinUse};
-pub(crate) use retry::{RetryPolicy, error_at_end, error_to_raise, reworded};
+pub(crate) use retry::{RetryPolicy, error_at_end, error_to_raise, pause_after, reworded};
 
 use crate::{address::Address, error::Error, session::ServerSession, time::Instant};
 
@@ -55,8 +55,8 @@ pub(crate) struct Operation {
     pub(crate) attempts: u32,
     /// Attempts that failed since the operation last waited for anything, or had a connection.
     pub(crate) unwaited: u32,
-    /// A server said that it is overloaded, or seemed to be.
-    pub(crate) met_overload: bool,
+    /// When the next attempt may begin, after one at a server that may be overloaded.
+    pub(crate) paused_until: Option<Instant>,
     /// The session it runs in, once a server that knows sessions was chosen.
     pub(crate) session: Option<ServerSession>,
     /// True if the session goes back to the client's pool at the end.
@@ -97,7 +97,7 @@ impl Operation {
             selection_began: None,
             attempts: 0,
             unwaited: 0,
-            met_overload: false,
+            paused_until: None,
             session,
             session_is_implicit,
             txn_number: None,

@@ -5,8 +5,10 @@ use crate::{
     connection::ConnectionFacts,
     description::ServerType,
     error::{Error, ErrorKind, Label, Wait},
+    options::MIN_HEARTBEAT_FREQUENCY,
     time::Instant,
 };
+use std::time::Duration;
 
 /// Attempts of a retryable operation without a time limit of its own, the first included (RR-18,
 /// RW-24). With a time limit an operation is tried again until its time is over.
@@ -16,6 +18,11 @@ const MAX_ATTEMPTS: u32 = 2;
 /// connection, or a change of the topology. A pool that is cleared fails a check-out at once, so
 /// that an operation with a time limit could otherwise be tried again without end at one instant.
 const MAX_UNWAITED_ATTEMPTS: u32 = 3;
+
+/// The pause between two attempts of an operation with a time limit, where the first met a server
+/// that may be overloaded. It is that between two checks of a server that somebody waits for, so
+/// that the next attempt knows what the check has found.
+const OVERLOAD_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// The code of `IllegalOperation`, which a storage engine without retryable writes answers.
 const ILLEGAL_OPERATION: i32 = 20;
@@ -127,12 +134,23 @@ impl RetryPolicy {
 }
 
 /// RR-18, RW-24: two attempts, or with a time limit as many as fit. A time limit of zero has no end
-/// and counts as one. Attempts at an overloaded server stay two even so, because nothing waits
-/// between them.
+/// and counts as one.
 fn has_no_attempt_left(operation: &Operation) -> bool {
-    let is_timed = operation.command.timeout.is_some() && !operation.met_overload;
+    let is_timed = operation.command.timeout.is_some();
     let is_spent = operation.attempts >= MAX_ATTEMPTS && !is_timed;
     is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
+}
+
+/// When an operation may be tried again after `error`: `None` for at once. A server that takes no
+/// connections stays selectable (CMAP-148), so that an operation with a time limit would dial it
+/// without end. An operation without one has a single retry, which need not wait.
+pub(crate) fn pause_after(operation: &Operation, error: &Error, now: Instant) -> Option<Instant> {
+    let is_overload = error.has_label(&Label::SystemOverloadedError);
+    if is_overload && operation.command.timeout.is_some() {
+        now.checked_add(OVERLOAD_PAUSE)
+    } else {
+        None
+    }
 }
 
 /// Replaces the text of a server whose storage engine knows no transaction numbers (RW-4).

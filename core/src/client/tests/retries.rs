@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    error::{ErrorKind, Label, Wait},
+    error::{ErrorKind, Wait},
     event::PoolEvent,
 };
 use std::{error::Error as _, time::Duration};
@@ -231,21 +231,90 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
     }
 }
 
-#[test]
-fn a_server_that_takes_no_connections_is_dialled_twice_in_spite_of_the_time_limit() {
-    // Nothing waits between attempts at a server that may be overloaded, so they stay two.
+/// A client whose server takes no connections from now on but answers checks, the operation that
+/// met this, and how many sockets had been dialled before.
+fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     let mut world = World::new(URI, primary());
     let dialled = world.dialled.len();
-    world.is_dead = true;
-    let Start::Waiting(id) = world.client.start(world.now, timed(find(), LIMIT)) else {
+    let mut command = find();
+    command.set_timeout(limit);
+    let Start::Waiting(id) = world.client.start(world.now, command) else {
         panic!("there is no connection yet");
     };
-    world.run();
+    refuse_dials(&mut world);
+    (world, id, dialled)
+}
+
+/// Answers checks and refuses connections.
+fn refuse_dials(world: &mut World) {
+    while let Some(action) = world.client.poll_action() {
+        match action {
+            Action::Dial { socket, address } => {
+                world.dialled.push((socket, address));
+                world.fail(socket);
+            }
+            Action::Transmit { socket, bytes } => {
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                let mut reply = Vec::new();
+                MessageWriter::begin(&mut reply, 1, header.request_id)
+                    .body(&world.hello)
+                    .end();
+                let _ = world.client.handle_received(world.now, socket, &reply);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_connections_is_dialled_at_intervals_until_the_time_is_over() {
+    // RR-18, RW-24: the server stays selectable (CMAP-148), and is not dialled without end.
+    let (mut world, id, dialled) = refused(Some(LIMIT));
+    for attempts in 1..=20 {
+        assert_eq!(world.dialled.len() - dialled, attempts);
+        let resumed = world.client.resume(world.now, id);
+        assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
+        world.now = world.now + Duration::from_millis(500);
+        world.client.handle_timeout(world.now);
+        refuse_dials(&mut world);
+    }
     let Start::Failed(error) = world.client.resume(world.now, id) else {
-        panic!("it goes on");
+        panic!("its time is over");
     };
-    assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
+    assert!(error.is_timeout(), "{error:?}");
+    let cause = error.source().expect("what had failed").to_string();
+    assert!(cause.contains("refused"), "{cause}");
+    assert_eq!(world.dialled.len() - dialled, 20);
+    assert_eq!(world.client.counts().waiting, 0);
+}
+
+#[test]
+fn a_server_that_takes_connections_again_serves_who_has_time_left() {
+    let (mut world, id, _) = refused(Some(LIMIT));
+    world.wait(Duration::from_millis(500));
+    world.leased(Start::Waiting(id));
+}
+
+#[test]
+fn without_a_time_limit_a_refused_connection_is_tried_again_once_and_at_once() {
+    // RR-18
+    let (mut world, id, dialled) = refused(None);
+    let resumed = world.client.resume(world.now, id);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
     assert_eq!(world.dialled.len() - dialled, 2);
+}
+
+#[test]
+fn an_operation_may_be_left_while_it_pauses() {
+    let (mut world, id, dialled) = refused(Some(LIMIT));
+    world.client.cancel(world.now, id);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.client.counts().waiting, 0);
+    assert_eq!(world.dialled.len() - dialled, 1);
+    let (mut world, id, _) = refused(Some(LIMIT));
+    world.client.close(world.now);
+    let resumed = world.client.resume(world.now, id);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
 }
 
 #[test]
