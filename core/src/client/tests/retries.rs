@@ -449,3 +449,20 @@ fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
     let verdict = world.perform(find(), &reply);
     assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
 }
+
+#[test]
+fn an_operation_that_finds_no_server_was_not_tried() {
+    // RR-10, RW-21
+    for command in [find, insert] {
+        let mut world = World::new("mongodb://a/?replicaSet=other", primary());
+        let Start::Waiting(id) = world.client.start(world.now, command()) else {
+            panic!("no server suits");
+        };
+        world.wait(Duration::from_secs(30));
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            panic!("its time is over");
+        };
+        let kind = error.kind();
+        assert!(matches!(kind, ErrorKind::ServerSelection { .. }), "{kind}");
+    }
+}
