@@ -75,7 +75,7 @@ pub enum Warning {
 #[must_use]
 pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
     const UNCOMPRESSED: &str = "messages are sent uncompressed";
-    const NO_OVERLOAD_RETRIES: &str = "overloaded servers are not asked again after a pause";
+    const NO_OVERLOAD_RETRIES: &str = "there is no client backpressure yet";
     const UNREVOKED: &str = "revocation of certificates is not checked in any case";
     const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";
     let retries = options.max_adaptive_retries_choice();
