@@ -34,14 +34,15 @@ struct Demo {
     /// What runs the client.
     #[arg(long, value_enum, default_value_t = RuntimeName::Tokio)]
     runtime: RuntimeName,
-    /// Run the same load, without the faults, against this deployment.
+    /// Run the same load, without the faults, against this deployment. This writes to it: a new
+    /// collection `load_...` of its database `onionskin_demo` is filled, and dropped at the end.
     #[arg(long)]
     uri: Option<String>,
-    /// How many tasks write and read at once.
-    #[arg(long, default_value_t = 32)]
+    /// How many tasks write and read at once; at least one.
+    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     tasks: usize,
-    /// How long the load runs.
-    #[arg(long, default_value_t = 10)]
+    /// How many seconds the load runs; at least one.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 
@@ -58,18 +59,19 @@ struct Serve {
     #[arg(long, default_value = "rs0")]
     replica_set: String,
     /// How many members the replica set has.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     members: usize,
     /// One server without a replica set.
     #[arg(long, conflicts_with_all = ["replica_set", "members"])]
     standalone: bool,
     /// So many routers in front of one shard.
-    #[arg(long, value_name = "ROUTERS")]
+    #[arg(long, value_name = "ROUTERS", value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
     sharded: Option<usize>,
     /// So many services behind a load balancer. Each listens at a port of its own as well, where
     /// another load balancer may connect, with or without the PROXY protocol.
     #[arg(long, value_name = "SERVICES", num_args = 0..=1, default_missing_value = "2")]
+    #[arg(value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     load_balanced: Option<usize>,
     /// The first port: that of the load balancer, or of the first member; the others follow. Free
@@ -88,6 +90,15 @@ struct Serve {
     /// Where chance comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// Without any task or member there would be nothing to run.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("give 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("it takes a whole number".to_owned()),
+    }
 }
 
 fn main() -> ExitCode {
@@ -130,12 +141,12 @@ fn run_demo(demo: Demo) -> io::Result<()> {
     };
     match report {
         Ok(report) if report.is_sound() => Ok(()),
-        Ok(_) => Err(io::Error::other("the report shows a loss")),
+        Ok(report) => Err(io::Error::other(report.verdict().to_string())),
         Err(error) => Err(io::Error::other(error)),
     }
 }
 
-fn run_serve(serve: Serve) -> io::Result<()> {
+fn serve_options(serve: &Serve) -> io::Result<ServeOptions> {
     let mut options = match (serve.load_balanced, serve.sharded) {
         (Some(services), _) => ServeOptions::load_balanced(services),
         (None, Some(routers)) => ServeOptions::sharded(routers),
@@ -149,7 +160,7 @@ fn run_serve(serve: Serve) -> io::Result<()> {
     }
     options.port = serve.port;
     options.tls = serve.tls;
-    options.tls_directory = serve.tls_dir;
+    options.tls_directory = serve.tls_dir.clone();
     options.seed = serve.seed;
     if let Some(auth) = &serve.auth {
         let Some((name, password)) = auth.split_once(':') else {
@@ -157,7 +168,11 @@ fn run_serve(serve: Serve) -> io::Result<()> {
         };
         options.users.push(User::new(name, password));
     }
-    let deployment = Embedded::start(options)?;
+    Ok(options)
+}
+
+fn run_serve(serve: Serve) -> io::Result<()> {
+    let deployment = Embedded::start(serve_options(&serve)?)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", deployment.uri())?;
     out.flush()?;
@@ -190,4 +205,93 @@ async fn interrupted() -> io::Result<()> {
     }
     #[cfg(not(unix))]
     tokio::signal::ctrl_c().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    /// What a deployment is made of, after these arguments.
+    fn served(arguments: &str) -> Result<ServeOptions, String> {
+        let arguments = ["onionskin", "serve"]
+            .into_iter()
+            .chain(arguments.split(' '));
+        let parsed = Command::try_parse_from(arguments.filter(|word| !word.is_empty()));
+        match parsed.map_err(|error| error.to_string())?.what {
+            What::Serve(serve) => serve_options(&serve).map_err(|error| error.to_string()),
+            What::Demo(_) => panic!("it is not served"),
+        }
+    }
+
+    /// Each flag of `serve`, and whether the options are as it says.
+    type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
+
+    const SERVE: [Flag; 10] = [
+        ("replica-set", "other", |o| {
+            o.replica_set.as_deref() == Some("other")
+        }),
+        ("members", "9", |o| {
+            o.members.len() == 9 && o.members.iter().filter(|m| m.votes).count() == 7
+        }),
+        ("standalone", "", |o| o.replica_set.is_none() && !o.sharded),
+        ("sharded", "2", |o| o.sharded && o.members.len() == 2),
+        ("load-balanced", "3", |o| {
+            o.load_balanced && o.members.len() == 3
+        }),
+        ("port", "30000", |o| o.port == Some(30000)),
+        ("tls", "", |o| o.tls),
+        ("tls-dir", "here --tls", |o| {
+            o.tls_directory == Some("here".into())
+        }),
+        ("auth", "u:p", |o| o.users.len() == 1),
+        ("seed", "7", |o| o.seed == 7),
+    ];
+
+    /// The long flags of a subcommand.
+    fn flags(subcommand: &str) -> BTreeSet<String> {
+        let command = Command::command();
+        let found = command.find_subcommand(subcommand).expect("it is there");
+        let names = found.get_arguments().filter_map(clap::Arg::get_long);
+        names.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_flag_of_serve_does_what_it_says() {
+        let listed: BTreeSet<String> = SERVE.iter().map(|(name, ..)| (*name).into()).collect();
+        assert_eq!(listed, flags("serve"));
+        for (name, value, is_obeyed) in SERVE {
+            let options = served(&format!("--{name} {value}")).expect(name);
+            assert!(is_obeyed(&options), "{name}");
+            let default = served("").expect("the defaults");
+            assert!(!is_obeyed(&default), "{name} changes nothing");
+        }
+        for wrong in [
+            "--members 0",
+            "--sharded 0",
+            "--auth nobody",
+            "--tls-dir here",
+        ] {
+            assert!(served(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_flag_of_the_demonstration_is_known_and_its_writes_are_told() {
+        let expected = ["runtime", "seconds", "tasks", "uri"].map(str::to_owned);
+        assert_eq!(flags("demo"), expected.into());
+        let mut command = Command::command();
+        let demo = command.find_subcommand_mut("demo").expect("it is there");
+        let help = demo.render_long_help().to_string();
+        for told in ["writes to it", "onionskin_demo", "dropped at the end"] {
+            assert!(help.contains(told), "{help}");
+        }
+        for wrong in ["--tasks=0", "--seconds=0"] {
+            assert!(
+                Command::try_parse_from(["onionskin", "demo", wrong]).is_err(),
+                "{wrong}"
+            );
+        }
+    }
 }

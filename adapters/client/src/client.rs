@@ -128,13 +128,14 @@ impl<R: Runtime> ClientBuilder<R> {
         let Self {
             runtime,
             mut options,
-            warnings,
+            mut warnings,
             mut listeners,
             log,
             seed,
             environment,
             infos,
         } = self;
+        warnings.extend(uri::without_effect(&options));
         for warning in &warnings {
             trace::tell(&log, &log::warning(warning));
         }
@@ -249,7 +250,8 @@ impl<R: Runtime> Client<R> {
             .map(|name| self.database(name))
     }
 
-    /// What the connection string said that was ignored or is outdated.
+    /// What the connection string said that was ignored or is outdated, and which options, however
+    /// they were set, have no effect in this version. The same is logged when the client is built.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.handle.warnings

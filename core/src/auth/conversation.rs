@@ -141,6 +141,7 @@ impl Conversation {
                 scram.check_password()?;
                 (scram, None)
             }
+            // A client with such a credential is refused when it is made.
             Some(
                 mechanism @ (Mechanism::MongoDbX509
                 | Mechanism::Plain

@@ -31,7 +31,9 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// A client with these options and this seed, in an unknown environment, without listeners.
     ///
-    /// Fails where options contradict each other, or where certificates cannot be used.
+    /// Fails where options contradict each other, where one asks for what this version does not
+    /// have and could not leave out without harm, or where certificates cannot be used. What is
+    /// left out all the same is told by [`without_effect`](crate::uri::without_effect).
     pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
         Self::with_environment(options, seed, &Environment::default(), &[])
     }
@@ -88,6 +90,14 @@ fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     }
     if options.proxy().is_some() {
         return refuse("proxyHost", "connecting through a SOCKS5 proxy");
+    }
+    let mechanism = options.credential().and_then(|known| known.mechanism);
+    if let Some(mechanism) = mechanism.filter(|mechanism| !mechanism.is_available()) {
+        let message = format!(
+            "{mechanism} is not supported by this version; use SCRAM-SHA-256 or SCRAM-SHA-1"
+        );
+        let option = "authMechanism";
+        return Err(ErrorKind::InvalidOption { option, message }.into());
     }
     Ok(())
 }

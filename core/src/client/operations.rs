@@ -6,7 +6,8 @@ use crate::{
     description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{
-        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_to_raise,
+        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_at_end,
+        error_to_raise, pause_after, reworded,
     },
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
@@ -260,6 +261,11 @@ impl Client {
         if !is_pinned && self.wants_ping(now, &connection) {
             return Ok(self.ping_first(now, operation, connection));
         }
+        if let Err(error) = self.check_eligible(&mut operation, &connection.facts) {
+            self.selector.finished(server);
+            self.park_connection(now, connection, Condition::Healthy);
+            return Err((error, operation));
+        }
         let is_rested = !is_pinned && self.is_rested(now, &connection);
         self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.limits.socket) {
@@ -267,6 +273,7 @@ impl Client {
             (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
+        operation.unwaited = 0;
         let mut lease = self.lease_out(connection, operation, deadline);
         lease.is_rested = is_rested;
         Ok(lease)
@@ -298,6 +305,27 @@ impl Client {
         Lease::new(connection, operation, context)
     }
 
+    /// Refuses to repeat a write with a transaction number on a server that does not know it: the
+    /// error of the previous attempt is raised instead (RW-25). A number that was never sent is
+    /// given up.
+    fn check_eligible(
+        &self,
+        operation: &mut Operation,
+        facts: &ConnectionFacts,
+    ) -> Result<(), Error> {
+        let kind = operation.command.kind;
+        let is_eligible = self.limits.retry.wants_txn_number(kind, facts.server_type);
+        if operation.txn_number.is_none() || is_eligible && facts.has_sessions {
+            return Ok(());
+        }
+        if operation.kept_error.is_none() {
+            operation.txn_number = None;
+            return Ok(());
+        }
+        let message = "the server that was selected for the retry knows no retryable writes";
+        Err(Error::argument(message).with_server(&facts.address))
+    }
+
     /// A session, where the server knows them, and a transaction number, where the write is
     /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
@@ -327,24 +355,28 @@ impl Client {
         facts: Option<&ConnectionFacts>,
     ) -> Result<Box<Operation>, Error> {
         let policy = self.limits.retry;
-        let error = policy.label(&operation, error, facts);
-        let in_time = operation.deadline.is_none_or(|deadline| now < deadline);
-        let again = in_time && !self.closed && policy.may_retry(&operation, &error);
+        let error = reworded(&operation, policy.label(&operation, error, facts));
+        operation.unwaited += 1;
+        let again = !self.closed && policy.may_retry(&operation, &error, facts.is_some());
         // A cleared pool says nothing new about its server (RR-21).
         let avoided = match error.kind() {
             ErrorKind::PoolCleared { .. } => None,
             _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
             _ => None,
         };
-        let error = error_to_raise(operation.kept_error.take(), error);
-        if again {
-            operation.deprioritized.extend(avoided);
-            operation.kept_error = Some(error);
-            operation.selection_began = None;
-            return Ok(operation);
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if !again || is_late {
+            let error = error_at_end(&mut operation, now, error, again);
+            self.finish_operation(now, operation);
+            return Err(error);
         }
-        self.finish_operation(now, operation);
-        Err(error)
+        operation.paused_until = pause_after(&operation, &error, now);
+        let error = error_to_raise(operation.kept_error.take(), error);
+        let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
+        operation.deprioritized.extend(avoided);
+        operation.kept_error = Some(error);
+        operation.selection_began = None;
+        Ok(operation)
     }
 
     /// The operation is over: its implicit session goes back, and a connection that it was the last

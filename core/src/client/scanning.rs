@@ -8,7 +8,7 @@ use super::{Client, Outcome, Start, Verdict, pools::PoolSlot, selecting::Selecte
 use crate::{
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_to_raise},
+    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_at_end},
     options::{ClientOptions, Monitoring},
     pool::Condition,
     time::{Instant, earliest},
@@ -200,7 +200,7 @@ impl Client {
         if is_late || is_left {
             // That says nothing about the server: it was not given the time.
             self.park_connection(now, connection, Condition::Broken(None));
-            let failure = error_to_raise(operation.kept_error.take(), failure);
+            let failure = error_at_end(&mut operation, now, failure, false);
             self.finish_operation(now, operation);
             return Verdict::Done(if is_left { Ok(()) } else { Err(failure) });
         }

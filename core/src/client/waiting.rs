@@ -8,7 +8,7 @@ use crate::{
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind, Wait},
-    operation::{Operation, OperationId, error_to_raise},
+    operation::{Operation, OperationId, error_at_end},
     pool::{CheckOut, Condition, PooledId, RequestId},
     selection::{Narrowing, selection_error},
     time::{Instant, earliest},
@@ -72,6 +72,10 @@ impl Client {
             return self.acquire_pinned(now, operation, id);
         }
         loop {
+            if operation.paused_until.is_some_and(|until| now < until) {
+                return self.pause(now, operation);
+            }
+            operation.paused_until = None;
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
@@ -96,7 +100,7 @@ impl Client {
                 }
                 Err(error) => {
                     self.tell_selection_failed(now, &mut operation, &error);
-                    let error = error_to_raise(operation.kept_error.take(), error);
+                    let error = error_at_end(&mut operation, now, error, false);
                     self.finish_operation(now, operation);
                     return Acquired::Failed(error);
                 }
@@ -112,6 +116,7 @@ impl Client {
                     };
                 }
                 CheckOut::Waiting => {
+                    operation.unwaited = 0;
                     return Acquired::Waiting(Waiting::ForConnection { operation, server });
                 }
                 CheckOut::Failed(error) => error,
@@ -137,6 +142,7 @@ impl Client {
         let id = operation.id;
         // It was about the servers that there are now.
         operation.narrowed = None;
+        operation.unwaited = 0;
         // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
             Some(_) => operation.deadline,
@@ -152,6 +158,27 @@ impl Client {
         self.without_server.insert(id);
         self.sdam.set_waiting(now, true);
         Waiting::ForServer { operation, limit }
+    }
+
+    /// Lets an operation wait for its next attempt, among those that wait for a server: that keeps
+    /// monitors checking.
+    fn pause(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
+        if self.without_server.len() >= self.limits.without_server {
+            let error = self.too_many_wait();
+            let error = error_at_end(&mut operation, now, error, false);
+            self.finish_operation(now, operation);
+            return Acquired::Failed(error);
+        }
+        let id = operation.id;
+        operation.unwaited = 0;
+        let limit = earliest(operation.paused_until, operation.deadline);
+        if let Some(limit) = limit {
+            self.wait_limits.insert((limit, id));
+        }
+        self.note_deadline(limit);
+        self.without_server.insert(id);
+        self.sdam.set_waiting(now, true);
+        Acquired::Waiting(Waiting::ForServer { operation, limit })
     }
 
     /// Until when the present attempt may look for a server (SEL-35).
@@ -283,9 +310,13 @@ impl Client {
             self.finish_operation(now, operation);
             return self.wake_with(id, error);
         }
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if operation.paused_until.take().is_some() && !is_late {
+            return self.acquire_in_background(now, operation);
+        }
         let error = self.nothing_suits(&operation);
         self.tell_selection_failed(now, &mut operation, &error);
-        let error = error_to_raise(operation.kept_error.take(), error);
+        let error = error_at_end(&mut operation, now, error, false);
         self.finish_operation(now, operation);
         self.wake_with(id, error);
     }

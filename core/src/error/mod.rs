@@ -39,6 +39,7 @@ struct Inner {
     kind: ErrorKind,
     labels: Labels,
     server: Option<Address>,
+    cause: Option<Error>,
 }
 
 impl Error {
@@ -49,6 +50,7 @@ impl Error {
             kind,
             labels: Labels::default(),
             server: None,
+            cause: None,
         }))
     }
 
@@ -108,6 +110,14 @@ impl Error {
         if self.0.server.is_none() {
             Arc::make_mut(&mut self.0).server = Some(server.clone());
         }
+        self
+    }
+
+    /// The same error with `cause` as its [source](std::error::Error::source): what had failed
+    /// before, when a time limit ended the retries.
+    #[must_use]
+    pub fn with_cause(mut self, cause: Self) -> Self {
+        Arc::make_mut(&mut self.0).cause = Some(cause);
         self
     }
 
@@ -205,11 +215,13 @@ impl fmt::Debug for Error {
             kind,
             labels,
             server,
+            cause,
         } = &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("labels", labels)
             .field("server", server)
+            .field("cause", cause)
             .finish()
     }
 }
@@ -220,7 +232,7 @@ impl std::error::Error for Error {
             ErrorKind::ServerSelection {
                 cause: Some(cause), ..
             } => Some(cause),
-            _ => None,
+            _ => self.0.cause.as_ref().map(|cause| cause as _),
         }
     }
 }

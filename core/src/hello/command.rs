@@ -119,8 +119,8 @@ impl HelloCommand<'_> {
     }
 
     fn write_handshake(&self, metadata: &RawDocument, document: &mut DocumentWriter<'_>) {
-        // HELLO-6: a string, although it looks like a number.
-        document.str("backpressure", "2");
+        // No `backpressure` (HELLO-6): a server that reads it may shed load and expect the client
+        // to wait before it tries again, which this version does not do.
         document.document("client", metadata);
         let mut compression = RawArrayBuf::new();
         for name in self.compressors {
@@ -169,7 +169,7 @@ mod tests {
             ..HelloCommand::default()
         };
         let expected = rawdoc! {
-            "hello": 1, "backpressure": "2", "client": { "driver": {} },
+            "hello": 1, "client": { "driver": {} },
             "compression": ["zstd", "zlib"], "loadBalanced": true,
             "saslSupportedMechs": "db.user", "speculativeAuthenticate": { "saslStart": 1 },
             "apiVersion": "1", "apiStrict": true, "apiDeprecationErrors": false,

@@ -167,10 +167,15 @@ fn dropped(count: u64) -> Record {
     record
 }
 
-/// The message of something odd in a connection string.
+/// The message of something odd in a connection string or among a client's options.
 #[must_use]
 pub fn warning(warning: &Warning) -> Record {
-    let mut record = Record::new("Connection string warning", "Connection string: {warning}");
+    let mut record = match warning {
+        Warning::WithoutEffect { .. } => {
+            Record::new("Client option warning", "Client options: {warning}")
+        }
+        _ => Record::new("Connection string warning", "Connection string: {warning}"),
+    };
     record.text("warning", warning.to_string());
     (record.component, record.level) = (Component::Client, Level::Warn);
     record

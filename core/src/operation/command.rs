@@ -12,10 +12,11 @@ use std::{fmt, sync::Arc, time::Duration};
 /// after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// A read helper: the read preference chooses, and a failed attempt is repeated once (RR-5).
+    /// A read helper: the read preference chooses, and a failed attempt is repeated (RR-5), once
+    /// or, with a time limit, as often as that allows (RR-18).
     Read,
     /// A write whose every statement touches one document at most: it carries a transaction number
-    /// and a failed attempt is repeated once (RW-7, RW-8).
+    /// and a failed attempt is repeated, as that of a read is (RW-7, RW-8, RW-24).
     RetryableWrite,
     /// Any other write (RW-10).
     Write,

@@ -24,7 +24,7 @@ pub use pin::{Pin, TransactionPin, TransactionStep};
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
 pub(crate) use pin::{Keeper, PinId, PinUse};
-pub(crate) use retry::{RetryPolicy, error_to_raise};
+pub(crate) use retry::{RetryPolicy, error_at_end, error_to_raise, pause_after, reworded};
 
 use crate::{
     address::Address, error::Error, selection::Narrowed, session::ServerSession, time::Instant,
@@ -55,13 +55,17 @@ pub(crate) struct Operation {
     pub(crate) selection_began: Option<Instant>,
     /// Attempts that were begun, failed check-outs included.
     pub(crate) attempts: u32,
+    /// Attempts that failed since the operation last waited for anything, or had a connection.
+    pub(crate) unwaited: u32,
+    /// When the next attempt may begin, after one at a server that may be overloaded.
+    pub(crate) paused_until: Option<Instant>,
     /// The session it runs in, once a server that knows sessions was chosen.
     pub(crate) session: Option<ServerSession>,
     /// True if the session goes back to the client's pool at the end.
     pub(crate) session_is_implicit: bool,
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
-    /// Servers that retries avoid where others suit (RR-13, RW-23); one for each attempt at most.
+    /// Servers that retries avoid where others suit (RR-13, RW-23); each is there once.
     pub(crate) deprioritized: Vec<Address>,
     /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
@@ -96,6 +100,8 @@ impl Operation {
             deadline,
             selection_began: None,
             attempts: 0,
+            unwaited: 0,
+            paused_until: None,
             session,
             session_is_implicit,
             txn_number: None,

@@ -4,11 +4,32 @@ use super::{CommandKind, Operation};
 use crate::{
     connection::ConnectionFacts,
     description::ServerType,
-    error::{Error, ErrorKind, Label},
+    error::{Error, ErrorKind, Label, Wait},
+    options::MIN_HEARTBEAT_FREQUENCY,
+    time::Instant,
 };
+use std::time::Duration;
 
-/// Attempts of a retryable operation, the first included (RR-18, RW-24).
+/// Attempts of a retryable operation without a time limit of its own, the first included (RR-18,
+/// RW-24). With a time limit an operation is tried again until its time is over.
 const MAX_ATTEMPTS: u32 = 2;
+
+/// Attempts in a row that may fail without the operation having waited for anything: a reply, a
+/// connection, or a change of the topology. A pool that is cleared fails a check-out at once, so
+/// that an operation with a time limit could otherwise be tried again without end at one instant.
+const MAX_UNWAITED_ATTEMPTS: u32 = 3;
+
+/// The pause between two attempts of an operation with a time limit, where the first met a server
+/// that may be overloaded. It is that between two checks of a server that somebody waits for, so
+/// that the next attempt knows what the check has found.
+const OVERLOAD_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
+
+/// The code of `IllegalOperation`, which a storage engine without retryable writes answers.
+const ILLEGAL_OPERATION: i32 = 20;
+
+/// The text that replaces the server's own, which does not say what to do (RW-4).
+const NO_RETRYABLE_WRITES: &str = "This MongoDB deployment does not support retryable writes. \
+                                   Please add retryWrites=false to your connection string.";
 
 /// Codes after which a read may be repeated (RR-2); those of writes are the same without 134.
 const RETRYABLE_CODES: [i32; 12] = [
@@ -89,23 +110,108 @@ impl RetryPolicy {
     }
 
     /// True if the operation may be tried once more after `error`, which is labelled already.
-    pub(crate) fn may_retry(self, operation: &Operation, error: &Error) -> bool {
+    /// `was_leased` says that the attempt had a connection, so that anything of its request may
+    /// have been sent.
+    pub(crate) fn may_retry(self, operation: &Operation, error: &Error, was_leased: bool) -> bool {
         // Another attempt would need another connection, and so another service: what was pinned
         // has to be given up first, and that is for its owner to decide (LB-39).
-        if operation.attempts >= MAX_ATTEMPTS || operation.command.pin.is_some() {
+        if operation.command.pin.is_some() || has_no_attempt_left(operation) {
             return false;
         }
         match operation.command.kind {
             CommandKind::Read => self.reads && is_retryable_read(error),
-            // RW-9: nobody would hear how the retry of an unacknowledged write went.
+            // The label alone does not make a repetition safe: a server that knows no transaction
+            // numbers, such as a standalone, would apply the write twice (RW-3). RW-9: nobody would
+            // hear how the retry of an unacknowledged write went.
             CommandKind::RetryableWrite => {
                 operation.command.acknowledged
                     && self.writes
                     && error.has_label(&Label::RetryableWriteError)
+                    && (operation.txn_number.is_some() || !was_leased)
             }
             CommandKind::Write | CommandKind::Run | CommandKind::CursorFollowUp => false,
         }
     }
+}
+
+/// RR-18, RW-24: two attempts, or with a time limit as many as fit. A time limit of zero has no end
+/// and counts as one.
+fn has_no_attempt_left(operation: &Operation) -> bool {
+    let is_timed = operation.command.timeout.is_some();
+    let is_spent = operation.attempts >= MAX_ATTEMPTS && !is_timed;
+    is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
+}
+
+/// When an operation may be tried again after `error`: `None` for at once. A server that takes no
+/// connections stays selectable (CMAP-148), so that an operation with a time limit would dial it
+/// without end. An operation without one has a single retry, which need not wait.
+pub(crate) fn pause_after(operation: &Operation, error: &Error, now: Instant) -> Option<Instant> {
+    let is_overload = error.has_label(&Label::SystemOverloadedError);
+    if is_overload && operation.command.timeout.is_some() {
+        now.checked_add(OVERLOAD_PAUSE)
+    } else {
+        None
+    }
+}
+
+/// Replaces the text of a server whose storage engine knows no transaction numbers (RW-4).
+pub(crate) fn reworded(operation: &Operation, error: Error) -> Error {
+    let fault = match error.kind() {
+        ErrorKind::Command(fault) if operation.txn_number.is_some() => fault,
+        _ => return error,
+    };
+    let is_engine = fault.message.starts_with("Transaction numbers");
+    if fault.code != Some(ILLEGAL_OPERATION) || !is_engine {
+        return error;
+    }
+    let mut fault = fault.clone();
+    fault.message = NO_RETRYABLE_WRITES.to_owned();
+    let reworded = Error::new(ErrorKind::Command(fault)).with_labels(error.labels());
+    match error.server() {
+        Some(server) => reworded.with_server(server),
+        None => reworded,
+    }
+}
+
+/// The error to raise when the operation ends with `last` at `now`. `is_cut_short` says that it
+/// would be tried again if there were time.
+///
+/// A time limit that has passed is told as a timeout, which has what failed before as its source,
+/// as the specification of client-side timeouts asks for. Other ends go by [`error_to_raise`].
+pub(crate) fn error_at_end(
+    operation: &mut Operation,
+    now: Instant,
+    last: Error,
+    is_cut_short: bool,
+) -> Error {
+    let kept = operation.kept_error.take();
+    if operation.deadline.is_none_or(|deadline| deadline > now) {
+        return error_to_raise(kept, last);
+    }
+    match kept {
+        Some(kept) if last.is_timeout() => last.with_cause(kept),
+        None if last.is_timeout() => last,
+        kept if is_cut_short => out_of_time(operation, Wait::Exchange, error_to_raise(kept, last)),
+        Some(kept) if matches!(last.kind(), ErrorKind::ServerSelection { .. }) => {
+            out_of_time(operation, Wait::Selection, kept)
+        }
+        kept => error_to_raise(kept, last),
+    }
+}
+
+fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
+    let attempts = operation.attempts;
+    let limit = operation.command.timeout.unwrap_or_default().as_millis();
+    let message = format!(
+        "the operation's time limit of {limit} ms passed after {attempts} attempts; the last \
+         failure was: {cause}"
+    );
+    let labels = cause.labels().clone();
+    let error = match cause.server() {
+        Some(server) => Error::timeout(wait, message).with_server(server),
+        None => Error::timeout(wait, message),
+    };
+    error.with_labels(&labels).with_cause(cause)
 }
 
 /// The error to raise when attempts are over: the latest one that proves an attempt on a server,
@@ -183,10 +289,15 @@ mod tests {
         ] {
             assert_eq!(error.is_network(), expected, "{error:?}");
             let read = operation(CommandKind::Read);
-            assert_eq!(policy.may_retry(&read, &error), expected, "{error:?}");
-            let write = operation(CommandKind::RetryableWrite);
+            assert_eq!(policy.may_retry(&read, &error, true), expected, "{error:?}");
+            let mut write = operation(CommandKind::RetryableWrite);
+            write.txn_number = Some(1);
             let labelled = policy.label(&write, error.clone(), None);
-            assert_eq!(policy.may_retry(&write, &labelled), expected, "{error:?}");
+            assert_eq!(
+                policy.may_retry(&write, &labelled, true),
+                expected,
+                "{error:?}"
+            );
             assert_eq!(proves_attempt(&error), expected, "{error:?}");
         }
     }

@@ -3,7 +3,7 @@
 use super::Secret;
 use std::{collections::BTreeMap, fmt};
 
-/// How identity is proved (AUTH-44 to AUTH-50).
+/// How identity is proved (AUTH-44 to AUTH-50). Only SCRAM is [available](Self::is_available) yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mechanism {
@@ -46,6 +46,20 @@ impl Mechanism {
             Self::GssApi => "GSSAPI",
             Self::MongoDbAws => "MONGODB-AWS",
             Self::MongoDbOidc => "MONGODB-OIDC",
+        }
+    }
+
+    /// True if this version of the driver can authenticate with it. A client with another mechanism
+    /// is refused when it is made.
+    #[must_use]
+    pub const fn is_available(self) -> bool {
+        match self {
+            Self::ScramSha1 | Self::ScramSha256 => true,
+            Self::MongoDbX509
+            | Self::Plain
+            | Self::GssApi
+            | Self::MongoDbAws
+            | Self::MongoDbOidc => false,
         }
     }
 

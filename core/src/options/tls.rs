@@ -2,8 +2,12 @@
 
 use super::Secret;
 
-/// TLS options. Certificates are named by path; who drives the core reads the files and puts their
-/// bytes beside the paths before the client is made.
+/// TLS options. All but `enabled` say how connections are encrypted once `enabled` is on; without
+/// it they are without effect, and a client that has any has a
+/// [warning](crate::uri::without_effect).
+///
+/// Certificates are named by path; who drives the core reads the files and puts their bytes beside
+/// the paths before the client is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsOptions {
@@ -17,7 +21,8 @@ pub struct TlsOptions {
     pub certificate_key_file: Option<String>,
     /// The bytes of [`certificate_key_file`](Self::certificate_key_file).
     pub certificate_key_pem: Option<Secret>,
-    /// `tlsCertificateKeyFilePassword`.
+    /// `tlsCertificateKeyFilePassword`. Without effect in this version, which refuses private keys
+    /// that are encrypted.
     pub certificate_key_password: Option<Secret>,
     /// `tlsAllowInvalidCertificates`: accept any certificate. Default: off.
     pub allow_invalid_certificates: bool,
@@ -25,9 +30,10 @@ pub struct TlsOptions {
     pub allow_invalid_hostnames: bool,
     /// `tlsInsecure`: both of the above. Default: off.
     pub insecure: bool,
-    /// `tlsDisableOCSPEndpointCheck`. Default: off.
+    /// `tlsDisableOCSPEndpointCheck`. Default: off. This version asks no OCSP endpoint in any case.
     pub disable_ocsp_endpoint_check: bool,
-    /// `tlsDisableCertificateRevocationCheck`. Default: off.
+    /// `tlsDisableCertificateRevocationCheck`. Default: off. This version does not check whether
+    /// certificates were revoked in any case.
     pub disable_certificate_revocation_check: bool,
 }
 

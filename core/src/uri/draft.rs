@@ -200,6 +200,17 @@ impl Draft {
         Ok(())
     }
 
+    /// Parts of a credential that nothing asks to use: there is no mechanism.
+    pub(super) fn parts_without_mechanism(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("authSource", self.auth_source.is_some()),
+            ("authMechanismProperties", !self.properties.is_empty()),
+        ];
+        let is_used = self.mechanism.is_some();
+        let unused = given.into_iter().filter(move |(_, is)| *is && !is_used);
+        unused.map(|(option, _)| option)
+    }
+
     /// URI-18. An empty user name or password counts as none.
     fn finish_proxy(&mut self) -> Result<()> {
         let refuse = |message| Err(invalid(UriPart::Options, message));

@@ -13,6 +13,8 @@
 //!   `%2C`, cannot be given here; set it in code (CS-31).
 //! * An option that is not known, or whose value cannot be used, is ignored with a [`Warning`].
 //!   Contradictions, and what concerns authentication or acknowledgment, are errors.
+//! * An option that is known, and that this version does not act on, is read without a word. Making
+//!   a client of it fails, or gives the client a warning ([`without_effect`]).
 //! * A setter of [`ClientOptions`] that is called afterwards overrides the string; the string
 //!   overrides a TXT record; all override the defaults (CS-38, DNS-32).
 
@@ -30,7 +32,7 @@ mod tests;
 
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
-pub use warning::Warning;
+pub use warning::{Warning, without_effect};
 
 use crate::{
     error::{Error, ErrorKind, UriPart},
@@ -115,6 +117,9 @@ pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
     let mut read = options::Read::default();
     read.draft.options = base;
     read.read(parts.options, parts.srv)?;
+    if login.is_none() {
+        read.warn_of_unused_credential();
+    }
     let options = read.draft.finish(parts.srv, login, database)?;
     Ok(ParsedUri {
         options,

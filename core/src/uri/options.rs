@@ -110,6 +110,17 @@ impl Read {
         Ok(())
     }
 
+    /// Without a user name and a mechanism nothing is authenticated, whatever else is said about it
+    /// (AUTH-5 to AUTH-7).
+    pub(super) fn warn_of_unused_credential(&mut self) {
+        let unused = self.draft.parts_without_mechanism();
+        self.warnings
+            .extend(unused.map(|option| Warning::WithoutEffect {
+                option,
+                consequence: "there is neither a user name nor a mechanism, so nobody logs in",
+            }));
+    }
+
     /// Options of the other kind of client are as unknown as any that do not exist (SEL-6).
     fn drop_options_of_others(&mut self, given: &mut Vec<Given>) {
         if self.draft.options.monitoring() == Monitoring::Scanning {

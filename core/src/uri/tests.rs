@@ -224,7 +224,6 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "w=%",
         "appName=%ff",
         "serverMonitoringMode=AUTO",
-        "gssapiServiceName=",
         "unknown=1",
         "serverSelectionTryOnce=true",
         "readPreferenceTags=a",
@@ -235,6 +234,37 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         assert_eq!(parsed.warnings.len(), 1, "{text}");
         assert_eq!(parsed.options, ClientOptions::default(), "{text}");
     }
+}
+
+#[test]
+fn parts_of_a_login_without_a_user_and_a_mechanism_are_warned_of() {
+    // AUTH-5 to AUTH-7: nothing authenticates for them, and somebody may think that it does.
+    let idle = |option: &str| {
+        format!(
+            "option {option} has no effect: there is neither a user name nor a mechanism, so \
+             nobody logs in"
+        )
+    };
+    let renamed = "option gssapiServiceName is now called authMechanismProperties; use that alone";
+    for (options, expected) in [
+        ("authSource=app", vec![idle("authSource")]),
+        (
+            "authMechanismProperties=SERVICE_NAME:m",
+            vec![idle("authMechanismProperties")],
+        ),
+        (
+            "gssapiServiceName=m",
+            vec![renamed.to_owned(), idle("authMechanismProperties")],
+        ),
+    ] {
+        let text = format!("mongodb://localhost/?{options}");
+        assert_eq!(warns(&text), expected);
+        assert_eq!(
+            parse(&text).expect("valid").options,
+            ClientOptions::default()
+        );
+    }
+    assert!(warns("mongodb://u:p@localhost/?authSource=app").is_empty());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What was not as it should be, but did no harm.
 
+use crate::options::{ClientOptions, Compressor, Monitoring, MonitoringMode, TlsOptions};
 use std::fmt;
 
-/// Something in a connection string that was ignored or should be changed. The text of a warning
-/// names options, never their values.
+/// Something in a connection string, or among a client's options, that was ignored or should be
+/// changed. The text of a warning names options, never their values.
 ///
 /// ```
 /// let parsed = onionskin_core::uri::parse("mongodb://localhost/?maxPoolSize=lots")?;
@@ -47,6 +48,112 @@ pub enum Warning {
         /// How to write it.
         value: bool,
     },
+    /// The option is understood, but this version does not act on it.
+    WithoutEffect {
+        /// The option, by its name in connection strings.
+        option: &'static str,
+        /// What happens instead.
+        consequence: &'static str,
+    },
+}
+
+/// The options that were chosen for a client and that change nothing in this version, however they
+/// were set. What could not be left out without harm, such as a proxy or a mechanism of
+/// authentication, is an error of [`ClientConfig`](crate::client::ClientConfig) instead.
+///
+/// ```
+/// use onionskin_core::{options::{ClientOptions, Compressor}, uri};
+///
+/// let mut options = ClientOptions::default();
+/// assert!(uri::without_effect(&options).is_empty());
+/// options.set_compressors(vec![Compressor::Zstd]);
+/// assert_eq!(
+///     uri::without_effect(&options)[0].to_string(),
+///     "option compressors has no effect: messages are sent uncompressed"
+/// );
+/// ```
+#[must_use]
+pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
+    const UNCOMPRESSED: &str = "messages are sent uncompressed";
+    const NO_OVERLOAD_RETRIES: &str = "there is no client backpressure yet";
+    const UNREVOKED: &str = "revocation of certificates is not checked in any case";
+    const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";
+    let retries = options.max_adaptive_retries_choice();
+    let is_scanning = options.monitoring() == Monitoring::Scanning;
+    let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
+    let mut found = vec![
+        // COMP-8: what is not there is warned of, and is not announced.
+        (
+            "compressors",
+            UNCOMPRESSED,
+            !options.compressors().is_empty(),
+        ),
+        // COMP-9: without zlib it would change nothing either, and that is no reason to warn.
+        (
+            "zlibCompressionLevel",
+            UNCOMPRESSED,
+            options.zlib_compression_level() != -1
+                && options.compressors().contains(&Compressor::Zlib),
+        ),
+        (
+            "maxAdaptiveRetries",
+            NO_OVERLOAD_RETRIES,
+            retries.is_some_and(|retries| retries > 0),
+        ),
+        (
+            "enableOverloadRetargeting",
+            NO_OVERLOAD_RETRIES,
+            options.enable_overload_retargeting(),
+        ),
+        (
+            "serverMonitoringMode",
+            "a client that scans its servers does not stream",
+            is_scanning && is_stream,
+        ),
+    ];
+    let tls = options.tls();
+    found.extend([
+        (
+            "tlsCertificateKeyFilePassword",
+            "private keys that are encrypted cannot be read; give one that is not",
+            tls.certificate_key_password.is_some(),
+        ),
+        (
+            "tlsDisableOCSPEndpointCheck",
+            UNREVOKED,
+            tls.disable_ocsp_endpoint_check,
+        ),
+        (
+            "tlsDisableCertificateRevocationCheck",
+            UNREVOKED,
+            tls.disable_certificate_revocation_check,
+        ),
+    ]);
+    if !tls.enabled {
+        let chosen = chosen_tls(tls);
+        found.extend(chosen.map(|(option, is_chosen)| (option, UNENCRYPTED, is_chosen)));
+    }
+    found.retain(|(_, _, is_chosen)| *is_chosen);
+    let warning = |(option, consequence, _)| Warning::WithoutEffect {
+        option,
+        consequence,
+    };
+    found.into_iter().map(warning).collect()
+}
+
+/// The options that say how to encrypt, and whether they were given.
+fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 5] {
+    let has_key = tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
+    [
+        ("tlsCAFile", tls.ca_file.is_some() || tls.ca_pem.is_some()),
+        ("tlsCertificateKeyFile", has_key),
+        (
+            "tlsAllowInvalidCertificates",
+            tls.allow_invalid_certificates,
+        ),
+        ("tlsAllowInvalidHostnames", tls.allow_invalid_hostnames),
+        ("tlsInsecure", tls.insecure),
+    ]
 }
 
 impl fmt::Display for Warning {
@@ -69,6 +176,10 @@ impl fmt::Display for Warning {
                     "option {option} is deprecated in this spelling; write {option}={value}"
                 )
             }
+            Self::WithoutEffect {
+                option,
+                consequence,
+            } => write!(f, "option {option} has no effect: {consequence}"),
         }
     }
 }

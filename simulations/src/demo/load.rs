@@ -2,7 +2,7 @@
 
 use super::{DemoOptions, Report, narrator::Narrator};
 use onionskin::{
-    Client, Collection, Error, Runtime, WriteConcern,
+    Client, Collection, Error, ReadPreference, Runtime, WriteConcern,
     bson::{Bson, Document, doc, oid::ObjectId},
 };
 use std::{
@@ -23,7 +23,7 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 const READ_EVERY: u64 = 4;
 
 /// The name of the demonstration's database.
-const DATABASE: &str = "onionskin_demo";
+pub(super) const DATABASE: &str = "onionskin_demo";
 
 /// Measured by the tasks together.
 #[derive(Debug, Default)]
@@ -73,14 +73,20 @@ pub(super) struct Load {
     duration: Duration,
 }
 
+/// A name for the load's collection that no other collection has.
+pub(super) fn collection_name() -> String {
+    format!("load_{}", ObjectId::new())
+}
+
 impl Load {
+    /// Starts the tasks. They write to this collection, which [`finish`](Self::finish) drops.
     pub(super) fn start<R: Runtime>(
         client: &Client<R>,
         runtime: impl Fn() -> R,
         options: &DemoOptions,
+        collection: String,
     ) -> Self {
         let shared = Arc::new(Shared::default());
-        let collection = format!("load_{}", ObjectId::new());
         let begin = runtime();
         let start = begin.now();
         for task in 0..options.tasks {
@@ -125,24 +131,19 @@ impl Load {
         let pace = std::mem::take(&mut *lock(&self.shared.pace));
         narrator.say("the load has ended; every acknowledged write is looked for");
         let database = client.database(DATABASE);
-        let collection = database.collection::<Document>(&self.collection);
-        let mut found = BTreeSet::new();
-        let mut twice = 0;
-        let mut cursor = collection
-            .find(doc! {})
-            .batch_size(5000)
-            .timeout(OPERATION_TIMEOUT)
-            .await?;
-        while let Some(document) = cursor.next().await {
-            if let Some(key) = key_of(&document?) {
-                twice += usize::from(!found.insert(key));
-            }
-        }
-        let lost = pace.acknowledged.difference(&found).count();
-        // Tidying up is a courtesy; what was measured stands without it.
-        let _ = database
+        let found = look_for(&database.collection(&self.collection)).await;
+        let dropped = database
             .run_command(doc! { "drop": &self.collection })
             .await;
+        if let Err(error) = dropped {
+            // What was measured stands without it.
+            narrator.say(&format!(
+                "the collection {DATABASE}.{} could not be dropped: {error}",
+                self.collection
+            ));
+        }
+        let (found, twice) = found?;
+        let lost = pace.acknowledged.difference(&found).count();
         Ok(Report {
             tasks: self.tasks,
             duration: self.duration,
@@ -151,6 +152,26 @@ impl Load {
             twice,
         })
     }
+}
+
+/// The writes that are there, and how many of them are there more than once.
+async fn look_for<R: Runtime>(
+    collection: &Collection<R, Document>,
+) -> Result<(BTreeSet<(usize, u64)>, usize), Error> {
+    let mut found = BTreeSet::new();
+    let mut twice = 0;
+    let mut cursor = collection
+        .find(doc! {})
+        .read_preference(ReadPreference::default())
+        .batch_size(5000)
+        .timeout(OPERATION_TIMEOUT)
+        .await?;
+    while let Some(document) = cursor.next().await {
+        if let Some(key) = key_of(&document?) {
+            twice += usize::from(!found.insert(key));
+        }
+    }
+    Ok((found, twice))
 }
 
 struct Ticket(Arc<Shared>);
@@ -208,6 +229,8 @@ async fn read_back<R: Runtime>(
     let begin = now();
     let read = collection
         .find_one(doc! { "_id": id })
+        // A secondary may not have the write yet, whatever the connection string prefers.
+        .read_preference(ReadPreference::default())
         .timeout(OPERATION_TIMEOUT)
         .await;
     let mut pace = lock(&shared.pace);

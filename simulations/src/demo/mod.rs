@@ -5,7 +5,7 @@ mod narrator;
 mod report;
 
 pub use load::Pace;
-pub use report::Report;
+pub use report::{Report, Verdict};
 
 use crate::serve::{Embedded, ServeOptions};
 use load::Load;
@@ -19,7 +19,8 @@ use std::{
 /// What to demonstrate, and how long.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// A deployment of the user's; `None` starts one of three members and disturbs it.
+    /// A deployment of the user's; `None` starts one of three members and disturbs it. The load
+    /// writes to a new collection of its database `onionskin_demo` and drops that at the end.
     pub uri: Option<String>,
     /// Tasks that write and read at once. Default: 32.
     pub tasks: usize,
@@ -72,9 +73,14 @@ pub async fn run<R: Runtime>(
         .run_command(onionskin::bson::doc! { "ping": 1 })
         .timeout(Duration::from_secs(10))
         .await?;
-    narrator.say("connected; the load begins");
+    let collection = load::collection_name();
+    narrator.say(&format!(
+        "connected; the load begins. It writes to the collection {}.{collection}, which is dropped \
+         at the end",
+        load::DATABASE
+    ));
     let clock = runtime();
-    let load = Load::start(&client, runtime, options);
+    let load = Load::start(&client, runtime, options, collection);
     match &deployment {
         Some(deployment) => {
             disturb(&clock, deployment, &narrator, options.duration).await;

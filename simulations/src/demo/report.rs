@@ -13,14 +13,57 @@ pub struct Report {
     pub(super) twice: usize,
 }
 
+/// What a demonstration has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Every acknowledged write was found exactly once, and every read saw what was written.
+    Sound,
+    /// No write was acknowledged. None can have been lost, and nothing was shown.
+    NothingAcknowledged,
+    /// Acknowledged writes were not found again.
+    Lost,
+    /// Acknowledged writes were found more than once.
+    Doubled,
+    /// Reads did not see a write that was acknowledged before.
+    WrongReads,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sound => "nothing that was acknowledged was lost",
+            Self::NothingAcknowledged => {
+                "no write was acknowledged, so none could be lost and nothing was shown"
+            }
+            Self::Lost => "acknowledged writes were lost",
+            Self::Doubled => "acknowledged writes were applied twice",
+            Self::WrongReads => "reads did not see what was acknowledged",
+        })
+    }
+}
+
 impl Report {
+    /// What was shown; of several failures the worst.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if self.lost > 0 {
+            Verdict::Lost
+        } else if self.twice > 0 {
+            Verdict::Doubled
+        } else if self.pace.wrong_reads > 0 {
+            Verdict::WrongReads
+        } else if self.pace.acknowledged.is_empty() {
+            Verdict::NothingAcknowledged
+        } else {
+            Verdict::Sound
+        }
+    }
+
     /// True if every acknowledged write was found exactly once and every read saw what was written.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.lost == 0
-            && self.twice == 0
-            && self.pace.wrong_reads == 0
-            && !self.pace.acknowledged.is_empty()
+        self.verdict() == Verdict::Sound
     }
 
     /// Writes that were acknowledged.
@@ -70,11 +113,39 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "  acknowledged and lost      {}", self.lost)?;
         writeln!(f, "  acknowledged and doubled   {}", self.twice)?;
-        let verdict = if self.is_sound() {
-            "nothing that was acknowledged was lost"
-        } else {
-            "SOMETHING WENT WRONG"
+        let verdict = self.verdict();
+        let mark = if self.is_sound() { "" } else { "FAILED: " };
+        writeln!(f, "  {mark}{verdict}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_without_any_acknowledged_write_lost_none() {
+        let mut report = Report {
+            tasks: 1,
+            duration: Duration::from_secs(1),
+            pace: Pace::default(),
+            lost: 0,
+            twice: 0,
         };
-        writeln!(f, "  {verdict}")
+        report.pace.failed = 3;
+        assert_eq!(report.verdict(), Verdict::NothingAcknowledged);
+        let shown = report.to_string();
+        assert!(
+            shown.contains("FAILED: no write was acknowledged"),
+            "{shown}"
+        );
+        report.pace.acknowledged.insert((0, 0));
+        assert_eq!(report.verdict(), Verdict::Sound);
+        report.pace.wrong_reads = 1;
+        assert_eq!(report.verdict(), Verdict::WrongReads);
+        report.twice = 1;
+        assert_eq!(report.verdict(), Verdict::Doubled);
+        report.lost = 1;
+        assert_eq!(report.verdict(), Verdict::Lost);
     }
 }

@@ -22,8 +22,8 @@ use std::{borrow::Borrow, marker::PhantomData, sync::Arc};
 
 /// A collection whose documents are read and written as `T`. Cloning is cheap.
 ///
-/// Read preference, concerns and whether to retry come from the client's options unless a call says
-/// otherwise.
+/// Read preference and concerns come from the client's options unless a call says otherwise;
+/// whether to retry comes from there alone.
 pub struct Collection<R: Runtime, T> {
     client: Client<R>,
     namespace: Result<Namespace, Error>,

@@ -18,7 +18,8 @@ pub struct WriteOptions {
     pub write_concern: Option<WriteConcern>,
     /// Bounds the whole operation.
     pub timeout: Option<Duration>,
-    /// Go on with the next document after one has failed; only for several.
+    /// Go on with the next document after one has failed. Of use for [`insert`] alone: updates and
+    /// deletes have one statement.
     pub unordered: bool,
 }
 
@@ -145,8 +146,8 @@ pub fn ensure_id(
     Ok(Bson::ObjectId(id))
 }
 
-/// The command that inserts documents, given back to back. One document goes with the body, several
-/// go as a sequence (MSG-11).
+/// The command that inserts documents, given back to back; they go as a sequence, however many they
+/// are (MSG-11).
 #[must_use]
 pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
     let kind = CommandKind::RetryableWrite;

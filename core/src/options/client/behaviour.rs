@@ -1,6 +1,8 @@
 //! Options of operations: who answers, how surely, how often it is tried.
 
-use super::{ClientOptions, Error, ReadConcern, ReadPreference, WriteConcern};
+use super::{
+    ClientOptions, DEFAULT_MAX_ADAPTIVE_RETRIES, Error, ReadConcern, ReadPreference, WriteConcern,
+};
 
 impl ClientOptions {
     /// Sets [`read_preference`](Self::read_preference).
@@ -43,7 +45,7 @@ impl ClientOptions {
 
     /// Sets [`max_adaptive_retries`](Self::max_adaptive_retries).
     pub fn set_max_adaptive_retries(&mut self, retries: u32) -> &mut Self {
-        self.max_adaptive_retries = retries;
+        self.max_adaptive_retries = Some(retries);
         self
     }
 
@@ -71,14 +73,27 @@ impl ClientOptions {
         self.write_concern.as_ref()
     }
 
-    /// `retryReads`: try a failed read once more. Default: `true`.
+    /// `retryReads`: try a read again that failed for a reason that may pass (RR-1). Default:
+    /// `true`.
+    ///
+    /// `find`, `find_one` and `count_documents` are tried again; commands of
+    /// `Database::run_command` and the further batches of a cursor are not (RR-7, RR-24). Without a
+    /// time limit there is one retry; with one ([`timeout`](Self::timeout), or that of the call)
+    /// there are as many as fit (RR-18). A program that has a retry loop of its own multiplies its
+    /// attempts by these.
     #[must_use]
     pub const fn retry_reads(&self) -> bool {
         self.retry_reads
     }
 
-    /// `retryWrites`: try a failed write once more, where that cannot apply it twice. Default:
-    /// `true`.
+    /// `retryWrites`: try a write again that failed for a reason that may pass, where that cannot
+    /// apply it twice (RW-1). Default: `true`.
+    ///
+    /// Inserts, and updates, replacements and deletes of one document are tried again, on replica
+    /// sets, sharded clusters and load balancers; `update_many`, `delete_many`, unacknowledged
+    /// writes and commands of `Database::run_command` are not (RW-8, RW-9, RW-20, RW-32). A
+    /// standalone server gets each write once. How often is as with
+    /// [`retry_reads`](Self::retry_reads) (RW-24).
     #[must_use]
     pub const fn retry_writes(&self) -> bool {
         self.retry_writes
@@ -86,13 +101,25 @@ impl ClientOptions {
 
     /// `maxAdaptiveRetries`: how often an operation is tried again when servers say that they are
     /// overloaded. Default: 2.
+    ///
+    /// Without effect in this version, which has no such retries; a client with another value than
+    /// 0 has a [warning](crate::uri::without_effect).
     #[must_use]
-    pub const fn max_adaptive_retries(&self) -> u32 {
+    pub fn max_adaptive_retries(&self) -> u32 {
+        self.max_adaptive_retries
+            .unwrap_or(DEFAULT_MAX_ADAPTIVE_RETRIES)
+    }
+
+    /// `maxAdaptiveRetries` as far as it was chosen.
+    pub(crate) const fn max_adaptive_retries_choice(&self) -> Option<u32> {
         self.max_adaptive_retries
     }
 
     /// `enableOverloadRetargeting`: such a retry avoids the overloaded server if another suits.
     /// Default: `false`.
+    ///
+    /// Without effect in this version, which has no such retries; a client for which it is `true`
+    /// has a [warning](crate::uri::without_effect).
     #[must_use]
     pub const fn enable_overload_retargeting(&self) -> bool {
         self.enable_overload_retargeting

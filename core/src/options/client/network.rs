@@ -136,13 +136,16 @@ impl ClientOptions {
     }
 
     /// `compressors`: what may be used to compress messages, best first. Default: none.
+    ///
+    /// Without effect in this version, which negotiates no compression and sends all messages as
+    /// they are; a client for which any is chosen has a [warning](crate::uri::without_effect).
     #[must_use]
     pub fn compressors(&self) -> &[Compressor] {
         &self.compressors
     }
 
-    /// `zlibCompressionLevel`: from 0, not at all, to 9, best; -1 for zlib's own default. Without
-    /// effect unless zlib is used. Default: -1.
+    /// `zlibCompressionLevel`: from 0, not at all, to 9, best; -1 for zlib's own default. Default:
+    /// -1. Without effect in this version, as [`compressors`](Self::compressors) are.
     #[must_use]
     pub const fn zlib_compression_level(&self) -> i32 {
         self.zlib_compression_level

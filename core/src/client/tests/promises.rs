@@ -1,0 +1,199 @@
+//! What a client tells servers that it can do, and what it refuses to be made for.
+
+use super::*;
+use crate::{
+    error::ErrorKind,
+    options::{Compressor, Credential, Mechanism, ServerApi, ServerApiVersion},
+};
+use bson::RawArray;
+
+/// A client for which everything is chosen that could show in a hello.
+fn talkative(text: &str, api: bool) -> ClientOptions {
+    let mut options = uri::parse(text).expect("a connection string").options;
+    options
+        .set_app_name("promises")
+        .expect("short")
+        .set_compressors(Compressor::ALL.to_vec())
+        .set_enable_overload_retargeting(true)
+        .set_max_adaptive_retries(3);
+    if api {
+        let mut declared = ServerApi::new(ServerApiVersion::V1);
+        declared.strict = Some(true);
+        declared.deprecation_errors = Some(true);
+        options.set_server_api(declared);
+    }
+    options
+}
+
+/// Names of the fields of each hello that a client sends until an operation has its connection,
+/// one entry for each kind of hello.
+fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let (mut client, mut now) = (Client::new(config), Instant::ZERO);
+    let mut kinds = BTreeSet::new();
+    client.open(now);
+    let started = client.start(now, ping());
+    assert!(matches!(started, Start::Waiting(_)));
+    for _ in 0..2 {
+        while let Some(action) = client.poll_action() {
+            match action {
+                Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
+                Action::Transmit { socket, bytes } => {
+                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                    let message = Message::decode(&bytes).expect("a message");
+                    let fields = message.body.iter().map(|field| field.expect("BSON"));
+                    let names: Vec<_> = fields.map(|(key, _)| key.as_str().to_owned()).collect();
+                    let waits = names.iter().any(|name| name == "maxAwaitTimeMS");
+                    if !names[0].starts_with("sasl") {
+                        kinds.insert(names);
+                    }
+                    if waits {
+                        // Nothing changes.
+                        continue;
+                    }
+                    let mut answer = Vec::new();
+                    MessageWriter::begin(&mut answer, 1, header.request_id)
+                        .body(&reply)
+                        .end();
+                    let _ = client.handle_received(now, socket, &answer);
+                }
+                _ => {}
+            }
+        }
+        now = now + std::time::Duration::from_secs(10);
+        client.handle_timeout(now);
+    }
+    kinds
+}
+
+fn listed(kinds: &[&str]) -> BTreeSet<Vec<String>> {
+    let fields = |kind: &&str| kind.split(' ').map(str::to_owned).collect();
+    kinds.iter().map(fields).collect()
+}
+
+#[test]
+fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
+    // HELLO-6, HELLO-10 to HELLO-12, HELLO-36, COMP-2: what is announced is there. `backpressure`
+    // is not, and neither is a compressor; a field that is added has its machinery first.
+    let mut streamed = primary();
+    let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
+    streamed.append(bson::cstr!("topologyVersion"), version);
+    let user = "mongodb://user:pencil@a/?replicaSet=rs";
+    let found = hellos(talkative(user, false), streamed.clone());
+    let expected = listed(&[
+        "isMaster helloOk client compression $db",
+        "isMaster helloOk client compression saslSupportedMechs speculativeAuthenticate $db",
+        "isMaster helloOk topologyVersion maxAwaitTimeMS $db",
+    ]);
+    assert_eq!(found, expected);
+
+    let api = "apiVersion apiStrict apiDeprecationErrors $db";
+    let found = hellos(talkative(user, true), streamed);
+    let expected = listed(&[
+        &format!("hello client compression {api}"),
+        &format!("hello client compression saslSupportedMechs speculativeAuthenticate {api}"),
+        &format!("hello topologyVersion maxAwaitTimeMS {api}"),
+    ]);
+    assert_eq!(found, expected);
+
+    let mut service = mongos();
+    service.append(bson::cstr!("serviceId"), ObjectId::from_bytes([2; 12]));
+    let balanced = "mongodb://user:pencil@a/?loadBalanced=true";
+    let found = hellos(talkative(balanced, false), service);
+    let expected = listed(&[
+        "hello client compression loadBalanced saslSupportedMechs speculativeAuthenticate $db",
+    ]);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_source_of_a_credential_is_asked_about_its_user() {
+    // AUTH-24, AUTH-134: `authSource` comes before the database, and that before `admin`.
+    for (text, expected) in [
+        ("mongodb://u:p@a/db?authSource=app", "app.u"),
+        ("mongodb://u:p@a/db", "db.u"),
+        ("mongodb://u:p@a/", "admin.u"),
+    ] {
+        let asked = first_of(text, |hello| {
+            let user = hello.get_str("saslSupportedMechs").ok()?;
+            Some(user.to_owned())
+        });
+        assert_eq!(asked.as_deref(), Some(expected));
+    }
+}
+
+/// What `look` finds first in the hellos of a client for which an operation waits.
+fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
+    let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
+    let (mut client, now) = (Client::new(config.expect("options")), Instant::ZERO);
+    client.open(now);
+    let _ = client.start(now, ping());
+    while let Some(action) = client.poll_action() {
+        match action {
+            Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
+            Action::Transmit { socket, bytes } => {
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                let message = Message::decode(&bytes).expect("a message");
+                if let Some(found) = look(message.body) {
+                    return Some(found);
+                }
+                let mut answer = Vec::new();
+                MessageWriter::begin(&mut answer, 1, header.request_id)
+                    .body(&mongos())
+                    .end();
+                let _ = client.handle_received(now, socket, &answer);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[test]
+fn the_list_of_compressors_is_empty_because_there_are_none() {
+    // COMP-2, COMP-8
+    let list = first_of("mongodb://a/", |hello| {
+        hello.get_array("compression").ok().map(RawArray::to_owned)
+    });
+    assert!(list.is_some_and(|list| list.is_empty()));
+}
+
+#[test]
+fn mechanisms_that_are_not_there_are_refused_when_the_client_is_made() {
+    // AUTH-1: the first operation would be too late to hear of it.
+    for mechanism in Mechanism::ALL {
+        let mut credential = Credential::empty("$external");
+        credential.mechanism = Some(mechanism);
+        match mechanism {
+            Mechanism::MongoDbAws => {}
+            Mechanism::MongoDbOidc => {
+                let environment = ("ENVIRONMENT".to_owned(), crate::options::Secret::new("k8s"));
+                credential.properties.extend([environment]);
+            }
+            _ => credential.username = Some("user".to_owned()),
+        }
+        if matches!(
+            mechanism,
+            Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain
+        ) {
+            credential.password = Some(crate::options::Secret::new("pencil"));
+        }
+        let mut options = ClientOptions::default();
+        options.set_credential(credential).expect("it is complete");
+        let made = ClientConfig::new(options, Seed::new([5; 32]));
+        if mechanism.is_available() {
+            assert!(made.is_ok(), "{mechanism}");
+            continue;
+        }
+        let error = made.expect_err(mechanism.name());
+        let ErrorKind::InvalidOption { option, message } = error.kind() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*option, "authMechanism");
+        let says_what_to_do = message.contains("use SCRAM-SHA-256");
+        assert!(
+            message.contains(mechanism.name()) && says_what_to_do,
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,468 @@
+//! How often an operation is tried, what is never sent twice, and which error it ends with.
+
+use super::*;
+use crate::{
+    error::{ErrorKind, Wait},
+    event::PoolEvent,
+};
+use std::{error::Error as _, time::Duration};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// More attempts than an operation without a time limit has.
+const ATTEMPTS: usize = 6;
+
+fn timed(mut command: Command, limit: Duration) -> Command {
+    command.set_timeout(Some(limit));
+    command
+}
+
+fn standalone() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "maxWireVersion": 21,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+/// A failure that a read and a numbered write may be repeated after, and that changes nothing that
+/// is known of the server.
+fn unreachable() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 0, "code": 6, "errmsg": "the host is unreachable",
+        "errorLabels": ["RetryableWriteError"],
+    }
+}
+
+/// Answers with the failure until the operation ends, at most so many times; its error, and how
+/// many attempts there were.
+fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>, usize) {
+    let mut lease = world.lease(command);
+    for attempt in 1..=most {
+        World::answer(&mut lease, &unreachable());
+        match world.check_in(lease, Outcome::Completed) {
+            Verdict::Again(start) => lease = world.leased(start),
+            Verdict::Done(result) => return (result.err(), attempt),
+        }
+    }
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    (None, most + 1)
+}
+
+#[test]
+fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
+    // RR-18, RW-24
+    for command in [find, insert] {
+        for (limit, expected) in [
+            (None, 2),
+            (Some(LIMIT), ATTEMPTS + 1),
+            (Some(Duration::ZERO), ATTEMPTS + 1),
+        ] {
+            let mut world = World::new(URI, primary());
+            let mut command = command();
+            command.set_timeout(limit);
+            let (error, attempts) = fail_all(&mut world, command, ATTEMPTS);
+            assert_eq!(attempts, expected, "{limit:?}: {error:?}");
+        }
+        let text = "mongodb://a/?replicaSet=rs&timeoutMS=10000";
+        let (_, attempts) = fail_all(&mut World::new(text, primary()), command(), ATTEMPTS);
+        assert_eq!(attempts, ATTEMPTS + 1);
+        // RR-1, RR-11, RW-1, RW-17: the choice not to retry comes before any time limit.
+        let text = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
+        let mut world = World::new(text, primary());
+        let (_, attempts) = fail_all(&mut world, timed(command(), LIMIT), ATTEMPTS);
+        assert_eq!(attempts, 1);
+    }
+}
+
+#[test]
+fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
+    // RW-18, RW-19, RW-22, RW-28, RW-30, RR-17, RR-25
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(timed(insert(), LIMIT));
+    let first = World::request(&lease);
+    assert_eq!(first.get_i64("txnNumber").ok(), Some(1));
+    let (operation, request) = (lease.operation(), lease.context.request_id);
+    for attempt in 1..4 {
+        let time = bson::Timestamp {
+            time: attempt,
+            increment: 1,
+        };
+        let mut reply = unreachable();
+        reply.append(bson::cstr!("$clusterTime"), rawdoc! { "clusterTime": time });
+        World::answer(&mut lease, &reply);
+        let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+            panic!("it is tried again");
+        };
+        lease = world.leased(start);
+        let again = World::request(&lease);
+        assert_eq!(again.get("txnNumber"), first.get("txnNumber"));
+        assert_eq!(again.get("lsid"), first.get("lsid"));
+        let told = again.get_document("$clusterTime").expect("it is gossiped");
+        assert_eq!(told.get_timestamp("clusterTime").ok(), Some(time));
+        assert_eq!(lease.operation(), operation);
+        assert_ne!(lease.context.request_id, request);
+    }
+}
+
+#[test]
+fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
+    // RR-18, RW-24: a time limit that passes is told as a timeout, with what had failed.
+    for command in [find, insert] {
+        let mut world = World::new(URI, primary());
+        let mut lease = world.lease(timed(command(), LIMIT));
+        World::answer(&mut lease, &unreachable());
+        world.now = world.now + LIMIT;
+        let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+            panic!("no time is left");
+        };
+        assert!(error.is_timeout(), "{error:?}");
+        let cause = error.source().expect("what had failed").to_string();
+        assert!(cause.contains("the host is unreachable"), "{cause}");
+        assert!(error.to_string().contains(&cause), "{error}");
+        // RR-20, RW-27
+        assert_eq!(error.server().map(Address::host), Some("a"));
+    }
+}
+
+#[test]
+fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(timed(insert(), LIMIT));
+    World::answer(
+        &mut lease,
+        &rawdoc! { "ok": 0, "code": 8000, "errmsg": "no" },
+    );
+    world.now = world.now + LIMIT;
+    let verdict = world.check_in(lease, Outcome::Completed);
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(error.code(), Some(8000));
+}
+
+#[test]
+fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
+    // RR-15, RW-25: what the attempt met is there in any case.
+    let stepped_down = rawdoc! {
+        "ok": 0, "code": 10107, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
+    };
+    let uri = "mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=30000";
+    for limit in [None, Some(LIMIT)] {
+        let mut world = World::new(uri, primary());
+        let mut command = insert();
+        command.set_timeout(limit);
+        let mut lease = world.lease(command);
+        world.hello = rawdoc! {
+            "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017"],
+            "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+        };
+        World::answer(&mut lease, &stepped_down);
+        let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed) else {
+            panic!("it waits for another primary");
+        };
+        world.wait(limit.unwrap_or(Duration::from_secs(30)));
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            panic!("its time is over");
+        };
+        let Some(_) = limit else {
+            assert_eq!(error.code(), Some(10107));
+            continue;
+        };
+        let kind = error.kind();
+        let wait = Wait::Selection;
+        assert!(
+            matches!(kind, ErrorKind::Timeout { wait: w, .. } if *w == wait),
+            "{kind}"
+        );
+        let cause = error.source().expect("what had failed").to_string();
+        assert!(cause.contains("not primary"), "{cause}");
+    }
+}
+
+#[test]
+fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
+    // RR-18, RR-19, RW-26
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(timed(find(), LIMIT));
+    World::answer(&mut lease, &unreachable());
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it is tried again");
+    };
+    let mut lease = world.leased(start);
+    lease.sent(lease.output().len());
+    world.wait(LIMIT);
+    let (_, error) = world.interrupted.pop().expect("its time is over");
+    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Failed(error)) else {
+        panic!("no time is left");
+    };
+    assert!(error.is_timeout(), "{error:?}");
+    let cause = error.source().expect("what had failed").to_string();
+    assert!(cause.contains("the host is unreachable"), "{cause}");
+}
+
+#[test]
+fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
+    // RR-21, RW-26: no attempt waits for anything, and the clock stands still.
+    for (limit, expected) in [(None, 2), (Some(LIMIT), 3)] {
+        let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+        let now = world.now;
+        let error = Error::network(NetworkFault::Reset, "reset");
+        for slot in world.client.pools.values_mut() {
+            slot.pool.handle_clear(now, &error, false);
+        }
+        while world.client.poll_event().is_some() {}
+        let mut command = find();
+        command.set_timeout(limit);
+        let Start::Failed(error) = world.client.start(now, command) else {
+            panic!("the pool is paused");
+        };
+        assert!(error.is_pool_cleared(), "{error:?}");
+        let mut refused = 0;
+        while let Some(event) = world.client.poll_event() {
+            let kind = event.kind;
+            refused += usize::from(matches!(
+                kind,
+                EventKind::Pool(PoolEvent::CheckOutFailed { .. })
+            ));
+        }
+        assert_eq!(refused, expected);
+    }
+}
+
+/// A client whose server takes no connections from now on but answers checks, the operation that
+/// met this, and how many sockets had been dialled before.
+fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
+    let mut world = World::new(URI, primary());
+    let dialled = world.dialled.len();
+    let mut command = find();
+    command.set_timeout(limit);
+    let Start::Waiting(id) = world.client.start(world.now, command) else {
+        panic!("there is no connection yet");
+    };
+    refuse_dials(&mut world);
+    (world, id, dialled)
+}
+
+/// Answers checks and refuses connections.
+fn refuse_dials(world: &mut World) {
+    while let Some(action) = world.client.poll_action() {
+        match action {
+            Action::Dial { socket, address } => {
+                world.dialled.push((socket, address));
+                world.fail(socket);
+            }
+            Action::Transmit { socket, bytes } => {
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                let mut reply = Vec::new();
+                MessageWriter::begin(&mut reply, 1, header.request_id)
+                    .body(&world.hello)
+                    .end();
+                let _ = world.client.handle_received(world.now, socket, &reply);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_connections_is_dialled_at_intervals_until_the_time_is_over() {
+    // RR-18, RW-24: the server stays selectable (CMAP-148), and is not dialled without end.
+    let (mut world, id, dialled) = refused(Some(LIMIT));
+    for attempts in 1..=20 {
+        assert_eq!(world.dialled.len() - dialled, attempts);
+        let resumed = world.client.resume(world.now, id);
+        assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
+        world.now = world.now + Duration::from_millis(500);
+        world.client.handle_timeout(world.now);
+        refuse_dials(&mut world);
+    }
+    let Start::Failed(error) = world.client.resume(world.now, id) else {
+        panic!("its time is over");
+    };
+    assert!(error.is_timeout(), "{error:?}");
+    let cause = error.source().expect("what had failed").to_string();
+    assert!(cause.contains("refused"), "{cause}");
+    assert_eq!(world.dialled.len() - dialled, 20);
+    assert_eq!(world.client.counts().waiting, 0);
+}
+
+#[test]
+fn a_server_that_takes_connections_again_serves_who_has_time_left() {
+    let (mut world, id, _) = refused(Some(LIMIT));
+    world.wait(Duration::from_millis(500));
+    world.leased(Start::Waiting(id));
+}
+
+#[test]
+fn without_a_time_limit_a_refused_connection_is_tried_again_once_and_at_once() {
+    // RR-18
+    let (mut world, id, dialled) = refused(None);
+    let resumed = world.client.resume(world.now, id);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+    assert_eq!(world.dialled.len() - dialled, 2);
+}
+
+#[test]
+fn an_operation_may_be_left_while_it_pauses() {
+    let (mut world, id, dialled) = refused(Some(LIMIT));
+    world.client.cancel(world.now, id);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.client.counts().waiting, 0);
+    assert_eq!(world.dialled.len() - dialled, 1);
+    let (mut world, id, _) = refused(Some(LIMIT));
+    world.client.close(world.now);
+    let resumed = world.client.resume(world.now, id);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+}
+
+#[test]
+fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() {
+    // RW-3, RW-13: the label of a standalone, or of a proxy, makes no repetition safe.
+    for (text, hello) in [
+        ("mongodb://a/", standalone()),
+        (
+            "mongodb://a/?replicaSet=rs",
+            rawdoc! {
+                "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["a:27017"],
+                "maxWireVersion": 21,
+            },
+        ),
+    ] {
+        for limit in [None, Some(LIMIT)] {
+            let mut world = World::new(text, hello.clone());
+            let mut command = insert();
+            command.set_timeout(limit);
+            let mut lease = world.lease(command);
+            assert!(!World::request(&lease).contains_key("txnNumber"));
+            World::answer(&mut lease, &unreachable());
+            let verdict = world.check_in(lease, Outcome::Completed);
+            let Verdict::Done(Err(error)) = verdict else {
+                panic!("it is sent again: {verdict:?}");
+            };
+            assert_eq!(error.code(), Some(6));
+        }
+    }
+}
+
+#[test]
+fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
+    // RW-14
+    let mut world = World::new("mongodb://a/", standalone());
+    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+        panic!("there is no connection yet");
+    };
+    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+        panic!("it is dialled");
+    };
+    world.fail(socket);
+    let lease = world.leased(Start::Waiting(id));
+    assert!(!World::request(&lease).contains_key("txnNumber"));
+}
+
+#[test]
+fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
+    // RW-25: the server of the retry turns out to be a standalone.
+    let mut world = World::new("mongodb://a/?directConnection=true", mongos());
+    let lease = world.lease(insert());
+    assert!(World::request(&lease).contains_key("txnNumber"));
+    world.hello = standalone();
+    let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, reset()) else {
+        panic!("it is tried again");
+    };
+    world.wait(Duration::from_millis(500));
+    let Start::Failed(error) = world.client.resume(world.now, id) else {
+        panic!("the write is sent to a server that would apply it twice");
+    };
+    let kind = error.kind();
+    let is_original = |fault| matches!(kind, ErrorKind::Network { fault: f, .. } if *f == fault);
+    assert!(is_original(NetworkFault::Reset), "{error:?}");
+    assert_eq!(world.client.counts().leased, 0);
+    // The connection stands, and the next write uses it.
+    let dialled = world.dialled.len();
+    let lease = world.lease(insert());
+    assert!(!World::request(&lease).contains_key("txnNumber"));
+    assert_eq!(world.dialled.len(), dialled);
+}
+
+#[test]
+fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
+    // RW-4
+    let text = "Transaction numbers are only allowed on a replica set member or mongos";
+    let specified = "This MongoDB deployment does not support retryable writes. Please add \
+                     retryWrites=false to your connection string.";
+    for (command, code, expected) in [
+        (insert(), 20, specified),
+        (insert(), 21, text),
+        (ping(), 20, text),
+    ] {
+        let mut world = World::new(URI, primary());
+        let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
+        let Verdict::Done(Err(error)) = world.perform(command, &reply) else {
+            panic!("it is an error");
+        };
+        let ErrorKind::Command(fault) = error.kind() else {
+            panic!("{error:?}");
+        };
+        assert_eq!((fault.message.as_str(), fault.code), (expected, Some(code)));
+        assert_eq!(error.server().map(Address::host), Some("a"));
+    }
+}
+
+#[test]
+fn a_router_is_avoided_once_however_often_it_fails() {
+    // RR-13, RR-14, RW-23
+    let mut world = World::new("mongodb://a/", mongos());
+    let mut lease = world.lease(timed(find(), LIMIT));
+    for _ in 0..ATTEMPTS {
+        World::answer(&mut lease, &unreachable());
+        let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+            panic!("it is tried again");
+        };
+        lease = world.leased(start);
+        assert_eq!(lease.operation.deprioritized.len(), 1);
+    }
+}
+
+#[test]
+fn failed_statements_are_told_and_not_tried_again() {
+    // RW-5: not even with a code that would make a whole command retryable.
+    let mut world = World::new("mongodb://a/", mongos());
+    let reply = rawdoc! {
+        "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 91, "errmsg": "a shard ends" }],
+    };
+    let verdict = world.perform(insert(), &reply);
+    assert!(
+        matches!(verdict, Verdict::Done(Err(ref e)) if e.code() == Some(91)),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
+    // RR-3, RR-12
+    let mut world = World::new(URI, primary());
+    let reply = rawdoc! {
+        "ok": 0, "code": 8000, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
+    };
+    let verdict = world.perform(find(), &reply);
+    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+}
+
+#[test]
+fn an_operation_that_finds_no_server_was_not_tried() {
+    // RR-10, RW-21
+    for command in [find, insert] {
+        let mut world = World::new("mongodb://a/?replicaSet=other", primary());
+        let Start::Waiting(id) = world.client.start(world.now, command()) else {
+            panic!("no server suits");
+        };
+        world.wait(Duration::from_secs(30));
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            panic!("its time is over");
+        };
+        let kind = error.kind();
+        assert!(matches!(kind, ErrorKind::ServerSelection { .. }), "{kind}");
+    }
+}
