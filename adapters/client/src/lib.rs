@@ -55,6 +55,7 @@ pub use bson;
 pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
 pub use onionskin_core::{
     error::{Error, ErrorKind, Fault, Result},
+    hello::DriverInfo,
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
     options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
 };
