@@ -12,7 +12,7 @@ use crate::{
     selection::{Criteria, selection_error},
     time::{Instant, earliest},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// An operation that waits, and for what.
 #[derive(Debug)]
@@ -84,6 +84,10 @@ impl Client {
                 }
             };
             self.tell_selection_succeeded(now, &mut operation, server);
+            if operation.deadline.is_some() {
+                let known = self.sdam.server(server);
+                operation.min_round_trip = known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
+            }
             operation.attempts += 1;
             let error = match self.check_out(now, &operation, server) {
                 CheckOut::Granted(pooled) => {

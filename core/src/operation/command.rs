@@ -203,6 +203,7 @@ impl Command {
     }
 
     /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
+    /// The command carries what is left as `maxTimeMS`; it must not have that field of its own.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }

@@ -11,6 +11,7 @@ mod command;
 pub mod crud;
 mod cursor;
 mod lease;
+mod limit;
 mod pin;
 mod retry;
 mod sensitive;
@@ -27,6 +28,7 @@ pub(crate) use pin::{Keeper, PinId, PinUse};
 pub(crate) use retry::{RetryPolicy, error_to_raise};
 
 use crate::{address::Address, error::Error, session::ServerSession, time::Instant};
+use std::time::Duration;
 
 /// The core's number of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,11 @@ pub(crate) struct Operation {
     pub(crate) command: Command,
     /// When the whole operation must be over, retries included.
     pub(crate) deadline: Option<Instant>,
+    /// The shortest round trip time of the selected server, as the topology description of the
+    /// selection had it (SEL-59); zero without a deadline, and while it is not known.
+    pub(crate) min_round_trip: Duration,
+    /// The time limit that the present attempt gives the server, in milliseconds.
+    pub(crate) max_time_ms: Option<i32>,
     /// When the present attempt began to look for a server; none before the first attempt and
     /// between two.
     pub(crate) selection_began: Option<Instant>,
@@ -90,6 +97,8 @@ impl Operation {
             id,
             command,
             deadline,
+            min_round_trip: Duration::ZERO,
+            max_time_ms: None,
             selection_began: None,
             attempts: 0,
             session,

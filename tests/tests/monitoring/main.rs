@@ -19,6 +19,7 @@ mod freeze;
 mod leaks;
 mod ledger;
 mod lifecycle;
+mod limits;
 mod operations;
 mod pools;
 mod prose;

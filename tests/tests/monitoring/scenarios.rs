@@ -438,7 +438,10 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");
-                    assert_eq!(took, limit, "{error:?}");
+                    // The limit that the server was given ends a round trip earlier (SEL-59), and
+                    // has whole milliseconds.
+                    let early = limit - took;
+                    assert!(early <= Duration::from_millis(3), "{early:?}, {error:?}");
                 }
             }
             interrupted += u32::from(was_cleared);
