@@ -2,8 +2,10 @@
 
 mod balanced;
 mod chance;
+mod direct;
 mod draining;
 mod forking;
+mod greeting;
 mod metadata;
 mod operations;
 mod overload;
