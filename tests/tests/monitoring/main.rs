@@ -14,6 +14,7 @@ mod closing;
 mod connecting;
 mod diary;
 mod establishing;
+mod events;
 mod forking;
 mod freeze;
 mod leaks;
