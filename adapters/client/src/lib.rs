@@ -43,7 +43,8 @@ mod trace;
 pub use action::Execution;
 pub use client::{Client, ClientBuilder};
 pub use collection::{
-    Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne, UpdateOne,
+    Aggregate, Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne,
+    UpdateOne,
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};

@@ -14,6 +14,7 @@ mod pools;
 mod resting;
 mod routing;
 mod scanning;
+mod selected;
 mod sockets;
 mod telling;
 #[cfg(test)]

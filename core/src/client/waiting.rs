@@ -12,7 +12,7 @@ use crate::{
     selection::{Criteria, selection_error},
     time::{Instant, earliest},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// An operation that waits, and for what.
 #[derive(Debug)]
@@ -84,10 +84,7 @@ impl Client {
                 }
             };
             self.tell_selection_succeeded(now, &mut operation, server);
-            if operation.deadline.is_some() {
-                let known = self.sdam.server(server);
-                operation.min_round_trip = known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
-            }
+            self.note_selected(&mut operation, server);
             operation.attempts += 1;
             let error = match self.check_out(now, &operation, server) {
                 CheckOut::Granted(pooled) => {
@@ -380,6 +377,10 @@ pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> 
     let command = &operation.command;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
+        CommandKind::WritingAggregate => {
+            let preference = command.read_preference.as_ref().unwrap_or(primary);
+            Criteria::WritingAggregate(preference.clone())
+        }
         CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
             match &command.read_preference {
                 Some(preference) => Criteria::Readable(preference.clone()),

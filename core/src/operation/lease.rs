@@ -441,6 +441,7 @@ fn write_body(
     }
     if !command.kind.is_write() {
         let wanted = command.read_preference.as_deref();
+        let wanted = wanted.filter(|_| !operation.is_for_primary);
         if let Some(sent) =
             read_preference_to_send(context.topology_type, facts.server_type, wanted)
         {

@@ -53,6 +53,8 @@ pub(crate) struct Operation {
     /// The shortest round trip time of the selected server, as the topology description of the
     /// selection had it (SEL-59); zero without a deadline, and while it is not known.
     pub(crate) min_round_trip: Duration,
+    /// The server was chosen by the primary's read preference instead of the command's (SEL-34).
+    pub(crate) is_for_primary: bool,
     /// The time limit that the present attempt gives the server, in milliseconds.
     pub(crate) max_time_ms: Option<i32>,
     /// When the present attempt began to look for a server; none before the first attempt and
@@ -98,6 +100,7 @@ impl Operation {
             command,
             deadline,
             min_round_trip: Duration::ZERO,
+            is_for_primary: false,
             max_time_ms: None,
             selection_began: None,
             attempts: 0,

@@ -102,7 +102,10 @@ impl RetryPolicy {
                     && self.writes
                     && error.has_label(&Label::RetryableWriteError)
             }
-            CommandKind::Write | CommandKind::Run | CommandKind::CursorFollowUp => false,
+            CommandKind::Write
+            | CommandKind::WritingAggregate
+            | CommandKind::Run
+            | CommandKind::CursorFollowUp => false,
         }
     }
 }

@@ -273,7 +273,7 @@ impl Sdam {
         self.with_monitor(id, |m, out| m.fail(now, out, error));
         let pool = PoolOrder::Clear {
             cause: error,
-            // What counts is that the server does not answer: a reply of an expired command does not.
+            // MON-63: the server does not answer. One whose answer is that time was up does.
             interrupt: error.is_timeout() && error.is_network(),
         };
         self.mark_unknown(now, id, error, None, pool);

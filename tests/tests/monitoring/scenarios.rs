@@ -86,8 +86,8 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
     });
 }
 
-/// Scenarios 6 and 13: answers of several servers at one moment are all kept, because they are taken
-/// one at a time (SDAM-123), and no server has two checks at once, whoever asks for them.
+/// Scenarios 6 and 13: answers of several servers at one moment are all kept, as they are taken one
+/// at a time (SDAM-123), and no server has two checks at once, whoever asks for them.
 #[test]
 fn answers_at_one_moment_are_all_kept() {
     play([replica_set_of(7), sharded()], |scene| async move {

@@ -298,7 +298,8 @@ fn the_number_of_seeds_does_not_choose_the_type() {
 
 #[test]
 fn only_a_server_that_shuts_down_has_its_pool_cleared() {
-    // SDAM-99: whatever its wire version; 7 came with the last server whose pool was cleared always.
+    // SDAM-99: whatever its wire version; 7 is that of the last servers whose pools were always
+    // cleared by an older rule.
     for wire_version in [7, 8, 21] {
         for (code, is_cleared) in [
             (11_600, true),
