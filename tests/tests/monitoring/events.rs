@@ -1,10 +1,13 @@
 //! What listeners hear of discovery and monitoring, and the messages that logs get of it.
 
 use crate::{
-    diary::{heartbeat_failed, heartbeat_succeeded},
+    diary::{
+        command_name, connection_closed, connection_created, heartbeat_failed, heartbeat_succeeded,
+    },
     scene::{play, standalone},
 };
 use bson::doc;
+use onionskin::DriverInfo;
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyId, TopologyType},
@@ -55,6 +58,40 @@ fn a_listener_hears_each_event_of_a_topology() {
             "Server heartbeat failed",
         ];
         assert_eq!(reader.messages, expected.map(str::to_owned).into());
+    });
+}
+
+/// `metadata-not-propagated`, "metadata append does not create new connections or close existing
+/// ones and no hello command is sent" (HELLO-47, HELLO-48).
+#[test]
+fn appended_metadata_is_for_connections_to_come() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("serverMonitoringMode=poll");
+        let ping = || doc! { "ping": 1 };
+        let database = watched.client.database("test");
+        database.run_command(ping()).await.expect("a reply");
+        let links = scene.runtime.open_links();
+        let heartbeats = watched.diary.count(heartbeat_succeeded);
+        let mut info = DriverInfo::new("framework");
+        info.version = Some("2.0".to_owned());
+        info.platform = Some("Framework Platform".to_owned());
+        watched.client.append_metadata(info).expect("a valid info");
+        database.run_command(ping()).await.expect("a reply");
+        assert_eq!(scene.runtime.open_links(), links);
+        watched.assert_count(heartbeats, "heartbeats", heartbeat_succeeded);
+        watched.assert_count(1, "connection created", connection_created);
+        watched.assert_count(0, "connection closed", connection_closed);
+        let commands = watched.diary.notes(command_name);
+        let expected = ["ping started", "ping succeeded"];
+        assert_eq!(commands, [expected, expected].concat());
+        // HELLO-45
+        let bad = DriverInfo::new("frame|work");
+        watched
+            .client
+            .append_metadata(bad)
+            .expect_err("a separator");
+        drop(database);
+        watched.end().await;
     });
 }
 
