@@ -2,8 +2,8 @@
 
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
-    CountDocuments, Decode, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne, Result,
-    RunCommand, UpdateOne,
+    Aggregate, CountDocuments, Decode, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne,
+    Result, RunCommand, UpdateOne,
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
@@ -61,6 +61,17 @@ run! {
     [T: Send + Sync] InsertOne<'_, BlockingRuntime, T>;
     [] RunCommand<'_, BlockingRuntime>;
     [T: Send + Sync] UpdateOne<'_, BlockingRuntime, T>;
+}
+
+impl<T: Send + Sync, U> Run for Aggregate<'_, BlockingRuntime, T, U> {
+    type Output = Result<Cursor<U>>;
+
+    fn run(self) -> Self::Output {
+        let execution = self.into_future();
+        let runtime = execution.runtime().clone();
+        let cursor = execution.run()?;
+        Ok(Cursor::new(runtime, cursor))
+    }
 }
 
 impl<T: Send + Sync> Run for Find<'_, BlockingRuntime, T> {

@@ -235,6 +235,23 @@ impl<R: Runtime> Client<R> {
         Self::builder(R::default(), options).build()
     }
 
+    /// Appends a library that wraps the driver to the metadata that servers are told, after those
+    /// that were named before (HELLO-47).
+    ///
+    /// Connections that are made from now on tell it. For open ones nothing is sent, and none is
+    /// opened or closed for it (HELLO-48). A library that was named before with the same version
+    /// and platform is not appended again (HELLO-49). The metadata has at most 512 bytes; what
+    /// does not fit is left out or cut (HELLO-34).
+    ///
+    /// Fails if the name is empty, or if a text contains `|`, which separates libraries (HELLO-45).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "as in `ClientBuilder::driver_info`"
+    )]
+    pub fn append_metadata(&self, info: DriverInfo) -> Result<(), Error> {
+        self.shared().lock().core.append_metadata(&info)
+    }
+
     /// A database of the deployment. Nothing is sent for this.
     #[must_use]
     pub fn database(&self, name: &str) -> Database<R> {

@@ -85,7 +85,9 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
         self
     }
 
-    /// Bounds the whole operation: finding a server, waiting for a connection, the exchange.
+    /// Bounds the whole operation: finding a server, waiting for a connection, the exchange. The
+    /// server is told what is left as `maxTimeMS`. A command that has this field itself then has
+    /// it twice, and what the server makes of that is undefined (RUN-24).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

@@ -47,7 +47,8 @@ mod trace;
 pub use action::Execution;
 pub use client::{Client, ClientBuilder};
 pub use collection::{
-    Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne, UpdateOne,
+    Aggregate, Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne,
+    UpdateOne,
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
@@ -59,6 +60,7 @@ pub use bson;
 pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
 pub use onionskin_core::{
     error::{Error, ErrorKind, Fault, Result},
+    hello::DriverInfo,
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
     options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
 };

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 pub struct ClientConfig {
     pub(super) options: ClientOptions,
     pub(super) seed: Seed,
-    pub(super) metadata: RawDocumentBuf,
+    pub(super) metadata: ClientMetadata,
     pub(super) subscriptions: Subscriptions,
     pub(super) tls: Option<TlsContext>,
     pub(super) streaming: bool,
@@ -63,7 +63,7 @@ impl ClientConfig {
         Ok(Self {
             options,
             seed,
-            metadata: metadata.document().to_owned(),
+            metadata,
             subscriptions: Subscriptions::default(),
             tls,
             streaming,

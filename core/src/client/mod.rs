@@ -33,7 +33,9 @@ use crate::{
     auth::KeyCache,
     connection::{HandshakeOptions, SocketId},
     description::{ServerId, TopologyDescription, TopologyId},
+    error::Error,
     event::{Event, EventKind, Subscriptions},
+    hello::{ClientMetadata, DriverInfo},
     operation::{ClusterTime, Command, CommandKind, Operation, OperationId},
     options::{ReadMode, ReadPreference},
     random::Random,
@@ -88,6 +90,7 @@ const MAX_TIMEOUT_ROUNDS: usize = 16;
 pub struct Client {
     limits: Limits,
     handshake: Arc<HandshakeOptions>,
+    metadata: ClientMetadata,
     subscriptions: Subscriptions,
     sdam: Sdam,
     pools: BTreeMap<ServerId, PoolSlot>,
@@ -163,7 +166,12 @@ impl Client {
             )
             .with_server_selector(options.server_selector().cloned())
             .with_plain_choice(limits.scan.is_some()),
-            handshake: Arc::new(config::handshake_options(&options, metadata, tls)),
+            handshake: Arc::new(config::handshake_options(
+                &options,
+                metadata.document().to_owned(),
+                tls,
+            )),
+            metadata,
             limits,
             subscriptions,
             pools: BTreeMap::new(),
@@ -200,6 +208,20 @@ impl Client {
     pub fn open(&mut self, now: Instant) {
         self.sdam.start(now);
         self.settle(now);
+    }
+
+    /// Appends a library that wraps the driver to what handshakes tell of the client (HELLO-47).
+    ///
+    /// Connections that are dialled from now on tell it. For those that exist nothing is sent, and
+    /// none is opened or closed (HELLO-48). A library that was named before with the same version
+    /// and platform is not appended again (HELLO-49). Fails for an info that is not valid
+    /// ([`DriverInfo::validate`]).
+    pub fn append_metadata(&mut self, info: &DriverInfo) -> Result<(), Error> {
+        if self.metadata.append(info)? {
+            let handshake = Arc::make_mut(&mut self.handshake);
+            handshake.metadata = self.metadata.document().to_owned();
+        }
+        Ok(())
     }
 
     /// Time has passed. Harmless before the deadline.

@@ -10,7 +10,7 @@ use crate::{
     options::ReadPreference,
     selection::{Criteria, Narrowing},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// What came of looking for a server.
 pub(super) enum Selected {
@@ -102,6 +102,21 @@ impl Client {
             None => target_error(target, "has not answered yet", None),
         }
     }
+
+    /// Keeps the server's shortest round trip time, for the time limit of the command (SEL-59), and
+    /// whether an aggregation that writes goes to the primary although it wants another server
+    /// (SEL-34). Operations of other kinds without a deadline keep nothing.
+    pub(super) fn note_selected(&self, operation: &mut Operation, server: ServerId) {
+        if operation.deadline.is_some() {
+            let known = self.sdam.server(server);
+            operation.min_round_trip = known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
+        }
+        if operation.command.kind == CommandKind::WritingAggregate {
+            let criteria = criteria(operation, &self.limits.primary);
+            let chosen_by = criteria.read_preference(self.sdam.description());
+            operation.is_for_primary = chosen_by.is_some_and(|preference| preference.is_primary());
+        }
+    }
 }
 
 fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
@@ -115,6 +130,10 @@ pub(super) fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> 
     let command = &operation.command;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
+        CommandKind::WritingAggregate => {
+            let preference = command.read_preference.as_ref().unwrap_or(primary);
+            Criteria::WritingAggregate(preference.clone())
+        }
         CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
             match &command.read_preference {
                 Some(preference) => Criteria::Readable(preference.clone()),

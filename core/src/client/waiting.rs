@@ -106,6 +106,7 @@ impl Client {
                 }
             };
             self.tell_selection_succeeded(now, &mut operation, server);
+            self.note_selected(&mut operation, server);
             operation.attempts += 1;
             let error = match self.check_out(now, &operation, server) {
                 CheckOut::Granted(pooled) => {

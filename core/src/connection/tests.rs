@@ -138,8 +138,8 @@ fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
 
 #[test]
 fn each_step_has_the_limit_that_the_options_give_it() {
-    // CMAP-153, CMAP-154, CMAP-155. In milliseconds: connect, socket, timeout; then connecting,
-    // commands where somebody waits, and commands in the background.
+    // CMAP-153, CMAP-154, CMAP-155, HELLO-9. In milliseconds: connect, socket, timeout; then
+    // connecting, commands where somebody waits, and commands in the background.
     for (options, expected) in [
         ([Some(10), None, None], [Some(10), Some(10), Some(10)]),
         ([None, None, None], [None, None, None]),

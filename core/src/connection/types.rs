@@ -22,7 +22,7 @@ pub enum Purpose {
 }
 
 /// What all connections of a client have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HandshakeOptions {
     /// TLS, if wanted.
     pub tls: Option<TlsContext>,

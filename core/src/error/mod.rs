@@ -183,15 +183,19 @@ impl Error {
         )
     }
 
-    /// True if a deadline passed.
+    /// True if a deadline passed: the client's, or the one that the server was given as
+    /// `maxTimeMS`.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(
             self.0.kind,
             ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
-        )
+        ) || self.code() == Some(MAX_TIME_EXPIRED)
     }
 }
+
+/// `MaxTimeMSExpired`.
+const MAX_TIME_EXPIRED: i32 = 50;
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {

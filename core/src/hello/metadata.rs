@@ -77,7 +77,7 @@ impl DriverInfo {
     }
 }
 
-/// The `client` document, ready to be sent with each handshake of a client.
+/// The `client` document, ready to be sent with each handshake of a client, and what it is made of.
 ///
 /// ```
 /// use onionskin_core::hello::{ClientMetadata, Environment};
@@ -89,6 +89,10 @@ impl DriverInfo {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientMetadata {
+    app_name: Option<String>,
+    environment: Environment,
+    /// The distinct libraries, in the order in which they were named.
+    infos: Vec<DriverInfo>,
     document: RawDocumentBuf,
 }
 
@@ -117,24 +121,58 @@ impl ClientMetadata {
                 ),
             }));
         }
-        let mut content = Content::new(app_name, environment);
-        for (index, info) in infos.iter().enumerate() {
+        let mut metadata = Self {
+            app_name: app_name.map(str::to_owned),
+            environment: environment.clone(),
+            infos: Vec::new(),
+            document: RawDocumentBuf::new(),
+        };
+        for info in infos {
             info.validate()?;
-            if !infos[..index].iter().any(|seen| seen.is_equivalent(info)) {
-                content.append(info);
-            }
+            metadata.add(info);
         }
-        content.shorten();
-        let document = RawDocumentBuf::from_bytes(content.encode())
-            .map_err(|error| Error::argument(error.to_string()))?;
-        assert!(document.as_bytes().len() <= MAX_METADATA_BYTES, "HELLO-32");
-        Ok(Self { document })
+        metadata.document = metadata.encode()?;
+        Ok(metadata)
+    }
+
+    /// Appends one more library after those that were named before, which stay (HELLO-47,
+    /// HELLO-50). Returns false, and changes nothing, for a library that was named before with the
+    /// same version and platform (HELLO-49).
+    ///
+    /// Fails if the info is not valid.
+    pub fn append(&mut self, info: &DriverInfo) -> Result<bool> {
+        info.validate()?;
+        if !self.add(info) {
+            return Ok(false);
+        }
+        self.document = self.encode()?;
+        Ok(true)
     }
 
     /// The document.
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         &self.document
+    }
+
+    fn add(&mut self, info: &DriverInfo) -> bool {
+        let is_new = !self.infos.iter().any(|seen| seen.is_equivalent(info));
+        if is_new {
+            self.infos.push(info.clone());
+        }
+        is_new
+    }
+
+    fn encode(&self) -> Result<RawDocumentBuf> {
+        let mut content = Content::new(self.app_name.as_deref(), &self.environment);
+        for info in &self.infos {
+            content.append(info);
+        }
+        content.shorten();
+        let document = RawDocumentBuf::from_bytes(content.encode())
+            .map_err(|error| Error::argument(error.to_string()))?;
+        assert!(document.as_bytes().len() <= MAX_METADATA_BYTES, "HELLO-32");
+        Ok(document)
     }
 }
 

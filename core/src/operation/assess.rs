@@ -54,7 +54,7 @@ impl Assessment {
                 None => Ok(()),
                 Some(fault) => {
                     let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels);
-                    if kind.is_write() {
+                    if kind.has_write_errors() {
                         Err(error)
                     } else {
                         // The user asked for the raw reply; the topology hears of the error.

@@ -22,6 +22,10 @@ pub enum CommandKind {
     Write,
     /// A command of the user's: chosen as a read, never inspected, never repeated (RUN-6, RUN-21).
     Run,
+    /// An aggregation that ends in `$out` or `$merge`: chosen as a read, but by the primary as long
+    /// as some server is too old (SEL-34); never repeated, and its write concern errors are its
+    /// own.
+    WritingAggregate,
     /// The follow-up of a cursor: runs where the cursor lives, never repeated (SEL-2, RR-7).
     CursorFollowUp,
 }
@@ -31,6 +35,13 @@ impl CommandKind {
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, Self::RetryableWrite | Self::Write)
+    }
+
+    /// True if the operation fails where the server reports errors of writing or of its
+    /// confirmation beside `ok: 1`.
+    #[must_use]
+    pub const fn has_write_errors(self) -> bool {
+        self.is_write() || matches!(self, Self::WritingAggregate)
     }
 }
 
@@ -204,6 +215,7 @@ impl Command {
     }
 
     /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
+    /// The command carries what is left as `maxTimeMS`; it must not have that field of its own.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }

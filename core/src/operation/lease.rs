@@ -9,7 +9,7 @@ use crate::{
     bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
-    error::{Error, ErrorKind, Wait},
+    error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
     hello::ServerApiFields,
     options::ServerApi,
@@ -159,14 +159,12 @@ impl Lease {
 
     /// Frames the request. Gives the started event, if somebody listens.
     ///
-    /// Nothing is sent for a caller whose deadline has passed: a write of which nobody awaits the
-    /// outcome had better not happen.
+    /// A command with a deadline carries `maxTimeMS`: the time that is left, less the server's
+    /// shortest round trip time (SEL-59). Where no more is left than that, nothing is sent: the
+    /// reply would come too late, and nobody would learn what a write had done.
     pub fn begin(&mut self, now: Instant) -> Result<Option<CommandEvent>, Error> {
         self.began = now;
-        if self.operation.deadline.is_some_and(|limit| limit <= now) {
-            let message = "no time was left to send the command";
-            return Err(Error::timeout(Wait::CheckOut, message));
-        }
+        self.operation.limit_time(now)?;
         self.check_size()?;
         let Self {
             connection,
@@ -425,8 +423,11 @@ fn write_body(
     facts: &ConnectionFacts,
 ) {
     let command = &operation.command;
-    body.elements(&command.elements)
-        .str("$db", &command.database);
+    body.elements(&command.elements);
+    if let Some(limit) = operation.max_time_ms {
+        body.i32("maxTimeMS", limit);
+    }
+    body.str("$db", &command.database);
     if let Some(session) = &operation.session {
         body.nested("lsid", |lsid| {
             lsid.binary("id", BinarySubtype::Uuid, &session.id);
@@ -443,6 +444,7 @@ fn write_body(
     }
     if !command.kind.is_write() {
         let wanted = command.read_preference.as_deref();
+        let wanted = wanted.filter(|_| !operation.is_for_primary);
         if let Some(sent) =
             read_preference_to_send(context.topology_type, facts.server_type, wanted)
         {

@@ -11,6 +11,7 @@ mod command;
 pub mod crud;
 mod cursor;
 mod lease;
+mod limit;
 mod pin;
 mod retry;
 mod sensitive;
@@ -29,6 +30,7 @@ pub(crate) use retry::{RetryPolicy, error_at_end, error_to_raise, pause_after, r
 use crate::{
     address::Address, error::Error, selection::Narrowed, session::ServerSession, time::Instant,
 };
+use std::time::Duration;
 
 /// The core's number of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +52,13 @@ pub(crate) struct Operation {
     pub(crate) command: Command,
     /// When the whole operation must be over, retries included.
     pub(crate) deadline: Option<Instant>,
+    /// The shortest round trip time of the selected server, as the topology description of the
+    /// selection had it (SEL-59); zero without a deadline, and while it is not known.
+    pub(crate) min_round_trip: Duration,
+    /// The server was chosen by the primary's read preference instead of the command's (SEL-34).
+    pub(crate) is_for_primary: bool,
+    /// The time limit that the present attempt gives the server, in milliseconds.
+    pub(crate) max_time_ms: Option<i32>,
     /// When the present attempt began to look for a server; none before the first attempt and
     /// between two.
     pub(crate) selection_began: Option<Instant>,
@@ -98,6 +107,9 @@ impl Operation {
             id,
             command,
             deadline,
+            min_round_trip: Duration::ZERO,
+            is_for_primary: false,
+            max_time_ms: None,
             selection_began: None,
             attempts: 0,
             unwaited: 0,

@@ -129,7 +129,10 @@ impl RetryPolicy {
                     && error.has_label(&Label::RetryableWriteError)
                     && (operation.txn_number.is_some() || !was_leased)
             }
-            CommandKind::Write | CommandKind::Run | CommandKind::CursorFollowUp => false,
+            CommandKind::Write
+            | CommandKind::WritingAggregate
+            | CommandKind::Run
+            | CommandKind::CursorFollowUp => false,
         }
     }
 }

@@ -273,7 +273,8 @@ impl Sdam {
         self.with_monitor(id, |m, out| m.fail(now, out, error));
         let pool = PoolOrder::Clear {
             cause: error,
-            interrupt: error.is_timeout(),
+            // MON-63: the server does not answer. One whose answer is that time was up does.
+            interrupt: error.is_timeout() && error.is_network(),
         };
         self.mark_unknown(now, id, error, None, pool);
         self.with_monitor(id, |monitor, out| {

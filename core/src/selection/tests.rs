@@ -179,6 +179,26 @@ fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
 }
 
 #[test]
+fn a_read_preference_is_checked_when_it_is_made() {
+    // SEL-14, SEL-16, STALE-4
+    let tagged = || vec![[("dc".to_owned(), "ny".to_owned())].into()];
+    let primary = ReadPreference::default;
+    assert!(primary().with_tag_sets(tagged()).is_err());
+    assert!(primary().with_tag_sets(vec![]).is_ok());
+    assert!(primary().with_tag_sets(vec![BTreeMap::new()]).is_ok());
+    let minutes = Duration::from_secs(120);
+    assert!(primary().with_max_staleness(minutes).is_err());
+    for mode in ReadMode::ALL
+        .into_iter()
+        .filter(|mode| *mode != ReadMode::Primary)
+    {
+        let preference = ReadPreference::new(mode).with_tag_sets(tagged());
+        let preference = preference.and_then(|p| p.with_max_staleness(minutes));
+        assert!(preference.is_ok(), "{mode:?}");
+    }
+}
+
+#[test]
 fn the_error_tells_why_nothing_suited() {
     // SEL-60
     let criteria = secondary("a");

@@ -1,4 +1,4 @@
-//! Retryable writes: a statement is done once, however often it is sent (RW-1, RW-20).
+//! Retryable writes: a statement is done once, however often it is sent.
 
 use super::{
     Member,

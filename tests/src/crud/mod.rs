@@ -117,6 +117,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 reads::find_one_gives_the_document_or_none,
                 reads::results_are_sorted_skipped_limited_and_projected,
                 reads::documents_are_counted,
+                reads::pipelines_are_run_and_read_as_any_type,
                 reads::typed_documents_keep_their_shape,
                 reads::a_document_of_another_type_is_an_error_of_its_own,
                 cursors::a_cursor_fetches_batch_by_batch,

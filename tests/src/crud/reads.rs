@@ -36,6 +36,36 @@ pub(super) async fn find_one_gives_the_document_or_none<R: Runtime + Default>(b:
     assert_eq!(items.find_one(doc! { "_id": 2 }).await, Ok(None));
 }
 
+pub(super) async fn pipelines_are_run_and_read_as_any_type<R: Runtime + Default>(b: &Bench<R>) {
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Group {
+        #[serde(rename = "_id")]
+        tens: i32,
+        count: i32,
+    }
+
+    let items = numbered(b, "pipelines", 35).await;
+    let pipeline = || {
+        [
+            doc! { "$match": { "_id": { "$gte": 5 } } },
+            doc! { "$group": { "_id": "$tens", "count": { "$sum": 1 } } },
+            doc! { "$sort": { "_id": 1 } },
+        ]
+    };
+    let found = items.aggregate(pipeline()).batch_size(3);
+    let found = found.await.expect("runs").collect().await;
+    let expected = (0..).zip([5, 10, 10, 5]);
+    let documents = expected.clone();
+    let documents = documents.map(|(tens, count)| doc! { "_id": tens, "count": count });
+    assert_eq!(found, Ok(documents.collect()));
+    let typed = items.aggregate(pipeline()).with_type::<Group>();
+    let found = typed.await.expect("runs").collect().await;
+    let groups = expected.map(|(tens, count)| Group { tens, count });
+    assert_eq!(found, Ok(groups.collect()));
+    let wrong = items.aggregate([doc! { "$nonsense": 1 }]).await;
+    assert!(wrong.is_err(), "the server refuses it");
+}
+
 async fn numbered<R: Runtime + Default>(b: &Bench<R>, case: &str, count: i32) -> Numbered<R> {
     let items = b.empty::<Document>(case).await;
     let documents = (0..count).map(|n| doc! { "_id": n, "tens": n / 10, "text": format!("t{n}") });

@@ -12,10 +12,11 @@ use onionskin_core::{
     event::{CheckOutFailure, CloseReason, EventKind, PoolEvent, ReportedPoolOptions},
     hello::Environment,
     random::Seed,
+    time::Instant,
     uri,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -99,9 +100,8 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
 }
 
 /// Prose test 4: "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP-4,
-/// CMAP-38): each of the eleven comes to a listener, which is a closure, as a value (CMAP-124).
-/// CMAP-113, CMAP-114, CMAP-115, CMAP-116, CMAP-117, CMAP-118, CMAP-119, CMAP-120, CMAP-121,
-/// CMAP-122, CMAP-123.
+/// CMAP-38): each of the eleven comes to a listener, which is a closure, as a value (CMAP-124) with
+/// all its fields.
 #[test]
 fn a_listener_hears_each_event_of_a_pool() {
     play([standalone()], |scene| async move {
@@ -124,24 +124,170 @@ fn a_listener_hears_each_event_of_a_pool() {
         slow.join().await.expect("a reply");
         let diary = watched.diary.clone();
         watched.end().await;
-        let told: BTreeSet<&str> = diary.notes(crate::diary::pool_name).into_iter().collect();
-        let expected = [
-            "created",
-            "ready",
-            "cleared",
-            "closed",
-            "connection created",
-            "connection ready",
-            "connection closed",
-            "check out started",
-            "checked out",
-            "checked in",
-            "check out failed",
-        ];
-        for name in expected {
-            assert!(told.contains(name), "{name} is missing in {told:?}");
+        let mut reader = PoolReader::new(scene.options.addresses[0].clone());
+        for (at, event) in diary.notes(|event| match &event.kind {
+            EventKind::Pool(pool) => Some((event.at, pool.clone())),
+            _ => None,
+        }) {
+            reader.read(at, &event);
         }
+        let told: Vec<&str> = reader.counts.keys().copied().collect();
+        assert_eq!(told.len(), 11, "{told:?}");
+        assert_eq!((reader.counts["created"], reader.counts["closed"]), (1, 1));
+        assert!(reader.starts.is_empty() && reader.held.is_empty());
+        let reasons: Vec<CloseReason> = reader.reasons;
+        assert_eq!(reasons, [CloseReason::Error, CloseReason::PoolClosed]);
     });
+}
+
+/// Reads the events of a pool of one connection, in their order, field by field.
+struct PoolReader {
+    address: Address,
+    counts: BTreeMap<&'static str, u32>,
+    /// When connections were created that are not ready yet.
+    created: BTreeMap<u64, Instant>,
+    /// How long connections took that were made for the check-out under way.
+    established: Option<Duration>,
+    ready: BTreeSet<u64>,
+    starts: VecDeque<Instant>,
+    held: BTreeSet<u64>,
+    reasons: Vec<CloseReason>,
+}
+
+impl PoolReader {
+    fn new(address: Address) -> Self {
+        Self {
+            address,
+            counts: BTreeMap::new(),
+            created: BTreeMap::new(),
+            established: None,
+            ready: BTreeSet::new(),
+            starts: VecDeque::new(),
+            held: BTreeSet::new(),
+            reasons: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, at: Instant, event: &PoolEvent) {
+        assert_eq!(*event.address(), self.address);
+        match event {
+            // CMAP-113: only what the user chose.
+            PoolEvent::Created { options, .. } => {
+                let expected = ReportedPoolOptions {
+                    max_pool_size: Some(1),
+                    wait_queue_timeout: Some(Duration::from_millis(100)),
+                    ..ReportedPoolOptions::default()
+                };
+                assert_eq!(*options, expected);
+                self.count("created");
+            }
+            // CMAP-114
+            PoolEvent::Ready { .. } => self.count("ready"),
+            // CMAP-115: no load balancer, and no check that took too long
+            PoolEvent::Cleared {
+                service,
+                interrupt_in_use,
+                ..
+            } => {
+                assert_eq!((*service, *interrupt_in_use), (None, false));
+                self.count("cleared");
+            }
+            // CMAP-116: after its connections
+            PoolEvent::Closed { .. } => {
+                assert!(self.ready.is_empty(), "{:?}", self.ready);
+                self.count("closed");
+            }
+            other => self.read_connection(at, other),
+        }
+    }
+
+    fn read_connection(&mut self, at: Instant, event: &PoolEvent) {
+        match event {
+            // CMAP-117: numbers begin with one.
+            PoolEvent::ConnectionCreated { connection, .. } => {
+                self.count("connection created");
+                assert_eq!(*connection, u64::from(self.counts["connection created"]));
+                self.created.insert(*connection, at);
+            }
+            // CMAP-118: since it was created
+            PoolEvent::ConnectionReady {
+                connection,
+                duration,
+                ..
+            } => {
+                let created = self.created.remove(connection).expect("it was created");
+                assert!(!duration.is_zero());
+                assert_eq!(*duration, at - created);
+                self.established = Some(*duration);
+                self.ready.insert(*connection);
+                self.count("connection ready");
+            }
+            // CMAP-119: the one that broke, and the one that was left at the end
+            PoolEvent::ConnectionClosed {
+                connection,
+                reason,
+                error,
+                ..
+            } => {
+                assert!(self.ready.remove(connection), "{connection} was ready");
+                assert_eq!(error.is_some(), *reason == CloseReason::Error);
+                self.reasons.push(*reason);
+                self.count("connection closed");
+            }
+            other => self.read_check_out(at, other),
+        }
+    }
+
+    fn read_check_out(&mut self, at: Instant, event: &PoolEvent) {
+        match event {
+            // CMAP-120
+            PoolEvent::CheckOutStarted { .. } => {
+                self.starts.push_back(at);
+                self.count("check out started");
+            }
+            // CMAP-121: since it started, which is the limit of the queue
+            PoolEvent::CheckOutFailed {
+                reason,
+                error,
+                duration,
+                ..
+            } => {
+                let started = self.starts.pop_front().expect("it started");
+                assert_eq!(*reason, CheckOutFailure::Timeout);
+                assert!(error.as_ref().is_some_and(onionskin::Error::is_timeout));
+                assert_eq!(
+                    (*duration, at - started),
+                    (Duration::from_millis(100), *duration)
+                );
+                self.count("check out failed");
+            }
+            // CMAP-122, CMAP-125: since it started, which is not after its connection was created
+            PoolEvent::CheckedOut {
+                connection,
+                duration,
+                ..
+            } => {
+                let started = self.starts.pop_front().expect("it started");
+                assert_eq!(*duration, at - started);
+                if let Some(established) = self.established.take() {
+                    assert!(established <= *duration);
+                }
+                assert!(self.ready.contains(connection), "{connection} is ready");
+                assert!(self.held.insert(*connection), "{connection} is free");
+                self.count("checked out");
+            }
+            // CMAP-123
+            PoolEvent::CheckedIn { connection, .. } => {
+                assert!(self.held.remove(connection), "{connection} was checked out");
+                self.count("checked in");
+            }
+            other => panic!("{other:?} was read before"),
+        }
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.counts.entry(name).or_default() += 1;
+    }
 }
 
 /// Prose test 5: "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be

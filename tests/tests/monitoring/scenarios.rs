@@ -86,8 +86,8 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
     });
 }
 
-/// Scenarios 6 and 13: answers of several servers at one moment are all kept, and no server has two
-/// checks at once, whoever asks for them.
+/// Scenarios 6 and 13: answers of several servers at one moment are all kept, as they are taken one
+/// at a time (SDAM-123), and no server has two checks at once, whoever asks for them.
 #[test]
 fn answers_at_one_moment_are_all_kept() {
     play([replica_set_of(7), sharded()], |scene| async move {
@@ -438,7 +438,10 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");
-                    assert_eq!(took, limit, "{error:?}");
+                    // The limit that the server was given ends a round trip earlier (SEL-59), and
+                    // has whole milliseconds.
+                    let early = limit - took;
+                    assert!(early <= Duration::from_millis(3), "{early:?}, {error:?}");
                 }
             }
             interrupted += u32::from(was_cleared);

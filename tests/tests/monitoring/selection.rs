@@ -59,8 +59,13 @@ fn round_trip(watched: &Watched) -> Option<Duration> {
 
 /// The `$readPreference` of each find that was sent.
 fn sent_preferences(watched: &Watched) -> Vec<Option<Document>> {
+    preferences_of(watched, "find")
+}
+
+/// The `$readPreference` of each command of this name that was sent.
+fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
     watched.diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == "find" => {
+        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
             let preference = command.get_document("$readPreference").ok();
             Some(preference.map(|p| Document::try_from(p).expect("a document")))
         }
@@ -164,7 +169,8 @@ fn a_router_that_is_slow_gets_less_to_do() {
     });
 }
 
-/// STALE-P1, STALE-P2 and STALE-P3: what connection strings may say of staleness.
+/// STALE-P1, STALE-P2 and STALE-P3: what connection strings may say of staleness (STALE-3,
+/// STALE-4).
 #[test]
 fn staleness_in_a_connection_string() {
     let preference = |options: &str| {
@@ -187,6 +193,89 @@ fn staleness_in_a_connection_string() {
     ] {
         assert_eq!(preference(options), Ok(None), "{options}");
     }
+    // STALE-3: dropped with a warning, so that also the primary has nothing against it
+    for value in ["-2", "-120", "soon", "1.5", ""] {
+        for mode in ["secondary", "primary"] {
+            let options = format!("readPreference={mode}&maxStalenessSeconds={value}");
+            assert_eq!(preference(&options), Ok(None), "{options}");
+            let parsed = uri::parse(&format!("mongodb://a/?{options}"));
+            let warnings = parsed.expect("it is only warned about").warnings;
+            let said = warnings.iter().map(ToString::to_string).collect::<String>();
+            assert!(said.contains("maxStalenessSeconds"), "{options}: {said}");
+        }
+    }
+}
+
+/// SEL-19, SEL-32: reads take the read preference of the client, or one of their own.
+#[test]
+fn a_reads_own_preference_goes_before_the_clients() {
+    play([sharded_alone()], |scene| async move {
+        let watched = scene.client("readPreference=secondary");
+        let things = watched.things();
+        let nearest = || ReadPreference::new(ReadMode::Nearest);
+        things.find_one(doc! {}).await.expect("a reply");
+        drop(things.find(doc! {}).await.expect("a reply"));
+        let one = things.find_one(doc! {}).read_preference(nearest());
+        one.await.expect("a reply");
+        let many = things.find(doc! {}).read_preference(nearest());
+        drop(many.await.expect("a reply"));
+        let modes = ["secondary", "secondary", "nearest", "nearest"];
+        let expected = modes.map(|mode| Some(doc! { "mode": mode }));
+        assert_eq!(sent_preferences(&watched), expected);
+        things.count_documents(doc! {}).await.expect("a reply");
+        let count = things.count_documents(doc! {});
+        count.read_preference(nearest()).await.expect("a reply");
+        let pipeline = || [doc! { "$match": {} }];
+        drop(things.aggregate(pipeline()).await.expect("a reply"));
+        let aggregate = things.aggregate(pipeline());
+        let aggregate = aggregate.read_preference(nearest());
+        drop(aggregate.await.expect("a reply"));
+        let modes = ["secondary", "nearest", "secondary", "nearest"];
+        let expected = modes.map(|mode| Some(doc! { "mode": mode }));
+        assert_eq!(preferences_of(&watched, "aggregate"), expected);
+        watched.end().await;
+    });
+}
+
+/// `aggregate-write-readPreference`, "Aggregate with $out includes read preference for 5.0+ server"
+/// and the same for `$merge` (SEL-34).
+#[test]
+fn an_aggregation_that_writes_tells_routers_its_read_preference() {
+    play([sharded_alone()], |scene| async move {
+        let watched = scene.client("readPreference=secondaryPreferred&maxStalenessSeconds=600");
+        let things = watched.things();
+        let documents = [[1, 11], [2, 22], [3, 33]].map(|[id, x]| doc! { "_id": id, "x": x });
+        things.insert_many(documents).await.expect("a reply");
+        for stage in [
+            doc! { "$out": "out" },
+            doc! { "$merge": { "into": "merged" } },
+        ] {
+            let matching = doc! { "$match": { "_id": { "$gt": 1 } } };
+            let pipeline = [matching, doc! { "$sort": { "x": 1 } }, stage];
+            let mut cursor = things.aggregate(pipeline).await.expect("a reply");
+            assert!(cursor.next().await.is_none());
+            drop(cursor);
+        }
+        let preference = doc! { "mode": "secondaryPreferred", "maxStalenessSeconds": 600 };
+        let sent = preferences_of(&watched, "aggregate");
+        assert_eq!(sent.len(), 2);
+        for sent in sent {
+            let sent = sent.expect("a read preference");
+            assert_eq!(sent.get_str("mode").ok(), preference.get_str("mode").ok());
+            let staleness = sent.get("maxStalenessSeconds").and_then(number);
+            assert_eq!(staleness, Some(600));
+        }
+        for name in ["out", "merged"] {
+            let written = watched.client.database("app").collection::<Document>(name);
+            let count = written.count_documents(doc! {}).await;
+            assert_eq!(count, Ok(2), "{name}");
+        }
+        watched.end().await;
+    });
+}
+
+fn number(value: &Bson) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 /// STALE-P4: a value that is too small makes a client, whose reads then fail before they wait.
@@ -211,7 +300,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
     });
 }
 
-/// STALE-P5: `heartbeatFrequencyMS` is how often servers are checked.
+/// STALE-P5: `heartbeatFrequencyMS` is how often servers are checked (STALE-15, MON-32).
 #[test]
 fn the_time_between_checks_is_the_users() {
     play([standalone()], |scene| async move {

@@ -1,8 +1,10 @@
 //! Collections.
 
+mod aggregate;
 mod read;
 mod write;
 
+pub use aggregate::Aggregate;
 pub use read::{CountDocuments, Find, FindOne};
 pub use write::{DeleteOne, InsertMany, InsertOne, UpdateOne};
 
@@ -13,7 +15,9 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     operation::{
         Command,
-        crud::{CountOptions, FindOptions, Namespace, UpdateOptions, WriteOptions},
+        crud::{
+            AggregateOptions, CountOptions, FindOptions, Namespace, UpdateOptions, WriteOptions,
+        },
     },
     options::ReadPreference,
 };
@@ -118,6 +122,20 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
             filter,
             options: self.find_options(),
             refused: None,
+        }
+    }
+
+    /// Runs an aggregation pipeline. Its last stage may be `$out` or `$merge`.
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_, R, T> {
+        let mut options = AggregateOptions::default();
+        options.read_preference = self.read_preference();
+        options.read_concern = self.client.options().read_concern().cloned();
+        options.write_concern = self.client.options().write_concern().cloned();
+        Aggregate {
+            collection: self,
+            pipeline: pipeline.into_iter().collect(),
+            options,
+            marker: PhantomData,
         }
     }
 

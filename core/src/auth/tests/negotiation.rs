@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn the_offer_decides_where_no_mechanism_was_given() {
-    // AUTH-26 to AUTH-28
+    // AUTH-26 to AUTH-28, HELLO-39: nothing was answered ahead of time. HELLO-41 (handshake prose
+    // test 2): names that nobody knows are passed over.
     let offers: [(Option<&[&str]>, _); 6] = [
         (Some(&["SCRAM-SHA-1", "SCRAM-SHA-256"]), "SCRAM-SHA-256"),
         (Some(&["SCRAM-SHA-256", "unknown"]), "SCRAM-SHA-256"),
@@ -27,7 +28,7 @@ fn the_offer_decides_where_no_mechanism_was_given() {
 
 #[test]
 fn a_speculative_command_is_continued_with_its_own_nonce() {
-    // AUTH-32 to AUTH-34, HELLO-40: the embedded reply has no `ok`.
+    // AUTH-32 to AUTH-34, HELLO-38, HELLO-40: the embedded reply has no `ok`.
     let vector = &VECTORS[1];
     for mechanism in [Some(Mechanism::ScramSha256), None] {
         let mut keys = KeyCache::new();

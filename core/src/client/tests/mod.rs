@@ -1,10 +1,14 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
+mod aggregates;
 mod balanced;
 mod chance;
 mod derivations;
+mod direct;
 mod draining;
 mod forking;
+mod greeting;
+mod metadata;
 mod operations;
 mod overload;
 mod promises;
@@ -41,6 +45,8 @@ pub(super) struct World {
     hello: RawDocumentBuf,
     /// Sockets to which something was sent, one entry for each message.
     pub(super) sent: Vec<SocketId>,
+    /// The messages themselves.
+    pub(super) messages: Vec<Vec<u8>>,
     /// No socket connects, and those that are open break when they are written to.
     pub(super) is_dead: bool,
     /// Sockets connect, and nothing that is sent is answered.
@@ -97,6 +103,10 @@ impl World {
         let config = ClientConfig::new(options, seed)
             .expect("options")
             .with_subscriptions(subscriptions);
+        Self::with_config(config, hello)
+    }
+
+    pub(super) fn with_config(config: ClientConfig, hello: RawDocumentBuf) -> Self {
         let mut world = Self {
             client: Client::new(config),
             now: Instant::ZERO,
@@ -106,6 +116,7 @@ impl World {
             draining: Vec::new(),
             hello,
             sent: Vec::new(),
+            messages: Vec::new(),
             is_dead: false,
             is_silent: false,
             woken: Vec::new(),
@@ -139,6 +150,7 @@ impl World {
                     MessageWriter::begin(&mut reply, 1, header.request_id)
                         .body(&self.hello)
                         .end();
+                    self.messages.push(bytes);
                     self.client.handle_received(self.now, socket, &reply);
                 }
                 Action::Close { socket } => {
@@ -196,8 +208,13 @@ impl World {
 
     /// What the lease sends.
     pub(super) fn request(lease: &Lease) -> Document {
+        Self::decoded(lease.output())
+    }
+
+    /// The document of a whole message.
+    pub(super) fn decoded(bytes: &[u8]) -> Document {
         let mut decoder = FrameDecoder::new();
-        decoder.extend(lease.output());
+        decoder.extend(bytes);
         let (_, frame) = decoder.frame().expect("a message").expect("whole");
         let message = Message::decode(frame).expect("a message");
         Document::try_from(message.body).expect("BSON")

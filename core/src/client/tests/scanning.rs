@@ -122,7 +122,7 @@ fn one_scan_decides() {
 
 #[test]
 fn scans_follow_each_other_until_the_timeout() {
-    // SEL-70, SEL-71, MON-26
+    // SEL-70, SEL-71, MON-26, SDAM-120
     let mut world = scanning(PATIENT, primary());
     world.is_dead = true;
     let id = waits(&mut world, ping());

@@ -132,7 +132,7 @@ fn reads(mode: ReadMode) -> Command {
 
 #[test]
 fn each_goes_on_as_soon_as_one_server_suits_it() {
-    // SEL-36, MON-18: although b has not answered yet
+    // SEL-36, MON-18, SDAM-124: although b has not answered yet
     let mut world = World::silent(URI);
     let write = world.waits(insert());
     let preferred = world.waits(reads(ReadMode::PrimaryPreferred));

@@ -127,7 +127,7 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 
 #[test]
 fn a_container_is_told_without_a_function_service() {
-    // HELLO-28 to HELLO-30
+    // HELLO-13, HELLO-20, HELLO-28, HELLO-29, HELLO-30
     let lookup = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "::1".to_owned());
     let environment = Environment::from_lookup(lookup, true, OsFacts::default());
     let metadata = ClientMetadata::new(Some("app"), &environment, &[]).expect("valid");
@@ -288,6 +288,7 @@ fn a_separator_or_a_missing_name_is_an_error() {
 
 #[test]
 fn the_driver_itself_is_never_cut() {
+    // HELLO-17: whatever applications and libraries say of themselves
     let long = info(&"n".repeat(600), Some(&"v".repeat(600)), None);
     let metadata = ClientMetadata::new(None, &environment(&[]), &[long]).expect("valid");
     let driver = metadata.document().get_document("driver").expect("driver");

@@ -129,7 +129,8 @@ impl ClientOptions {
     }
 
     /// `serverSelectionTimeoutMS`: how long an operation waits for a server that suits it; more
-    /// than zero. Default: 30 s.
+    /// than zero, which the setter refuses and a connection string only warns about (SEL-5).
+    /// Default: 30 s.
     #[must_use]
     pub const fn server_selection_timeout(&self) -> Duration {
         self.server_selection_timeout

@@ -62,6 +62,7 @@ fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
 
 #[test]
 fn a_refused_value_changes_nothing() {
+    // SEL-5: a selection timeout of zero is among them.
     let mut options = ClientOptions::default();
     assert!(
         options

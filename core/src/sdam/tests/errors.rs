@@ -279,3 +279,26 @@ fn whatever_is_learned_is_dated() {
     bench.application_error("b:1", Phase::Operation, reset());
     dated(&bench, "b:1");
 }
+
+#[test]
+fn a_check_that_the_server_gave_up_interrupts_nobody() {
+    // MON-63, MON-64: only a server that does not answer keeps operations waiting.
+    for (late, expected) in [
+        (false, "clear pool to 1"),
+        (true, "clear pool to 1, interrupting"),
+    ] {
+        let mut bench = polled();
+        bench.connected(1, &standalone());
+        bench.pass(10_000);
+        bench.orders();
+        if late {
+            let check = CheckId(1);
+            bench.sdam.handle_failed(bench.now, check, timeout());
+        } else {
+            bench.reply(1, &rawdoc! { "ok": 0, "code": 50, "errmsg": "late" }, false);
+        }
+        let orders = bench.orders();
+        let clears: Vec<_> = orders.iter().filter(|o| o.starts_with("clear")).collect();
+        assert_eq!(clears, [expected]);
+    }
+}

@@ -27,7 +27,7 @@ fn a_start_is_told_in_order() {
 
 #[test]
 fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
-    // E.5, EVT-38, B.5 trap 7
+    // E.5, EVT-38, MON-61, B.5 trap 7
     let mut bench = Bench::new(options(&["a:1", "c:1"]));
     bench.orders();
     let mut reply = member(true, "a:1");
@@ -157,7 +157,7 @@ fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
 
 #[test]
 fn a_load_balancer_has_its_own_series() {
-    // EVT-36
+    // EVT-36, SDAM-64, SDAM-115
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     assert_eq!(
         bench.orders(),

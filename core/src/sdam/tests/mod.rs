@@ -1,5 +1,6 @@
 //! Behaviour of the whole machine: scripts of inputs, and the orders that they must lead to.
 
+mod discovery;
 mod errors;
 mod events;
 mod forking;

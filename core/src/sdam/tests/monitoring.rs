@@ -31,7 +31,7 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
 
 #[test]
 fn the_old_name_is_used_until_the_new_one_is_understood() {
-    // MON-6, MON-7, MON-8
+    // MON-6, MON-7, MON-8, HELLO-5
     for (declared, hello_ok, expected) in [
         (false, false, "legacy hello on 1"),
         (false, true, "hello on 1"),
@@ -84,7 +84,7 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
 
 #[test]
 fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
-    // MON-47, MON-48, MON-50, MON-70
+    // MON-47, MON-48, MON-50, MON-70, SEL-56
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.orders();

@@ -40,7 +40,7 @@ fn elected(election: u8, version: i64) -> RawDocumentBuf {
 
 #[test]
 fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
-    // SDAM-48, SDAM-49, MON-52, MON-72, SEL-52
+    // SDAM-48, SDAM-49, MON-52, MON-71, MON-72, SEL-52
     let mut bench = pair();
     let trip = |bench: &mut Bench, reply: &RawDocumentBuf, millis: u64| {
         bench.pass(10_000);

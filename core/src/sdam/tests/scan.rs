@@ -149,7 +149,7 @@ fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
 
 #[test]
 fn scans_are_half_a_second_apart() {
-    // MON-26, MON-31
+    // MON-26, MON-31, SDAM-120
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| None);
     let ended = bench.now;

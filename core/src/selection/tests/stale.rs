@@ -128,6 +128,19 @@ fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() 
 }
 
 #[test]
+fn a_server_that_has_not_answered_says_nothing_against_a_limit_of_staleness() {
+    // STALE-13: its wire version is zero, which is that of no server.
+    let mut description = set(&[(Primary, 10, Some(10)), (Secondary, 10, Some(9))]);
+    let unknown = ServerDescription::unknown(Address::tcp("silent", 1));
+    assert_eq!(unknown.max_wire_version, 0);
+    description
+        .servers
+        .insert(unknown.address.clone(), Arc::new(unknown));
+    let criteria = fresh(ReadMode::Nearest, Duration::from_secs(120));
+    assert_eq!(found(&description, &criteria).len(), 2);
+}
+
+#[test]
 fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
     // STALE-6: the answer of an earlier version is not kept.
     let (mut description, mut changes) = (mongos(1), Changes::at(0));

@@ -101,7 +101,6 @@ fn unacknowledged_writes_get_no_reply_and_are_done() {
 
 #[test]
 fn a_legacy_hello_is_answered_in_kind() {
-    // HELLO-4
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(0);
     let mut bytes = Vec::new();

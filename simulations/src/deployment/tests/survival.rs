@@ -114,7 +114,6 @@ fn majority_acknowledged_writes_survive_kills_and_partitions() {
 
 #[test]
 fn a_retried_write_is_done_once_also_after_a_failover() {
-    // RW-1
     let mut world = World::new(set_of(3), 1);
     world.run_for(Duration::from_secs(3));
     let session = Binary {

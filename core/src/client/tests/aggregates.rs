@@ -1,0 +1,117 @@
+//! Aggregations: which servers run them, and what they are told.
+
+use super::*;
+use crate::{
+    operation::crud::{AggregateOptions, Namespace, aggregate},
+    options::{ReadMode, WriteConcern},
+};
+use bson::doc;
+use std::sync::Arc;
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// The only member of a set, of this age.
+fn member(writable: bool, max_wire_version: i32) -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "isWritablePrimary": writable, "secondary": !writable, "setName": "rs",
+        "hosts": ["a:27017"], "maxWireVersion": max_wire_version,
+        "logicalSessionTimeoutMinutes": 30,
+    }
+}
+
+/// A pipeline that ends in this stage.
+fn ending_in(stage: RawDocumentBuf, mode: ReadMode) -> Command {
+    let pipeline = [rawdoc! { "$match": { "x": 1 } }, stage];
+    let options = AggregateOptions {
+        batch_size: Some(3),
+        read_preference: Some(Arc::new(ReadPreference::new(mode))),
+        write_concern: Some(WriteConcern::nodes(1)),
+        ..AggregateOptions::default()
+    };
+    let namespace = Namespace::new("db", "c").expect("names");
+    aggregate(&namespace, &pipeline, &options)
+}
+
+fn writing_stages() -> [RawDocumentBuf; 2] {
+    [
+        rawdoc! { "$out": "d" },
+        rawdoc! { "$merge": { "into": "d" } },
+    ]
+}
+
+#[test]
+fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
+    // SEL-32, SEL-34, and the files aggregate-write-readPreference: 13 is the wire version of 5.0.
+    for stage in writing_stages() {
+        for (max_wire_version, is_told) in [(13, true), (12, false), (9, false)] {
+            let mut world = World::new(URI, member(true, max_wire_version));
+            let command = ending_in(stage.clone(), ReadMode::SecondaryPreferred);
+            let sent = World::request(&world.lease(command));
+            let preference = sent.get_document("$readPreference").ok();
+            let expected = doc! { "mode": "secondaryPreferred" };
+            assert_eq!(
+                preference,
+                is_told.then_some(&expected),
+                "{max_wire_version}"
+            );
+            let concern = sent.get_document("writeConcern").ok();
+            assert_eq!(concern, Some(&doc! { "w": 1 }));
+
+            let mut world = World::new(URI, member(false, max_wire_version));
+            let command = ending_in(stage.clone(), ReadMode::Secondary);
+            let start = world.client.start(world.now, command);
+            world.run();
+            let Start::Waiting(id) = start else {
+                panic!("{start:?}");
+            };
+            let resumed = world.client.resume(world.now, id);
+            let is_leased = matches!(resumed, Start::Leased(_));
+            assert_eq!(is_leased, is_told, "{max_wire_version}: {resumed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
+    // SEL-32: `$out` is a stage only where it is the last.
+    for stage in [
+        rawdoc! { "$sort": { "x": 1 } },
+        rawdoc! { "$match": { "$out": 1 } },
+    ] {
+        let mut world = World::new(URI, member(false, 12));
+        let lease = world.lease(ending_in(stage, ReadMode::Secondary));
+        let sent = World::request(&lease);
+        let preference = sent.get_document("$readPreference").ok();
+        assert_eq!(preference, Some(&doc! { "mode": "secondary" }));
+        assert!(!sent.contains_key("writeConcern"), "{sent}");
+        assert_eq!(
+            sent.get_document("cursor").ok(),
+            Some(&doc! { "batchSize": 3_i64 })
+        );
+        // RR-5
+        let verdict = world.check_in(lease, reset());
+        assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confirmed() {
+    let reply = rawdoc! {
+        "ok": 1, "cursor": { "firstBatch": [], "id": 0_i64, "ns": "db.c" },
+        "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
+    };
+    for stage in writing_stages() {
+        let mut world = World::new(URI, member(true, 21));
+        let verdict = world.perform(ending_in(stage.clone(), ReadMode::Primary), &reply);
+        let Verdict::Done(Err(error)) = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!(error.code(), Some(64));
+        let lease = world.lease(ending_in(stage, ReadMode::Primary));
+        let sent = World::request(&lease);
+        assert!(!sent.contains_key("txnNumber"), "{sent}");
+        assert_eq!(sent.get_document("cursor").ok(), Some(&doc! {}));
+        let verdict = world.check_in(lease, reset());
+        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    }
+}

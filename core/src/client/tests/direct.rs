@@ -1,0 +1,136 @@
+//! Which servers run what: direct connections, sets without a primary, and the kinds of commands.
+
+use super::*;
+use crate::options::ReadMode;
+use std::{sync::Arc, time::Duration};
+
+const DIRECT: &str = "mongodb://a/?directConnection=true";
+
+/// A member in this state.
+fn member(state: &Document) -> RawDocumentBuf {
+    let mut reply = bson::doc! {
+        "ok": 1, "setName": "rs", "hosts": ["a:27017"], "maxWireVersion": 21,
+        "logicalSessionTimeoutMinutes": 30,
+    };
+    reply.extend(state.clone());
+    RawDocumentBuf::try_from(&reply).expect("BSON")
+}
+
+fn secondary() -> RawDocumentBuf {
+    member(&bson::doc! { "secondary": true })
+}
+
+fn reading(mut command: Command, mode: ReadMode) -> Command {
+    command.set_read_preference(Arc::new(ReadPreference::new(mode)));
+    command
+}
+
+/// A command of this kind.
+fn of_kind(kind: CommandKind) -> Command {
+    let mut command = Command::new("anything", "db", kind);
+    command.body().str("anything", "c");
+    command
+}
+
+const KINDS: [CommandKind; 4] = [
+    CommandKind::Read,
+    CommandKind::Run,
+    CommandKind::Write,
+    CommandKind::RetryableWrite,
+];
+
+#[test]
+fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
+    // SDAM-2, SDAM-3: nothing is kept back, and no read preference has to be given. What cannot be
+    // done there, the server refuses.
+    let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
+    for hello in [
+        secondary(),
+        member(&bson::doc! { "arbiterOnly": true }),
+        member(&bson::doc! { "hidden": true, "secondary": true }),
+        member(&bson::doc! {}),
+        ghost,
+        mongos(),
+        rawdoc! { "ok": 1, "maxWireVersion": 21 },
+    ] {
+        let mut world = World::new(DIRECT, hello);
+        for kind in KINDS {
+            let verdict = world.perform(of_kind(kind), &rawdoc! { "ok": 1 });
+            assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        }
+        let refused = rawdoc! { "ok": 0, "code": 8000, "errmsg": "not here" };
+        let verdict = world.perform(insert(), &refused);
+        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_set_without_primary_serves_who_asks_for_no_primary() {
+    // SDAM-6, SEL-1: the rules are the same for every command; its kind says whether it reads.
+    let mut world = World::new("mongodb://a/?replicaSet=rs", secondary());
+    let reads = [CommandKind::Read, CommandKind::Run];
+    for kind in reads {
+        for mode in [
+            ReadMode::PrimaryPreferred,
+            ReadMode::Secondary,
+            ReadMode::SecondaryPreferred,
+            ReadMode::Nearest,
+        ] {
+            let command = reading(of_kind(kind), mode);
+            let verdict = world.perform(command, &rawdoc! { "ok": 1 });
+            assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        }
+    }
+    for kind in KINDS {
+        let preference = match kind {
+            CommandKind::Read | CommandKind::Run => ReadMode::Primary,
+            // Writes have none, whatever is said.
+            _ => ReadMode::Nearest,
+        };
+        let command = reading(of_kind(kind), preference);
+        let start = world.client.start(world.now, command);
+        let Start::Waiting(id) = start else {
+            panic!("{kind:?}: {start:?}");
+        };
+        world.client.cancel(world.now, id);
+    }
+}
+
+#[test]
+fn a_network_error_closes_the_idle_connections_of_its_server() {
+    // SDAM-107
+    let mut world = World::new("mongodb://a/?directConnection=true", primary());
+    let leases = [ping(), ping(), ping()].map(|command| world.lease(command));
+    let sockets = leases.each_ref().map(Lease::socket);
+    for mut lease in leases {
+        World::answer(&mut lease, &rawdoc! { "ok": 1 });
+        world.check_in(lease, Outcome::Completed);
+    }
+    let lease = world.lease(ping());
+    assert!(sockets.contains(&lease.socket()));
+    world.check_in(lease, reset());
+    world.wait(Duration::ZERO);
+    for socket in sockets {
+        assert!(world.closed.contains(&socket), "{socket:?} is open");
+    }
+    world.wait(Duration::from_secs(10));
+    let lease = world.lease(ping());
+    assert!(!sockets.contains(&lease.socket()), "a new one");
+}
+
+#[test]
+fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
+    // RW-1, RW-20
+    let number = |text: &str, command: Command| {
+        let mut world = World::new(text, primary());
+        let lease = world.lease(command);
+        World::request(&lease).contains_key("txnNumber")
+    };
+    let uri = "mongodb://a/?replicaSet=rs";
+    assert!(number(uri, insert()));
+    assert!(number(&format!("{uri}&retryWrites=true"), insert()));
+    assert!(!number(&format!("{uri}&retryWrites=false"), insert()));
+    let document = bson::doc! { "insert": "c", "documents": [{ "_id": 1 }] };
+    let command = Command::from_document(&document, "db").expect("a command");
+    assert!(!number(uri, command));
+}

@@ -1,0 +1,210 @@
+//! How each connection of a client begins: with what message, and what becomes of it.
+
+use super::*;
+use bson::doc;
+use std::{collections::BTreeMap, time::Duration};
+
+/// What the servers answer to a message; `None` is silence.
+type Answers<'a> = &'a dyn Fn(&Document) -> Option<RawDocumentBuf>;
+
+/// Carries out orders; gives all messages by socket, in their order, each checked to be an OP_MSG.
+fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
+    let mut said: BTreeMap<SocketId, Vec<Document>> = BTreeMap::new();
+    // What pools do in the background is due at once.
+    for _ in 0..3 {
+        carry_out(world, answers, &mut said);
+        world.client.handle_timeout(world.now);
+    }
+    carry_out(world, answers, &mut said);
+    said
+}
+
+fn carry_out(
+    world: &mut World,
+    answers: Answers<'_>,
+    said: &mut BTreeMap<SocketId, Vec<Document>>,
+) {
+    while let Some(action) = world.client.poll_action() {
+        match action {
+            Action::Derive { .. } => panic!("nobody waits for keys here"),
+            Action::Dial { socket, address } => {
+                world.dialled.push((socket, address));
+                world.client.handle_connected(world.now, socket);
+            }
+            Action::Transmit { socket, bytes } => {
+                // HELLO-2: `decoded` takes nothing else.
+                let message = World::decoded(&bytes);
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                if let Some(answer) = answers(&message) {
+                    let mut reply = Vec::new();
+                    MessageWriter::begin(&mut reply, 1, header.request_id)
+                        .body(&answer)
+                        .end();
+                    world.client.handle_received(world.now, socket, &reply);
+                }
+                said.entry(socket).or_default().push(message);
+            }
+            Action::Close { socket } => {
+                world.closed.insert(socket);
+            }
+            Action::Interrupt { .. } | Action::Drain { .. } | Action::Wake { .. } => {}
+        }
+    }
+}
+
+/// A client that has sent nothing yet.
+fn opened(text: &str) -> World {
+    let config = || {
+        let options = uri::parse(text).expect("a connection string").options;
+        ClientConfig::new(options, Seed::new([5; 32])).expect("options")
+    };
+    let mut world = World::with_config(config(), rawdoc! { "ok": 0 });
+    // Nothing of what that client did counts.
+    world.client = Client::new(config());
+    world.dialled.clear();
+    world.closed.clear();
+    world.client.open(world.now);
+    world
+}
+
+/// A primary that can stream, with these members.
+fn streaming_primary(hosts: &[&str]) -> RawDocumentBuf {
+    let version = doc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
+    let reply = doc! {
+        "ok": 1, "helloOk": true, "isWritablePrimary": true, "setName": "rs", "hosts": hosts,
+        "maxWireVersion": 21, "topologyVersion": version, "logicalSessionTimeoutMinutes": 30,
+    };
+    RawDocumentBuf::try_from(&reply).expect("BSON")
+}
+
+fn is_awaited(message: &Document) -> bool {
+    message.contains_key("maxAwaitTimeMS")
+}
+
+fn is_hello(message: &Document) -> bool {
+    message.contains_key("hello") || message.contains_key("isMaster")
+}
+
+/// Asserts that a socket's first message is a handshake of this name.
+fn assert_handshake(messages: &[Document], name: &str) {
+    let first = &messages[0];
+    assert_eq!(
+        first.keys().next().map(String::as_str),
+        Some(name),
+        "{first}"
+    );
+    assert_eq!(first.get_str("$db").ok(), Some("admin"), "{first}");
+    let client = first.get_document("client").expect("metadata");
+    let application = client.get_document("application").expect("a name");
+    assert_eq!(application.get_str("name").ok(), Some("shop"));
+    for later in &messages[1..] {
+        assert!(!later.contains_key("client"), "{later}");
+    }
+}
+
+#[test]
+fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
+    // HELLO-2, HELLO-7, HELLO-14, HELLO-15, HELLO-51: monitors, measurements and pools alike, new
+    // members, and connections in the place of one that broke.
+    let mut world = opened("mongodb://a/?replicaSet=rs&appname=shop&minPoolSize=2");
+    let one = |message: &Document| {
+        (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&["a:27017"]))
+    };
+    let mut said = play(&mut world, &one);
+    assert_eq!(
+        said.len(),
+        4,
+        "a monitor, a measurement, and two of the pool"
+    );
+    // A new member, once the answer that is awaited comes.
+    let (&monitor, _) = said
+        .iter()
+        .find(|(_, messages)| messages.iter().any(is_awaited))
+        .expect("the monitor streams");
+    world.client.handle_failed(
+        world.now,
+        monitor,
+        Error::network(NetworkFault::Reset, "reset"),
+    );
+    let two = |message: &Document| {
+        let hosts = ["a:27017", "b:27017"];
+        (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&hosts))
+    };
+    for (socket, messages) in play(&mut world, &two) {
+        said.entry(socket).or_default().extend(messages);
+    }
+    assert!(said.len() >= 8, "{} sockets", said.len());
+    let to_b = world.dialled.iter().any(|(_, to)| to.host() == "b");
+    assert!(to_b, "the new member is dialled");
+    assert_eq!(said.len(), world.dialled.len(), "each said something");
+    let metadata = |messages: &[Document]| messages[0].get("client").cloned();
+    let first = said.values().next().map(|messages| metadata(messages));
+    for messages in said.values() {
+        assert_handshake(messages, "isMaster");
+        assert_eq!(Some(metadata(messages)), first);
+    }
+
+    // Behind a load balancer, only the pool has sockets.
+    let mut world = opened("mongodb://a/?loadBalanced=true&appname=shop&minPoolSize=1");
+    let said = play(&mut world, &|_| None);
+    assert_eq!(said.len(), 1);
+    said.values()
+        .for_each(|messages| assert_handshake(messages, "hello"));
+}
+
+#[test]
+fn a_socket_whose_handshake_is_refused_is_closed() {
+    // HELLO-8
+    let refused = rawdoc! { "ok": 0, "code": 91, "errmsg": "shutting down" };
+    let mut world = opened("mongodb://a/?directConnection=true&serverMonitoringMode=poll");
+    let refusal = refused.clone();
+    let said = play(&mut world, &|_| Some(refusal.clone()));
+    assert_eq!(said.len(), 1, "one monitor");
+    assert!(said.keys().all(|socket| world.closed.contains(socket)));
+    assert_eq!(world.client.counts().sockets, 0);
+
+    // The monitor's is answered, and that of the pool's connection is not.
+    world.wait_silently(Duration::from_secs(10));
+    play(&mut world, &|_| {
+        Some(rawdoc! { "ok": 1, "maxWireVersion": 21 })
+    });
+    let (before, start) = (world.dialled.len(), world.client.start(world.now, ping()));
+    let said = play(&mut world, &|_| Some(refused.clone()));
+    let (socket, _) = world.dialled[before];
+    assert!(said.contains_key(&socket) && world.closed.contains(&socket));
+    let Start::Waiting(id) = start else {
+        panic!("{start:?}");
+    };
+    let resumed = world.client.resume(world.now, id);
+    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+}
+
+#[test]
+fn a_credential_without_a_mechanism_is_tried_with_sha_256_and_asks_what_there_is() {
+    // HELLO-42; monitors do not authenticate (AUTH-13).
+    let mut world = opened("mongodb://user:pencil@a/?directConnection=true&minPoolSize=1");
+    let said = play(&mut world, &|message| {
+        let is_monitors = !message.contains_key("speculativeAuthenticate");
+        is_monitors.then(|| rawdoc! { "ok": 1, "maxWireVersion": 21 })
+    });
+    let hellos: Vec<&Document> = said.values().map(|messages| &messages[0]).collect();
+    let [monitors, pools] = hellos[..] else {
+        panic!("{hellos:?}");
+    };
+    for key in ["speculativeAuthenticate", "saslSupportedMechs"] {
+        assert!(!monitors.contains_key(key), "{monitors}");
+    }
+    assert_eq!(pools.get_str("saslSupportedMechs").ok(), Some("admin.user"));
+    let speculative = pools.get_document("speculativeAuthenticate");
+    let speculative = speculative.expect("a first command");
+    assert_eq!(speculative.get_str("mechanism").ok(), Some("SCRAM-SHA-256"));
+    assert_eq!(speculative.get_i32("saslStart").ok(), Some(1));
+}
+
+impl World {
+    /// Lets time pass without carrying out what comes of it.
+    fn wait_silently(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.client.handle_timeout(self.now);
+    }
+}

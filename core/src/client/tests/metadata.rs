@@ -1,0 +1,252 @@
+//! What handshakes tell of the client when libraries name themselves after it was built.
+
+use super::*;
+use crate::hello::{DriverInfo, Environment};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?directConnection=true&serverMonitoringMode=poll&maxIdleTimeMS=1";
+
+/// The driver's own name, version and platform.
+const OWN: [&str; 3] = ["onionskin", env!("CARGO_PKG_VERSION"), "Rust"];
+
+fn info(name: &str, version: Option<&str>, platform: Option<&str>) -> DriverInfo {
+    DriverInfo {
+        name: name.to_owned(),
+        version: version.map(str::to_owned),
+        platform: platform.map(str::to_owned),
+    }
+}
+
+fn library() -> DriverInfo {
+    info("library", Some("1.2"), Some("Library Platform"))
+}
+
+fn framework() -> DriverInfo {
+    info("framework", Some("2.0"), Some("Framework Platform"))
+}
+
+/// A client in front of one standalone server, built with these libraries.
+fn world(initial: &[DriverInfo]) -> World {
+    let options = uri::parse(URI).expect("a connection string").options;
+    let environment = Environment::default();
+    let config = ClientConfig::with_environment(options, Seed::new([5; 32]), &environment, initial)
+        .expect("options");
+    World::with_config(config, rawdoc! { "ok": 1, "maxWireVersion": 21 })
+}
+
+/// The `client` document of the handshake of a new connection, on which a ping runs: the one
+/// before is perished.
+fn told(world: &mut World) -> Document {
+    world.wait(Duration::from_millis(5));
+    let (dialled, before) = (world.dialled.len(), world.messages.len());
+    let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert_eq!(world.dialled.len(), dialled + 1, "a new connection");
+    let hello = World::decoded(&world.messages[before]);
+    hello.get_document("client").expect("a handshake").clone()
+}
+
+/// The driver's name, version and platform, and the rest of the document.
+fn split(mut client: Document) -> ([String; 3], Document) {
+    let driver = client.remove("driver").expect("a driver");
+    let driver = driver.as_document().expect("a document");
+    let platform = client.remove("platform").expect("a platform");
+    let texts = [driver.get("name"), driver.get("version"), Some(&platform)];
+    let texts = texts.map(|text| {
+        text.and_then(bson::Bson::as_str)
+            .expect("a text")
+            .to_owned()
+    });
+    (texts, client)
+}
+
+/// What new connections tell of a client that was built with `initial`, before and after each of
+/// `appended`. The rest of the document stays as it is.
+fn history(initial: &[DriverInfo], appended: &[DriverInfo]) -> Vec<[String; 3]> {
+    let mut world = world(initial);
+    let (first, rest) = split(told(&mut world));
+    let mut all = vec![first];
+    for info in appended {
+        world.client.append_metadata(info).expect("a valid info");
+        let (texts, others) = split(told(&mut world));
+        assert_eq!(others, rest);
+        all.push(texts);
+    }
+    all
+}
+
+/// The driver's own texts with these appended.
+fn own(suffixes: [&str; 3]) -> [String; 3] {
+    [0, 1, 2].map(|i| format!("{}{}", OWN[i], suffixes[i]))
+}
+
+/// The four infos that tests 1 and 2 append to the library, and what is told then.
+fn frameworks() -> [(DriverInfo, [String; 3]); 4] {
+    let (version, platform) = (Some("2.0"), Some("Framework Platform"));
+    let names = "|library|framework";
+    let (versions, platforms) = ("|1.2|2.0", "|Library Platform|Framework Platform");
+    [
+        (framework(), own([names, versions, platforms])),
+        (
+            info("framework", version, None),
+            own([names, versions, "|Library Platform"]),
+        ),
+        (
+            info("framework", None, platform),
+            own([names, "|1.2", platforms]),
+        ),
+        (
+            info("framework", None, None),
+            own([names, "|1.2", "|Library Platform"]),
+        ),
+    ]
+}
+
+#[test]
+fn prose_1_the_driver_updates_metadata() {
+    // HELLO-43, HELLO-44, HELLO-47, HELLO-50
+    for (appended, expected) in frameworks() {
+        let told = history(&[library()], &[appended]);
+        assert_eq!(told[0], own(["|library", "|1.2", "|Library Platform"]));
+        assert_eq!(told[1], expected);
+    }
+}
+
+#[test]
+fn prose_2_multiple_successive_metadata_updates() {
+    // HELLO-47, HELLO-50
+    for (appended, expected) in frameworks() {
+        let told = history(&[], &[library(), appended]);
+        assert_eq!(told[0], own([""; 3]));
+        assert_eq!(told[2], expected);
+    }
+}
+
+#[test]
+fn prose_3_updates_with_duplicate_data() {
+    // HELLO-49: only a whole duplicate adds nothing.
+    let (version, platform) = (Some("1.2"), Some("Library Platform"));
+    for second in [
+        library(),
+        info("framework", version, platform),
+        info("library", Some("2.0"), platform),
+        info("library", version, Some("Framework Platform")),
+        info("framework", Some("2.0"), platform),
+        info("framework", version, Some("Framework Platform")),
+        info("library", Some("2.0"), Some("Framework Platform")),
+    ] {
+        let told = history(&[], &[library(), second.clone()]);
+        let first = &told[1];
+        if second == library() {
+            assert_eq!(told[2], *first);
+            continue;
+        }
+        let texts = [&second.name, second.version.as_ref().expect("one"), {
+            second.platform.as_ref().expect("one")
+        }];
+        let expected = [0, 1, 2].map(|i| format!("{}|{}", first[i], texts[i]));
+        assert_eq!(told[2], expected);
+    }
+}
+
+#[test]
+fn prose_4_a_duplicate_after_another_info_adds_nothing() {
+    // HELLO-49
+    let told = history(&[], &[library(), framework(), library()]);
+    assert_eq!(told[2], frameworks()[0].1);
+    assert_eq!(told[3], told[2]);
+}
+
+#[test]
+fn prose_5_and_6_metadata_that_is_identical_to_the_initial_one_is_not_appended() {
+    // HELLO-49
+    let told = history(&[library()], &[library()]);
+    assert_eq!(told[1], told[0]);
+    let told = history(&[library()], &[framework(), library()]);
+    assert_eq!(told[1], frameworks()[0].1);
+    assert_eq!(told[2], told[1]);
+}
+
+#[test]
+fn prose_7_and_8_empty_strings_are_unset() {
+    // HELLO-46
+    let (version, platform) = (Some("1.2"), Some("Library Platform"));
+    for (unset, empty) in [
+        (
+            info("library", None, platform),
+            info("library", Some(""), platform),
+        ),
+        (
+            info("library", version, None),
+            info("library", version, Some("")),
+        ),
+    ] {
+        for (first, second) in [(&unset, &empty), (&empty, &unset)] {
+            let appended = [first.clone(), second.clone()];
+            let told = history(&[], &appended);
+            assert_ne!(told[1], told[0]);
+            assert_eq!(told[2], told[1]);
+            let told = history(&appended[..1], &appended[1..]);
+            assert_eq!(told[1], told[0]);
+        }
+    }
+}
+
+#[test]
+fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
+    // HELLO-48, and metadata-not-propagated.json
+    let mut world = World::new(
+        "mongodb://a/?directConnection=true&serverMonitoringMode=poll",
+        rawdoc! { "ok": 1, "maxWireVersion": 21 },
+    );
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    let counts = |world: &World| {
+        (
+            world.dialled.len(),
+            world.messages.len(),
+            world.closed.len(),
+        )
+    };
+    let before = counts(&world);
+    world
+        .client
+        .append_metadata(&framework())
+        .expect("a valid info");
+    assert!(world.client.poll_action().is_none());
+    world.run();
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert_eq!(counts(&world), before);
+}
+
+#[test]
+fn an_info_that_is_not_valid_changes_nothing() {
+    // HELLO-45
+    let mut world = world(&[library()]);
+    let before = told(&mut world);
+    for bad in [info("a|b", None, None), info("", Some("1"), None)] {
+        world.client.append_metadata(&bad).expect_err("not valid");
+    }
+    assert_eq!(told(&mut world), before);
+}
+
+#[test]
+fn metadata_that_grows_is_cut_to_what_servers_accept() {
+    // HELLO-32, HELLO-34, HELLO-47
+    let mut world = world(&[]);
+    for index in 0..60 {
+        let platform = format!("platform number {index}");
+        let info = info(&format!("l{index}"), None, Some(&platform));
+        world.client.append_metadata(&info).expect("a valid info");
+    }
+    let client = told(&mut world);
+    let bytes = RawDocumentBuf::try_from(&client).expect("BSON");
+    assert!(bytes.as_bytes().len() <= 512);
+    let name = client
+        .get_document("driver")
+        .and_then(|d| d.get_str("name"));
+    let name = name.expect("a name");
+    assert!(
+        name.starts_with("onionskin|l0|l1|") && name.ends_with("|l59"),
+        "{name}"
+    );
+}

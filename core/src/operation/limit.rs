@@ -1,0 +1,41 @@
+//! The time limit that a command gives the server.
+
+use super::{CommandKind, Operation};
+use crate::{
+    error::{Error, Wait},
+    time::Instant,
+};
+
+impl Operation {
+    /// Computes `maxTimeMS` of the attempt that begins now: the time that is left, less the
+    /// shortest round trip time of the server (SEL-59). An operation without a deadline has none.
+    ///
+    /// Fails where no more time is left than one round trip takes: the reply would come too late,
+    /// and the connection would have to be cleared of it.
+    pub(super) fn limit_time(&mut self, now: Instant) -> Result<(), Error> {
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
+        let left = deadline.saturating_since(now);
+        let trip = self.min_round_trip;
+        if left <= trip {
+            let message = if left.is_zero() {
+                "no time was left to send the command".to_owned()
+            } else {
+                format!("{left:?} were left, but a round trip to the server takes {trip:?}")
+            };
+            return Err(Error::timeout(Wait::CheckOut, message));
+        }
+        // Zero would be no limit, and servers refuse a limit that is no `i32`.
+        let millis = (left - trip).as_millis().max(1);
+        let takes_limit = !self.is_get_more();
+        self.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);
+        Ok(())
+    }
+
+    /// True for the `getMore` of a cursor: `maxTimeMS` bounds there how long the server waits for
+    /// documents, which the owner of the cursor decides.
+    fn is_get_more(&self) -> bool {
+        self.command.kind == CommandKind::CursorFollowUp && self.command.name() == "getMore"
+    }
+}

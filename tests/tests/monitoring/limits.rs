@@ -1,0 +1,203 @@
+//! The time limit that commands give servers: the tests of `command-execution`, a file of the
+//! specification's `client-side-operations-timeout/tests/`, and of some others there.
+
+use crate::{
+    diary::{Diary, connection_closed, pool_cleared},
+    scene::{Scene, any_topology, play, standalone},
+};
+use bson::{Document, doc};
+use onionskin_core::event::{CommandEvent, EventKind};
+use std::time::Duration;
+
+/// Every hello takes so long.
+async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
+    let data = doc! {
+        "failCommands": ["hello", "isMaster"], "appName": app, "blockConnection": true,
+        "blockTimeMS": millis,
+    };
+    scene.fail(0, "alwaysOn", data).await;
+}
+
+/// `maxTimeMS` of the commands of this name that were sent.
+fn max_times(diary: &Diary, name: &str) -> Vec<Option<i64>> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
+            let command = Document::try_from(&**command).expect("BSON");
+            let limit = command.get("maxTimeMS");
+            Some(limit.map(|limit| limit.as_i32().map(i64::from).expect("an integer")))
+        }
+        _ => None,
+    })
+}
+
+/// "maxTimeMS value in the command is less than timeoutMS": the server's limit leaves time for the
+/// reply (SEL-59).
+#[test]
+fn a_server_is_given_less_time_than_is_left() {
+    play(any_topology(), |scene| async move {
+        delay_hello(&scene, "reduceMaxTimeMSTest", 50).await;
+        let options = "appname=reduceMaxTimeMSTest&timeoutMS=500&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&minPoolSize=1&w=1"));
+        let things = watched.things();
+        let first = things.insert_one(doc! { "_id": 1 });
+        first
+            .timeout(Duration::from_secs(100))
+            .await
+            .expect("a reply");
+        scene.pause(1_000).await;
+        watched.insert(2).await.expect("a reply");
+        let limits = max_times(&watched.diary, "insert");
+        let [Some(_), Some(limit)] = limits[..] else {
+            panic!("{limits:?}");
+        };
+        assert!((440..=450).contains(&limit), "{limit}");
+        watched.end().await;
+    });
+}
+
+/// "command is not sent if RTT is greater than timeoutMS": it could not be answered in time, and
+/// its connection stays as it is (SEL-59).
+#[test]
+fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
+    play(any_topology(), |scene| async move {
+        delay_hello(&scene, "rttTooHighTest", 50).await;
+        let options = "appname=rttTooHighTest&timeoutMS=10&heartbeatFrequencyMS=500";
+        let watched = scene.client(&format!("{options}&minPoolSize=1&w=1"));
+        let things = watched.things();
+        let first = things.insert_one(doc! { "_id": 1 });
+        first
+            .timeout(Duration::from_secs(100))
+            .await
+            .expect("a reply");
+        scene.pause(1_000).await;
+        for id in 2..5 {
+            let begun = scene.now();
+            let error = watched.insert(id).await.expect_err("no time");
+            assert!(error.is_timeout() && !error.is_network(), "{error:?}");
+            assert_eq!(scene.now(), begun, "at once");
+        }
+        assert_eq!(max_times(&watched.diary, "insert").len(), 1);
+        watched.assert_count(0, "connection closed", connection_closed);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// "short-circuit is not enabled with only 1 RTT measurement" (SEL-55, SEL-59).
+#[test]
+fn one_measurement_does_not_keep_a_command_back() {
+    play(any_topology(), |scene| async move {
+        delay_hello(&scene, "reduceMaxTimeMSTest", 100).await;
+        let options = "appname=reduceMaxTimeMSTest&timeoutMS=90&heartbeatFrequencyMS=100000";
+        let watched = scene.client(&format!("{options}&minPoolSize=1&w=1"));
+        let things = watched.things();
+        let first = things.insert_one(doc! { "_id": 1 });
+        first
+            .timeout(Duration::from_secs(100))
+            .await
+            .expect("a reply");
+        watched.insert(2).await.expect("a reply");
+        let limits = max_times(&watched.diary, "insert");
+        assert!(matches!(limits[..], [_, Some(1..=90)]), "{limits:?}");
+        watched.end().await;
+    });
+}
+
+/// "timeoutMS can be configured on a MongoClient" and "timeoutMS can be set to 0", for commands of
+/// both kinds; and what has no limit at all.
+#[test]
+fn only_a_limit_that_ends_is_told() {
+    play([standalone()], |scene| async move {
+        let ping = || doc! { "ping": 1 };
+        for (options, expected) in [
+            ("timeoutMS=1000", true),
+            ("timeoutMS=0", false),
+            ("", false),
+        ] {
+            let watched = scene.client(options);
+            watched.find().await.expect("a reply");
+            let app = watched.client.database("app");
+            app.run_command(ping()).await.expect("a reply");
+            for name in ["find", "ping"] {
+                let limits = max_times(&watched.diary, name);
+                let is_told = matches!(limits[..], [Some(1..=1000)]);
+                let is_untold = matches!(limits[..], [None]);
+                assert!(
+                    if expected { is_told } else { is_untold },
+                    "{name} {limits:?}"
+                );
+            }
+            // Servers refuse what is longer than 24 days.
+            let long = app
+                .run_command(ping())
+                .timeout(Duration::from_hours(24 * 25));
+            long.await.expect("a reply");
+            assert_eq!(max_times(&watched.diary, "ping").pop(), Some(None));
+            drop(app);
+            watched.end().await;
+        }
+    });
+}
+
+/// A limit that passes at the server is a timeout with the server's words in it, and leaves the
+/// connection as it is.
+#[test]
+fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
+    play(any_topology(), |scene| async move {
+        delay_hello(&scene, "expired", 50).await;
+        let watched = scene.client("appname=expired&maxPoolSize=1&heartbeatFrequencyMS=500");
+        watched.insert(1).await.expect("a reply");
+        scene.pause(1_000).await;
+        let data = doc! {
+            "failCommands": ["find"], "appName": "expired", "blockConnection": true,
+            "blockTimeMS": 5_000,
+        };
+        scene.fail(0, doc! { "times": 1 }, data).await;
+        let things = watched.things();
+        let find = things.find_one(doc! { "_id": 1 });
+        let error = find
+            .timeout(Duration::from_millis(500))
+            .await
+            .expect_err("too slow");
+        assert!(error.is_timeout() && !error.is_network(), "{error:?}");
+        assert_eq!(error.code(), Some(50));
+        assert_eq!(watched.find().await, Ok(Some(doc! { "_id": 1 })));
+        watched.assert_count(0, "connection closed", connection_closed);
+        watched.assert_count(0, "pool cleared", pool_cleared);
+        watched.end().await;
+    });
+}
+
+/// "remaining timeoutMS applied to getMore": a cursor's own limit does not go along with its next
+/// batches, where `maxTimeMS` means something else.
+#[test]
+fn a_get_more_does_not_tell_its_limit() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("timeoutMS=1000");
+        let documents = (0..5).map(|id| doc! { "_id": id });
+        watched
+            .things()
+            .insert_many(documents)
+            .await
+            .expect("a reply");
+        let mut cursor = watched
+            .things()
+            .find(doc! {})
+            .batch_size(2)
+            .await
+            .expect("a reply");
+        let mut count = 0;
+        while let Some(document) = cursor.next().await {
+            document.expect("a document");
+            count += 1;
+        }
+        assert_eq!(count, 5);
+        assert!(matches!(
+            max_times(&watched.diary, "find")[..],
+            [Some(1..=1000)]
+        ));
+        assert_eq!(max_times(&watched.diary, "getMore"), [None, None]);
+        drop(cursor);
+        watched.end().await;
+    });
+}
