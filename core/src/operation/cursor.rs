@@ -396,6 +396,7 @@ mod tests {
 
     #[test]
     fn documents_are_read_in_place_batch_by_batch() {
+        // MSG-22: the cursor's id says whether there is more, and a getMore fetches it.
         let first = rawdoc! {
             "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
             "ok": 1,

@@ -2,6 +2,8 @@
 //! stream.
 
 mod decoder;
+#[cfg(test)]
+mod golden;
 mod header;
 mod message;
 mod query;

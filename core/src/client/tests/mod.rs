@@ -4,6 +4,7 @@ mod balanced;
 mod chance;
 mod draining;
 mod forking;
+mod messages;
 mod operations;
 mod overload;
 mod resting;
