@@ -11,7 +11,7 @@ use onionskin_core::{
 const READ: Place = Place::Hello(4096);
 
 /// All attacks.
-pub const ATTACKS: [Attack; 30] = [
+pub const ATTACKS: [Attack; 31] = [
     attack("sections", READ, sections),
     attack("documents of a section", READ, section_documents),
     attack("fields", READ, |n| hello(|w| fields(w, n))),
@@ -49,7 +49,12 @@ pub const ATTACKS: [Attack; 30] = [
     attack("hosts, byte by byte", Place::Hello(1), |n| {
         hello(|w| names(w, "hosts", n))
     }),
-    attack("pushed hellos", Place::Pushes(4096), pushes),
+    attack("pushed hellos", Place::Pushes(4096, false), pushes),
+    attack(
+        "pushed hellos, with a listener",
+        Place::Pushes(4096, true),
+        pushes,
+    ),
     attack("sections of a reply", Place::Operation, sections),
     attack("fields of a reply", Place::Operation, |n| {
         body(|w| fields(w, n))

@@ -226,8 +226,8 @@ pub enum Place {
     /// A reply to a hello, under the client's lock. It comes in pieces of so many bytes.
     Hello(usize),
     /// What a server pushes on a monitor's connection, in a topology of as many servers as there
-    /// can be. It comes in pieces of so many bytes.
-    Pushes(usize),
+    /// can be. It comes in pieces of so many bytes; somebody listens to events, or nobody does.
+    Pushes(usize, bool),
     /// The reply to an operation, in the operation's own task.
     Operation,
 }
@@ -237,7 +237,7 @@ impl Place {
     #[must_use]
     pub const fn bound(self) -> usize {
         match self {
-            Self::Hello(_) | Self::Pushes(_) => 1024 * 1024,
+            Self::Hello(_) | Self::Pushes(..) => 1024 * 1024,
             Self::Operation => MAX_MESSAGE_BYTES,
         }
     }
@@ -256,8 +256,8 @@ impl Attack {
                     black_box(victim.servers());
                 })
             }
-            Place::Pushes(piece) => {
-                let mut victim = Victim::new("serverMonitoringMode=stream", true);
+            Place::Pushes(piece, is_heard) => {
+                let mut victim = Victim::new("serverMonitoringMode=stream", is_heard);
                 victim.greet(&mut crowd(), usize::MAX);
                 let asked = victim.asked.pop_first();
                 let (socket, request) = asked.expect("a hello is outstanding");
