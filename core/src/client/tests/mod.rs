@@ -3,6 +3,7 @@
 mod balanced;
 mod chance;
 mod draining;
+mod faults;
 mod forking;
 mod messages;
 mod operations;
