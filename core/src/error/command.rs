@@ -69,7 +69,7 @@ impl TopologyVersion {
 }
 
 /// A reply with `ok: 0`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CommandFault {
     /// `code`; `None` where the server sent none or zero.
@@ -101,6 +101,26 @@ impl CommandFault {
                 .and_then(TopologyVersion::from_document),
             reply: is_kept.then(|| Arc::new(reply.to_owned())),
         }
+    }
+}
+
+/// Of the reply only the size is shown: its bytes help nobody, and there may be a megabyte of them.
+impl fmt::Debug for CommandFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            code,
+            code_name,
+            message,
+            topology_version,
+            reply,
+        } = self;
+        f.debug_struct("CommandFault")
+            .field("code", code)
+            .field("code_name", code_name)
+            .field("message", message)
+            .field("topology_version", topology_version)
+            .field("reply_bytes", &reply.as_ref().map(|r| r.as_bytes().len()))
+            .finish()
     }
 }
 
@@ -321,6 +341,16 @@ mod tests {
         let fault = WriteFault::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
         let fault = fault.expect("it has errors");
         assert_eq!(fault.errors.len(), MAX_WRITE_ERRORS);
+    }
+
+    #[test]
+    fn debug_output_shows_no_bytes_of_the_reply() {
+        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "x": "x".repeat(10_000) });
+        let shown = format!("{fault:?}");
+        assert!(
+            shown.len() < 200 && shown.contains("reply_bytes: Some(10"),
+            "{shown}"
+        );
     }
 
     #[test]

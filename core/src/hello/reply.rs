@@ -12,8 +12,8 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
 /// How many entries of each of `hosts`, `passives` and `arbiters` are used: as many as a topology
-/// may have servers. A replica set has at most 50 members.
-pub const MAX_MEMBERS: usize = 1024;
+/// may grow to. A replica set has at most 50 members.
+pub const MAX_MEMBERS: usize = 256;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
