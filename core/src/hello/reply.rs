@@ -47,10 +47,11 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 
 /// What a server says about itself, in the types of this driver.
 ///
-/// Reading never fails: a field that is absent, malformed, of another type or longer than any server
-/// has it counts as absent, and lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The three size limits lie between one and
-/// what this driver itself could handle, whatever the server claims; absent or not positive, they
-/// are the values that all servers of the supported versions have.
+/// Reading never fails: a field that is absent, malformed, of another type or longer than any
+/// server has it counts as absent, and lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The
+/// three size limits lie between one and what this driver itself could handle, whatever the server
+/// claims; absent or not positive, they are the values that all servers of the supported versions
+/// have.
 ///
 /// ```
 /// use bson::rawdoc;

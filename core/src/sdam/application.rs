@@ -2,14 +2,11 @@
 //! the newer rules, where the label tells overload from failure.
 
 use super::action::{ApplicationError, Phase};
-use crate::error::{
-    CommandFault, Error, ErrorKind, Label, MAX_CAUSE_TEXT_BYTES, NetworkFault, TopologyVersion,
-    WriteConcernFault, WriteFault, shortened,
-};
+use crate::error::{CommandFault, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StateChange {
+pub(super) enum StateChange {
     /// It can no longer be written to.
     NotPrimary,
     /// It cannot be used for now.
@@ -129,52 +126,6 @@ pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     }
 }
 
-/// The same error without the server's whole reply, which holds times and would make two equal
-/// failures unequal (B.5, trap 4), and with no more of the server's words than a description needs.
-/// Of a write's errors only that of the write concern tells about a server (SDAM-94).
-pub(super) fn without_reply(error: &Error) -> Error {
-    let kind = match error.kind() {
-        ErrorKind::Command(fault) => ErrorKind::Command(bare(fault)),
-        ErrorKind::Authentication {
-            mechanism,
-            message,
-            cause: Some(cause),
-        } => ErrorKind::Authentication {
-            mechanism,
-            message: message.clone(),
-            cause: Some(bare(cause)),
-        },
-        ErrorKind::Write(fault) => {
-            let concern = fault.write_concern.as_ref().map(|w| WriteConcernFault {
-                message: shortened(&w.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
-                code_name: w.code_name.clone(),
-                details: None,
-                ..*w
-            });
-            ErrorKind::Write(Box::new(WriteFault {
-                errors: Vec::new(),
-                write_concern: concern,
-                ..**fault
-            }))
-        }
-        _ => return error.clone(),
-    };
-    let bare = Error::new(kind).with_labels(error.labels());
-    match error.server() {
-        Some(server) => bare.with_server(server),
-        None => bare,
-    }
-}
-
-fn bare(fault: &CommandFault) -> Box<CommandFault> {
-    Box::new(CommandFault {
-        message: shortened(&fault.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
-        code_name: fault.code_name.clone(),
-        reply: None,
-        ..*fault
-    })
-}
-
 fn command_fault(error: &Error) -> Option<&CommandFault> {
     match error.kind() {
         ErrorKind::Command(fault) => Some(fault),
@@ -211,7 +162,7 @@ fn is_own(error: &Error) -> bool {
     }
 }
 
-fn state_change(error: &Error) -> Option<StateChange> {
+pub(super) fn state_change(error: &Error) -> Option<StateChange> {
     // Errors of single statements are not looked at (SDAM-94).
     let (code, message) = match error.kind() {
         ErrorKind::Write(fault) => {
@@ -249,7 +200,7 @@ fn state_change(error: &Error) -> Option<StateChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{TlsFault, Wait};
+    use crate::error::{TlsFault, Wait, WriteFault};
     use bson::{RawDocumentBuf, rawdoc};
 
     const MOVED: Verdict = Verdict {
@@ -462,44 +413,5 @@ mod tests {
                 "{phase:?} {error:?}"
             );
         }
-    }
-
-    #[test]
-    fn a_description_holds_little_of_what_a_server_wrote() {
-        let long = "x".repeat(1 << 20);
-        let statement = rawdoc! { "code": 1, "errmsg": long.as_str() };
-        let concern = rawdoc! { "code": 91, "errmsg": long.as_str(), "errInfo": { "a": 1 } };
-        let refused = Error::new(ErrorKind::Authentication {
-            mechanism: "SCRAM-SHA-256",
-            message: "refused".into(),
-            cause: Some(Box::new(CommandFault::from_reply(
-                &rawdoc! { "ok": 0, "code": 18, "errmsg": long.as_str() },
-            ))),
-        });
-        for error in [
-            command(rawdoc! { "ok": 0, "code": 91, "errmsg": long.as_str() }),
-            write(rawdoc! {
-                "ok": 1, "writeErrors": [statement], "writeConcernError": concern,
-            }),
-            refused,
-        ] {
-            let kept = without_reply(&error);
-            assert!(
-                format!("{kept:?}").len() < 2 * MAX_CAUSE_TEXT_BYTES,
-                "{kept:?}"
-            );
-            assert_eq!(state_change(&kept), state_change(&error));
-        }
-    }
-
-    #[test]
-    fn equal_failures_compare_equal_without_their_replies() {
-        // B.5, trap 4
-        let at = |time| {
-            without_reply(&command(
-                rawdoc! { "ok": 0, "code": 1, "errmsg": "x", "time": time },
-            ))
-        };
-        assert_eq!(at(1), at(2));
     }
 }
