@@ -38,7 +38,7 @@ fn assert_linear(attack: &Attack) {
     let (sent, allocated) = match attack.place {
         Place::Hello(_) => (100, 4),
         Place::Pushes(_, false) => (20, 8),
-        Place::Pushes(_, true) => (1, 600),
+        Place::Pushes(_, true) => (4, 200),
         Place::Operation => (40, 16),
     };
     for part in parts {

@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 /// How many servers a topology can grow to by what servers report. Without a primary nothing is
 /// ever removed, so a hostile member could otherwise name new ones for ever. A replica set has at
-/// most 50 members; each server costs two microseconds when it is added, under the client's lock,
-/// and half a microsecond more with each change that a listener hears of.
+/// most 50 members. A server that is added costs about a microsecond under the client's lock.
 pub const MAX_SERVERS: usize = 256;
 
 /// A description that was replaced.
