@@ -2,7 +2,7 @@
 
 use crate::{
     address::Address,
-    error::{Error, TopologyVersion},
+    error::{Error, TopologyVersion, cause_text},
     time::{Instant, WallTime},
 };
 use bson::oid::ObjectId;
@@ -287,7 +287,7 @@ impl fmt::Display for ServerDescription {
             write!(f, ", round trip {:.1} ms", rtt.as_secs_f64() * 1e3)?;
         }
         match &self.error {
-            Some(error) => write!(f, ", error: {error}"),
+            Some(error) => write!(f, ", error: {}", cause_text(error)),
             None => Ok(()),
         }
     }

@@ -1,13 +1,18 @@
 //! What must hold for any bytes that a peer sends: the bodies of the fuzz targets in `fuzz/`, which
 //! an ordinary test runs on the corpus that the repository keeps.
 
-use bson::{RawDocumentBuf, oid::ObjectId};
+use crate::loads::hostile::{Victim, standalone};
+use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     description::{ServerType, TopologyId, TopologyType},
+    error::{
+        CommandFault, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
+        MAX_WRITE_ERRORS, WriteFault,
+    },
     hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
     sdam::{Action, CheckId, MAX_SERVERS, Sdam, SdamOptions},
     time::Instant,
-    wire::MAX_MESSAGE_BYTES,
+    wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
 use std::time::Duration;
 
@@ -86,4 +91,60 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
     }
     sdam.close(Instant::ZERO + Duration::from_secs(100));
     assert_eq!(sdam.deadline(), None);
+}
+
+/// Reads `rest`, a message without its header, as the reply to a hello and as the replies to a
+/// write and to a read that opens a cursor.
+pub fn message(rest: &[u8]) {
+    let length = HEADER_BYTES + rest.len();
+    let mut frame = Vec::with_capacity(length);
+    let header = Header {
+        length,
+        request_id: 1,
+        response_to: 0,
+        op_code: OpCode::Msg,
+    };
+    header.encode(&mut frame);
+    frame.extend_from_slice(rest);
+    if let Ok(message) = Message::decode(&frame) {
+        assert!(message.steps() <= frame.len() + 100, "{}", message.steps());
+        assert!(message.sections().count() <= MAX_SEQUENCES + 1);
+        let error = ErrorKind::Command(Box::new(CommandFault::from_reply(message.body)));
+        assert_bounded(&error.into(), message.body);
+        if let Some(fault) = WriteFault::from_reply(message.body) {
+            assert!(fault.errors.len() <= MAX_WRITE_ERRORS);
+            assert_bounded(&ErrorKind::Write(Box::new(fault)).into(), message.body);
+        }
+    }
+    for options in ["serverMonitoringMode=poll", "serverMonitoringMode=stream"] {
+        let mut victim = Victim::new(options, true);
+        victim.greet(&mut frame, 7);
+        assert!(victim.servers() <= MAX_SERVERS);
+        assert!(victim.topology().len() < (MAX_CAUSE_TEXT_BYTES + 1024) * MAX_SERVERS);
+    }
+    let mut victim = Victim::new("directConnection=true", false);
+    victim.greet(&mut standalone(), usize::MAX);
+    let lease = victim.operation();
+    match victim.reply(lease, &mut frame) {
+        Ok(Some(mut cursor)) => {
+            let mut count = 0;
+            while let Some(document) = cursor.next_document() {
+                count += 1;
+                if document.is_err() {
+                    assert!(cursor.is_batch_empty());
+                }
+            }
+            assert!(count <= rest.len());
+        }
+        Ok(None) => {}
+        Err(error) => assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES),
+    }
+}
+
+/// An error says no more than it may, however long the reply is that it was made of.
+fn assert_bounded(error: &Error, reply: &RawDocument) {
+    assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES);
+    let labelled = error.clone().with_labels(&Labels::from_reply(reply));
+    assert!(labelled.labels().iter().count() <= 16);
+    assert_eq!(labelled.code(), error.code());
 }

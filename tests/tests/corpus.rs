@@ -22,3 +22,8 @@ fn run(target: &str, check: fn(&[u8])) {
 fn hello() {
     run("hello", fuzzing::hello);
 }
+
+#[test]
+fn message() {
+    run("message", fuzzing::message);
+}

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     bson::is_ok,
-    error::{CommandFault, Error, ErrorKind, Label, Labels, Result},
+    error::{CommandFault, Error, ErrorKind, Labels, Result},
     options::{Credential, Mechanism},
     random::Random,
 };
@@ -201,7 +201,8 @@ impl Conversation {
         }
         let fault = CommandFault::from_reply(reply);
         let error = self.error("the server refused", Some(Box::new(fault)));
-        Step::Failed(error.with_labels(&labels(reply)))
+        // The labels decide whether the pool is cleared (AUTH-19).
+        Step::Failed(error.with_labels(&Labels::from_reply(reply)))
     }
 
     /// Takes the keys of the last [`Step::Derive`].
@@ -283,16 +284,4 @@ fn scram(hash: Hash, credential: &Credential, random: &mut Random) -> Result<Scr
         return Err(Error::argument("the credential needs a password"));
     };
     Ok(Scram::new(hash, username, password, random))
-}
-
-/// The labels of an error reply; they decide whether the pool is cleared (AUTH-19).
-fn labels(reply: &RawDocument) -> Labels {
-    let Ok(labels) = reply.get_array("errorLabels") else {
-        return Labels::default();
-    };
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|label| label.as_str().map(Label::from_name))
-        .collect()
 }

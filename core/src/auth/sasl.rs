@@ -1,7 +1,7 @@
 //! The frame that MongoDB puts around SASL messages: `saslStart`, `saslContinue` and their replies
 //! (AUTH-40, AUTH-41).
 
-use crate::bson::{integer, integer_field};
+use crate::{bson::integer, error::pick};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::{
     Binary, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype,
@@ -39,19 +39,23 @@ pub(super) struct SaslReply {
 impl SaslReply {
     /// Reads a successful reply; the error says what is wrong with it.
     pub(super) fn read(reply: &RawDocument) -> Result<Self, &'static str> {
-        if integer_field(reply, "code").is_some_and(|code| code != 0) {
+        let keys = ["code", "conversationId", "done", "payload"];
+        let [code, id, done, payload] = pick(reply, keys);
+        if code.and_then(integer).is_some_and(|code| code != 0) {
             return Err("the server's reply carries an error code");
         }
-        let conversation = match reply.get("conversationId") {
-            Ok(Some(id)) if integer(id).is_some() => RawBson::from(id),
+        let conversation = match id {
+            Some(id) if integer(id).is_some() => RawBson::from(id),
             _ => return Err("the server's reply has no conversationId"),
         };
-        let Ok(done) = reply.get_bool("done") else {
+        let Some(done) = done.and_then(|done| done.as_bool()) else {
             return Err("the server's reply does not say whether it is done");
         };
-        let payload = match reply.get("payload") {
-            Ok(Some(RawBsonRef::Binary(binary))) => binary.bytes.to_vec(),
-            Ok(Some(RawBsonRef::String(text))) if text.len() <= 2 * MAX_PAYLOAD_BYTES => BASE64
+        let payload = match payload {
+            Some(RawBsonRef::Binary(binary)) if binary.bytes.len() <= MAX_PAYLOAD_BYTES => {
+                binary.bytes.to_vec()
+            }
+            Some(RawBsonRef::String(text)) if text.len() <= 2 * MAX_PAYLOAD_BYTES => BASE64
                 .decode(text)
                 .map_err(|_| "the server's payload is not base64")?,
             _ => return Err("the server's reply has no usable payload"),

@@ -32,9 +32,6 @@ pub fn integer_field(document: &bson::RawDocument, key: &str) -> Option<i64> {
 /// True if `ok` is one, in whichever numeric type.
 #[must_use]
 pub fn is_ok(reply: &bson::RawDocument) -> bool {
-    reply
-        .get("ok")
-        .ok()
-        .flatten()
-        .is_some_and(|v| integer(v) == Some(1) || v.as_bool() == Some(true))
+    let [ok] = crate::error::pick(reply, ["ok"]);
+    ok.is_some_and(|v| integer(v) == Some(1) || v.as_bool() == Some(true))
 }

@@ -1,12 +1,29 @@
 //! Errors that a server sent.
 
-use super::is_deeper;
-use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
-use std::fmt;
+use super::{
+    is_deeper, pick, shortened,
+    text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
+};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+use std::{fmt, sync::Arc};
 
-/// Details of write errors that are nested deeper than this are left out: they become a tree, which
-/// deeper ones would not survive.
+/// Details of write errors that are nested deeper than this are left out: a tree made of them would
+/// exhaust the stack.
 pub const MAX_DETAILS_DEPTH: usize = 200;
+
+/// Details of a write error that are longer than this are left out.
+pub const MAX_DETAILS_BYTES: usize = 1024 * 1024;
+
+/// Write errors of one reply that are kept: as many as a server takes statements in one command
+/// (`maxWriteBatchSize` of every server so far). An unordered write may fail in each of them.
+pub const MAX_WRITE_ERRORS: usize = 100_000;
+
+/// An error reply that is longer than this is not kept as a whole; its fields are read all the
+/// same. Servers send some hundred bytes.
+pub const MAX_ERROR_REPLY_BYTES: usize = 1024 * 1024;
+
+/// Bytes of `topologyVersion`; a longer one counts as absent. Servers send 45.
+const MAX_VERSION_BYTES: usize = 256;
 
 /// `topologyVersion`: which process answered, and how often its state had changed (SDAM-55).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +38,20 @@ impl TopologyVersion {
     /// Reads the `topologyVersion` field of a reply; `None` where it is absent or malformed.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
-        Self::from_document(reply.get_document("topologyVersion").ok()?)
+        let [version] = pick(reply, ["topologyVersion"]);
+        Self::from_document(version?.as_document()?)
     }
 
-    /// Reads the document itself.
+    /// Reads the document itself; `None` where it is malformed or of a size that no server sends.
     #[must_use]
     pub fn from_document(version: &RawDocument) -> Option<Self> {
+        if version.as_bytes().len() > MAX_VERSION_BYTES {
+            return None;
+        }
+        let [process_id, counter] = pick(version, ["processId", "counter"]);
         Some(Self {
-            process_id: version.get_object_id("processId").ok()?,
-            counter: version.get_i64("counter").ok()?,
+            process_id: process_id?.as_object_id()?,
+            counter: counter?.as_i64()?,
         })
     }
 
@@ -47,7 +69,7 @@ impl TopologyVersion {
 }
 
 /// A reply with `ok: 0`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CommandFault {
     /// `code`; `None` where the server sent none or zero.
@@ -58,22 +80,47 @@ pub struct CommandFault {
     pub message: String,
     /// `topologyVersion`, where a state change error carries one.
     pub topology_version: Option<TopologyVersion>,
-    /// The whole reply.
-    pub reply: Option<Box<RawDocumentBuf>>,
+    /// The whole reply, shared by all copies of the error; `None` where it is longer than
+    /// [`MAX_ERROR_REPLY_BYTES`], and in descriptions and events that must not hold it.
+    pub reply: Option<Arc<RawDocumentBuf>>,
 }
 
 impl CommandFault {
     /// Reads an error reply. Missing fields stay empty: a server may leave out any of them.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
-        let text = |key| shortened(reply.get_str(key).unwrap_or_default());
+        let keys = ["code", "codeName", "errmsg", "topologyVersion"];
+        let [code, code_name, message, version] = pick(reply, keys);
+        let is_kept = reply.as_bytes().len() <= MAX_ERROR_REPLY_BYTES;
         Self {
-            code: number(reply, "code").filter(|&code| code != 0),
-            code_name: text("codeName"),
-            message: text("errmsg"),
-            topology_version: TopologyVersion::from_reply(reply),
-            reply: Some(Box::new(reply.to_owned())),
+            code: number(code).filter(|&code| code != 0),
+            code_name: text(code_name, MAX_NAME_BYTES),
+            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            topology_version: version
+                .and_then(|v| v.as_document())
+                .and_then(TopologyVersion::from_document),
+            reply: is_kept.then(|| Arc::new(reply.to_owned())),
         }
+    }
+}
+
+/// Of the reply only the size is shown: its bytes help nobody, and there may be a megabyte of them.
+impl fmt::Debug for CommandFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            code,
+            code_name,
+            message,
+            topology_version,
+            reply,
+        } = self;
+        f.debug_struct("CommandFault")
+            .field("code", code)
+            .field("code_name", code_name)
+            .field("message", message)
+            .field("topology_version", topology_version)
+            .field("reply_bytes", &reply.as_ref().map(|r| r.as_bytes().len()))
+            .finish()
     }
 }
 
@@ -103,8 +150,9 @@ pub struct WriteError {
     pub code: i32,
     /// The server's words; empty where the reply would have been too large (MSG-33).
     pub message: String,
-    /// `errInfo`, where the server sent it.
-    pub details: Option<Bson>,
+    /// `errInfo`, where the server sent it and it is within [`MAX_DETAILS_BYTES`] and
+    /// [`MAX_DETAILS_DEPTH`].
+    pub details: Option<RawDocumentBuf>,
 }
 
 /// `writeConcernError`.
@@ -117,15 +165,43 @@ pub struct WriteConcernFault {
     pub code_name: String,
     /// The server's words.
     pub message: String,
-    /// `errInfo`, where the server sent it.
-    pub details: Option<Bson>,
+    /// `errInfo`, where the server sent it and it is within [`MAX_DETAILS_BYTES`] and
+    /// [`MAX_DETAILS_DEPTH`].
+    pub details: Option<RawDocumentBuf>,
+}
+
+impl WriteError {
+    fn from_document(entry: &RawDocument) -> Self {
+        let [index, code, message, info] = pick(entry, ["index", "code", "errmsg", "errInfo"]);
+        Self {
+            index: number(index)
+                .and_then(|i| usize::try_from(i).ok())
+                .unwrap_or(0),
+            code: number(code).unwrap_or_default(),
+            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            details: details(info),
+        }
+    }
+}
+
+impl WriteConcernFault {
+    fn from_document(concern: &RawDocument) -> Self {
+        let keys = ["code", "codeName", "errmsg", "errInfo"];
+        let [code, code_name, message, info] = pick(concern, keys);
+        Self {
+            code: number(code).unwrap_or_default(),
+            code_name: text(code_name, MAX_NAME_BYTES),
+            message: text(message, MAX_MESSAGE_TEXT_BYTES),
+            details: details(info),
+        }
+    }
 }
 
 /// A reply with `ok: 1` whose writes failed in part, or were not confirmed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteFault {
-    /// The statements that failed.
+    /// The statements that failed, in the server's order; no more than [`MAX_WRITE_ERRORS`].
     pub errors: Vec<WriteError>,
     /// The write concern that was not met.
     pub write_concern: Option<WriteConcernFault>,
@@ -139,40 +215,29 @@ impl WriteFault {
     /// Reads the errors of a write's reply; `None` if it has none.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
-        let concern = reply
-            .get_document("writeConcernError")
-            .ok()
-            .map(|w| WriteConcernFault {
-                code: number(w, "code").unwrap_or_default(),
-                code_name: w.get_str("codeName").unwrap_or_default().to_owned(),
-                message: w.get_str("errmsg").unwrap_or_default().to_owned(),
-                details: details(w),
-            });
-        let mut errors = Vec::new();
-        if let Ok(array) = reply.get_array("writeErrors") {
-            for entry in array.into_iter().flatten() {
-                let Some(entry) = entry.as_document() else {
-                    continue;
-                };
-                errors.push(WriteError {
-                    index: number(entry, "index")
-                        .and_then(|i| usize::try_from(i).ok())
-                        .unwrap_or(0),
-                    code: number(entry, "code").unwrap_or_default(),
-                    message: entry.get_str("errmsg").unwrap_or_default().to_owned(),
-                    details: details(entry),
-                });
-            }
+        let keys = ["writeErrors", "writeConcernError", "n", "topologyVersion"];
+        let [errors, concern, written, version] = pick(reply, keys);
+        let concern = concern.and_then(|v| v.as_document());
+        let concern = concern.map(WriteConcernFault::from_document);
+        let mut kept = Vec::new();
+        if let Some(array) = errors.and_then(|v| v.as_array()) {
+            let entries = array.into_iter().flatten().filter_map(|v| v.as_document());
+            kept.extend(
+                entries
+                    .take(MAX_WRITE_ERRORS)
+                    .map(WriteError::from_document),
+            );
         }
-        if errors.is_empty() && concern.is_none() {
+        if kept.is_empty() && concern.is_none() {
             return None;
         }
-        let written = number(reply, "n").map_or(0, i64::from);
         Some(Self {
-            errors,
+            errors: kept,
             write_concern: concern,
-            written,
-            topology_version: TopologyVersion::from_reply(reply),
+            written: number(written).map_or(0, i64::from),
+            topology_version: version
+                .and_then(|v| v.as_document())
+                .and_then(TopologyVersion::from_document),
         })
     }
 
@@ -205,29 +270,21 @@ impl fmt::Display for WriteFault {
     }
 }
 
-/// Bytes of a server's message that are kept; it is repeated in errors, events and logs.
-pub const MAX_MESSAGE_TEXT_BYTES: usize = 16 * 1024;
-
-/// The text, cut where it is too long to be meant for people.
-fn shortened(text: &str) -> String {
-    let mut end = text.len().min(MAX_MESSAGE_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+/// A text of a reply, as long as is kept of it.
+fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
+    shortened(value.and_then(|v| v.as_str()).unwrap_or_default(), max).to_owned()
 }
 
-fn details(from: &RawDocument) -> Option<Bson> {
-    let info = from.get_document("errInfo").ok()?;
-    if is_deeper(info, MAX_DETAILS_DEPTH).ok()? {
-        return None;
-    }
-    bson::Document::try_from(info).ok().map(Bson::Document)
+fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
+    let info = info?.as_document()?;
+    let is_kept = info.as_bytes().len() <= MAX_DETAILS_BYTES
+        && is_deeper(info, MAX_DETAILS_DEPTH).is_ok_and(|is_deeper| !is_deeper);
+    is_kept.then(|| info.to_owned())
 }
 
 /// An integer, however the server chose to write it.
-fn number(from: &RawDocument, key: &str) -> Option<i32> {
-    let value = from.get(key).ok()??;
+fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
+    let value = value?;
     if let Some(n) = value.as_i32() {
         return Some(n);
     }
@@ -254,6 +311,66 @@ mod tests {
         let endless = "\u{e4}".repeat(MAX_MESSAGE_TEXT_BYTES);
         let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "errmsg": endless });
         assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
+    }
+
+    #[test]
+    fn whatever_a_write_fault_copies_is_bounded() {
+        let endless = "x".repeat(3 << 20);
+        let deep = (0..2 * MAX_DETAILS_DEPTH).fold(rawdoc! {}, |inner, _| rawdoc! { "a": inner });
+        let concern = rawdoc! {
+            "code": 64, "codeName": endless.as_str(), "errmsg": endless.as_str(),
+            "errInfo": { "x": endless.as_str() },
+        };
+        let statement = rawdoc! { "code": 1, "errmsg": endless.as_str(), "errInfo": deep };
+        let fault = WriteFault::from_reply(&rawdoc! {
+            "ok": 1, "writeErrors": [statement], "writeConcernError": concern,
+        });
+        let fault = fault.expect("it has errors");
+        let concern = fault.write_concern.as_ref().expect("it has one");
+        assert_eq!(concern.message.len(), MAX_MESSAGE_TEXT_BYTES);
+        assert_eq!(concern.code_name.len(), MAX_NAME_BYTES);
+        assert_eq!(fault.errors[0].message.len(), MAX_MESSAGE_TEXT_BYTES);
+        assert_eq!((&concern.details, &fault.errors[0].details), (&None, &None));
+        assert!(fault.to_string().len() < 3 * MAX_MESSAGE_TEXT_BYTES);
+    }
+
+    #[test]
+    fn more_write_errors_than_a_command_has_statements_are_not_kept() {
+        let entries = (0..=MAX_WRITE_ERRORS).map(|_| rawdoc! {});
+        let array = bson::RawArrayBuf::from_iter(entries);
+        let fault = WriteFault::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
+        let fault = fault.expect("it has errors");
+        assert_eq!(fault.errors.len(), MAX_WRITE_ERRORS);
+    }
+
+    #[test]
+    fn debug_output_shows_no_bytes_of_the_reply() {
+        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "x": "x".repeat(10_000) });
+        let shown = format!("{fault:?}");
+        assert!(
+            shown.len() < 200 && shown.contains("reply_bytes: Some(10"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_reply_that_is_too_long_is_not_kept() {
+        let long = "x".repeat(MAX_ERROR_REPLY_BYTES);
+        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 91, "errmsg": long });
+        assert_eq!((fault.code, fault.reply), (Some(91), None));
+        assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
+        let short = rawdoc! { "ok": 0, "code": 91 };
+        let fault = CommandFault::from_reply(&short);
+        assert_eq!(fault.reply.as_deref(), Some(&short));
+    }
+
+    #[test]
+    fn a_topology_version_of_an_impossible_size_counts_as_absent() {
+        let version = rawdoc! {
+            "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64,
+            "x": "x".repeat(MAX_VERSION_BYTES),
+        };
+        assert_eq!(TopologyVersion::from_document(&version), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Error labels: how servers and drivers tell each other what may be done about an error.
 
+use super::pick;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// A label, by the name that the specifications give it.
@@ -62,6 +63,9 @@ impl fmt::Display for Label {
 /// Labels that are kept of one reply at most; servers send one or two.
 const MAX_LABELS: usize = 16;
 
+/// Bytes of a label's name; a longer one is left out. The longest of the specifications has 30.
+const MAX_LABEL_BYTES: usize = 256;
+
 /// A set of labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeSet<Label>);
@@ -70,9 +74,10 @@ impl Labels {
     /// The `errorLabels` of a reply; no more than sixteen are kept.
     #[must_use]
     pub fn from_reply(reply: &bson::RawDocument) -> Self {
-        match reply.get_array("errorLabels") {
-            Ok(names) => Self::from_array(names),
-            Err(_) => Self::default(),
+        let [names] = pick(reply, ["errorLabels"]);
+        match names.and_then(|names| names.as_array()) {
+            Some(names) => Self::from_array(names),
+            None => Self::default(),
         }
     }
 
@@ -81,7 +86,9 @@ impl Labels {
     pub fn from_array(names: &bson::RawArray) -> Self {
         let names = names.into_iter().flatten().take(MAX_LABELS);
         names
-            .filter_map(|name| name.as_str().map(Label::from_name))
+            .filter_map(|name| name.as_str())
+            .filter(|name| name.len() <= MAX_LABEL_BYTES)
+            .map(Label::from_name)
             .collect()
     }
 
@@ -116,5 +123,20 @@ impl Labels {
 impl FromIterator<Label> for Labels {
     fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Self {
         Self(labels.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn a_label_longer_than_any_name_is_left_out() {
+        let long = "x".repeat(MAX_LABEL_BYTES + 1);
+        let reply = rawdoc! { "errorLabels": [long, "RetryableError"] };
+        let labels = Labels::from_reply(&reply);
+        let labels: Vec<_> = labels.iter().collect();
+        assert_eq!(labels, [&Label::RetryableError]);
     }
 }

@@ -1,18 +1,25 @@
 //! What can go wrong, and whose fault it is.
 
 mod command;
+mod fields;
 mod kind;
 mod label;
 mod nesting;
+mod text;
 
 pub use command::{
-    CommandFault, MAX_DETAILS_DEPTH, MAX_MESSAGE_TEXT_BYTES, TopologyVersion, WriteConcernFault,
-    WriteError, WriteFault,
+    CommandFault, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
+    TopologyVersion, WriteConcernFault, WriteError, WriteFault,
 };
 pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
+pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
 
-pub(crate) use nesting::is_deeper;
+pub(crate) use {
+    fields::pick,
+    nesting::is_deeper,
+    text::{cause_text, shortened},
+};
 
 use crate::address::Address;
 use std::{fmt, sync::Arc};
@@ -36,7 +43,8 @@ pub struct Error(Arc<Inner>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Inner {
-    kind: ErrorKind,
+    /// Shared, because labels and the server are added to copies: what a server sent is not copied.
+    kind: Arc<ErrorKind>,
     labels: Labels,
     server: Option<Address>,
     cause: Option<Error>,
@@ -47,7 +55,7 @@ impl Error {
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
         Self(Arc::new(Inner {
-            kind,
+            kind: Arc::new(kind),
             labels: Labels::default(),
             server: None,
             cause: None,
@@ -145,16 +153,17 @@ impl Error {
         self.0.server.as_ref()
     }
 
-    /// The server's numeric error code, where a server sent one.
+    /// The server's numeric error code, where a server sent one. Of a write it is that of the first
+    /// failed statement, for example 11000 for a duplicate key, and only where no statement failed
+    /// that of the write concern. What an error says about the server's state is told by the write
+    /// concern alone (SDAM-93, SDAM-94), and by the code of a failed command.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
-        match &self.0.kind {
+        match self.kind() {
             ErrorKind::Command(fault) => fault.code,
             ErrorKind::Write(fault) => fault
-                .write_concern
-                .as_ref()
-                .map(|w| w.code)
-                .or_else(|| fault.first_code()),
+                .first_code()
+                .or_else(|| fault.write_concern.as_ref().map(|w| w.code)),
             _ => None,
         }
     }
@@ -163,7 +172,7 @@ impl Error {
     /// ([`TlsFault::Broken`]), and for a wait on the network that took too long.
     #[must_use]
     pub fn is_network(&self) -> bool {
-        match &self.0.kind {
+        match self.kind() {
             ErrorKind::Network { .. } => true,
             ErrorKind::Timeout { wait, .. } => wait.is_network(),
             ErrorKind::Tls { fault, .. } => *fault == TlsFault::Broken,
@@ -178,7 +187,7 @@ impl Error {
     #[must_use]
     pub fn is_pool_cleared(&self) -> bool {
         matches!(
-            self.0.kind,
+            self.kind(),
             ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. }
         )
     }
@@ -188,7 +197,7 @@ impl Error {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(
-            self.0.kind,
+            self.kind(),
             ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
         ) || self.code() == Some(MAX_TIME_EXPIRED)
     }
@@ -232,7 +241,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0.kind {
+        match self.kind() {
             ErrorKind::ServerSelection {
                 cause: Some(cause), ..
             } => Some(cause),
@@ -244,6 +253,38 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn the_code_is_that_of_a_failed_statement_before_that_of_the_write_concern() {
+        let code = |reply: &bson::RawDocument| {
+            let fault = WriteFault::from_reply(reply).expect("it has errors");
+            Error::new(ErrorKind::Write(Box::new(fault))).code()
+        };
+        let statement = rawdoc! { "index": 0, "code": 11000, "errmsg": "E11000" };
+        let concern = rawdoc! { "code": 64, "errmsg": "waiting for replication timed out" };
+        let both = rawdoc! {
+            "ok": 1, "writeErrors": [statement], "writeConcernError": concern.clone(),
+        };
+        assert_eq!(code(&both), Some(11000));
+        assert_eq!(
+            code(&rawdoc! { "ok": 1, "writeConcernError": concern }),
+            Some(64)
+        );
+    }
+
+    #[test]
+    fn a_reply_is_kept_once_however_often_its_error_is_copied() {
+        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
+        let error = Error::new(ErrorKind::Command(Box::new(fault)));
+        let tied = error.clone().with_server(&Address::tcp("a", 1));
+        let place = |error: &Error| match error.kind() {
+            ErrorKind::Command(fault) => fault.reply.as_ref().map(|r| r.as_bytes().as_ptr()),
+            _ => None,
+        };
+        assert!(place(&error).is_some());
+        assert_eq!(place(&error), place(&tied));
+    }
 
     #[test]
     fn the_first_server_sticks() {

@@ -10,4 +10,6 @@ pub use environment::{Environment, OsFacts};
 pub use metadata::{
     ClientMetadata, DriverInfo, MAX_APPLICATION_NAME_BYTES, MAX_METADATA_BYTES, SEPARATOR,
 };
-pub use reply::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE};
+pub use reply::{
+    HelloReply, MAX_HOST_BYTES, MAX_MEMBERS, MAX_NAME_BYTES, MAX_NAMES, MAX_WRITE_BATCH_SIZE,
+};

@@ -12,14 +12,29 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
 /// How many entries of each of `hosts`, `passives` and `arbiters` are used: as many as a topology
-/// may have servers. A replica set has at most 50 members.
-pub const MAX_MEMBERS: usize = 1024;
+/// may grow to. A replica set has at most 50 members.
+pub const MAX_MEMBERS: usize = 256;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
 
 /// How many fields of a reply are looked at; servers send about thirty.
 const MAX_FIELDS: usize = 128;
+
+/// Bytes of a name at most: the set's, a tag's, a mechanism's, a compressor's. A longer one counts
+/// as absent. Servers have no bound for tags; names that people give have some tens of bytes.
+pub const MAX_NAME_BYTES: usize = 1024;
+
+/// Bytes of a member's name with its port at most; a longer one counts as absent. DNS allows 253.
+pub const MAX_HOST_BYTES: usize = 264;
+
+/// Bytes of `topologyVersion` and `lastWrite` at most; a larger one counts as absent. Servers send
+/// about 150.
+const MAX_PART_BYTES: usize = 1024;
+
+/// Bytes of `speculativeAuthenticate` at most; a larger one counts as absent. Twice what the
+/// longest payload has that is looked at.
+const MAX_SPECULATIVE_BYTES: usize = 32 * 1024;
 
 /// The largest `maxWriteBatchSize` that is believed; servers say 100 000.
 pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
@@ -32,10 +47,11 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 
 /// What a server says about itself, in the types of this driver.
 ///
-/// Reading never fails: a field that is absent, malformed or of another type counts as absent, and
-/// lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The three size limits lie between one and
-/// what this driver itself could handle, whatever the server claims; absent or not positive, they
-/// are the values that all servers of the supported versions have.
+/// Reading never fails: a field that is absent, malformed, of another type or longer than any
+/// server has it counts as absent, and lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The
+/// three size limits lie between one and what this driver itself could handle, whatever the server
+/// claims; absent or not positive, they are the values that all servers of the supported versions
+/// have.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -135,7 +151,7 @@ impl HelloReply {
             max_wire_version: wire_version(reply, "maxWireVersion"),
             logical_session_timeout_minutes: reply.integer("logicalSessionTimeoutMinutes"),
             topology_version: reply
-                .document("topologyVersion")
+                .document("topologyVersion", MAX_PART_BYTES)
                 .and_then(TopologyVersion::from_document),
             max_bson_object_size: size(reply, "maxBsonObjectSize", DEFAULT_BSON_OBJECT_SIZE)
                 .min(MAX_MESSAGE_BYTES),
@@ -146,7 +162,7 @@ impl HelloReply {
             compression: names(reply, "compression").unwrap_or_default(),
             sasl_supported_mechs: names(reply, "saslSupportedMechs"),
             speculative_authenticate: reply
-                .document("speculativeAuthenticate")
+                .document("speculativeAuthenticate", MAX_SPECULATIVE_BYTES)
                 .map(ToOwned::to_owned),
             service_id: reply.object_id("serviceId"),
             hello_ok: flag(reply, "helloOk") == Some(true),
@@ -218,12 +234,13 @@ impl<'a> Fields<'a> {
         integer(self.get(key)?)
     }
 
-    fn str(&self, key: &str) -> Option<&'a str> {
-        self.get(key)?.as_str()
+    fn name(&self, key: &str) -> Option<&'a str> {
+        name(self.get(key)?)
     }
 
-    fn document(&self, key: &str) -> Option<&'a RawDocument> {
-        self.get(key)?.as_document()
+    fn document(&self, key: &str, max_bytes: usize) -> Option<&'a RawDocument> {
+        let document = self.get(key)?.as_document()?;
+        (document.as_bytes().len() <= max_bytes).then_some(document)
     }
 
     fn array(&self, key: &str) -> Option<&'a RawArray> {
@@ -246,7 +263,7 @@ fn server_type(reply: &Fields<'_>) -> ServerType {
     let writable = flag(reply, "isWritablePrimary").or_else(|| flag(reply, "ismaster"));
     if is("isreplicaset") {
         ServerType::RsGhost
-    } else if reply.str("setName").is_some() {
+    } else if reply.name("setName").is_some() {
         if is("hidden") {
             ServerType::RsOther
         } else if writable == Some(true) {
@@ -258,11 +275,16 @@ fn server_type(reply: &Fields<'_>) -> ServerType {
         } else {
             ServerType::RsOther
         }
-    } else if reply.str("msg") == Some("isdbgrid") {
+    } else if reply.name("msg") == Some("isdbgrid") {
         ServerType::Mongos
     } else {
         ServerType::Standalone
     }
+}
+
+/// A text that is short enough to be a name.
+fn name(value: RawBsonRef<'_>) -> Option<&str> {
+    value.as_str().filter(|text| text.len() <= MAX_NAME_BYTES)
 }
 
 fn flag(reply: &Fields<'_>, key: &str) -> Option<bool> {
@@ -271,16 +293,19 @@ fn flag(reply: &Fields<'_>, key: &str) -> Option<bool> {
 }
 
 fn text(reply: &Fields<'_>, key: &str) -> Option<String> {
-    reply.str(key).map(ToOwned::to_owned)
+    reply.name(key).map(ToOwned::to_owned)
 }
 
 fn address(reply: &Fields<'_>, key: &str) -> Option<Address> {
-    host(reply.str(key)?)
+    host(reply.name(key)?)
 }
 
 /// A member's address. Members are hosts with ports; a path would have the client connect to
 /// whatever listens on its own machine.
 fn host(text: &str) -> Option<Address> {
+    if text.len() > MAX_HOST_BYTES {
+        return None;
+    }
     let address = text.parse().ok()?;
     matches!(address, Address::Tcp { .. }).then_some(address)
 }
@@ -305,27 +330,28 @@ fn names(reply: &Fields<'_>, key: &str) -> Option<Vec<String>> {
     let names = list.into_iter().take(MAX_NAMES);
     Some(
         names
-            .filter_map(|entry| Some(entry.ok()?.as_str()?.to_owned()))
+            .filter_map(|entry| Some(name(entry.ok()?)?.to_owned()))
             .collect(),
     )
 }
 
 fn tags(reply: &Fields<'_>) -> Tags {
-    let Some(tags) = reply.document("tags") else {
+    let Some(tags) = reply.document("tags", usize::MAX) else {
         return Tags::new();
     };
     tags.into_iter()
         .take(MAX_NAMES)
         .filter_map(|entry| {
             let (key, value) = entry.ok()?;
-            Some((key.to_string(), value.as_str()?.to_owned()))
+            let is_short = key.as_str().len() <= MAX_NAME_BYTES;
+            is_short.then_some((key.to_string(), name(value)?.to_owned()))
         })
         .collect()
 }
 
 fn last_write_date(reply: &Fields<'_>) -> Option<WallTime> {
     let date = reply
-        .document("lastWrite")?
+        .document("lastWrite", MAX_PART_BYTES)?
         .get_datetime("lastWriteDate")
         .ok()?;
     let millis = u64::try_from(date.timestamp_millis()).ok()?;
@@ -333,7 +359,11 @@ fn last_write_date(reply: &Fields<'_>) -> Option<WallTime> {
 }
 
 fn op_time(reply: &Fields<'_>) -> Option<OpTime> {
-    match reply.document("lastWrite")?.get("opTime").ok()?? {
+    match reply
+        .document("lastWrite", MAX_PART_BYTES)?
+        .get("opTime")
+        .ok()??
+    {
         RawBsonRef::Document(time) => Some(OpTime {
             timestamp: time.get_timestamp("ts").ok()?,
             term: time.get("t").ok().flatten().and_then(integer),

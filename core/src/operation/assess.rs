@@ -24,8 +24,9 @@ impl Assessment {
         let mut ok = false;
         let mut has_write_errors = false;
         let mut has_concern_error = false;
-        let mut labels = Labels::default();
-        let mut cluster_time = None;
+        // Of equal keys the last counts; what stands under the others is not copied.
+        let mut label_names = None;
+        let mut newest = None;
         for element in reply {
             let Ok((key, value)) = element else {
                 return Self::malformed("its reply is not BSON");
@@ -34,17 +35,16 @@ impl Assessment {
                 ("ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
                 ("writeErrors", RawBsonRef::Array(errors)) => has_write_errors = !errors.is_empty(),
                 ("writeConcernError", RawBsonRef::Document(_)) => has_concern_error = true,
-                ("errorLabels", RawBsonRef::Array(names)) => {
-                    labels = Labels::from_array(names);
-                }
+                ("errorLabels", RawBsonRef::Array(names)) => label_names = Some(names),
                 ("$clusterTime", RawBsonRef::Document(time))
                     if ClusterTime::is_newer(time, known) =>
                 {
-                    cluster_time = ClusterTime::from_document(time);
+                    newest = Some(time);
                 }
                 _ => {}
             }
         }
+        let labels = label_names.map(Labels::from_array).unwrap_or_default();
         let mut for_topology = None;
         let result = if !ok {
             let fault = CommandFault::from_reply(reply);
@@ -69,7 +69,7 @@ impl Assessment {
         Self {
             result,
             for_topology,
-            cluster_time,
+            cluster_time: newest.and_then(ClusterTime::from_document),
         }
     }
 

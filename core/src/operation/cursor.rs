@@ -4,7 +4,7 @@ use super::{Command, CommandKind, Lease, Pin, Reply, SessionUse};
 use crate::{
     address::Address,
     bson::integer,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, pick},
     pool::HeldFor,
     session::ServerSession,
 };
@@ -323,6 +323,10 @@ impl Cursor {
     }
 }
 
+/// Bytes of a cursor's namespace at most; it goes into each command that follows. Servers allow 255
+/// for a database and its collection.
+const MAX_NAMESPACE_BYTES: usize = 1024;
+
 /// `CursorNotFound` and `CursorKilled`: there is nothing left to be ended.
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
 
@@ -351,22 +355,27 @@ struct Parsed {
 
 fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     let document = reply.document();
-    let cursor = document
-        .get_document("cursor")
-        .map_err(|_| Error::protocol("the reply has no cursor"))?;
-    let id = cursor.get("id").ok().flatten().and_then(integer);
+    let [cursor] = pick(document, ["cursor"]);
+    let cursor = cursor
+        .and_then(|cursor| cursor.as_document())
+        .ok_or_else(|| Error::protocol("the reply has no cursor"))?;
+    let [id, batch, namespace] = pick(cursor, ["id", batch, "ns"]);
+    let id = id.and_then(integer);
     let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
-    let batch: &RawArray = cursor
-        .get_array(batch)
-        .map_err(|_| Error::protocol("the cursor has no batch"))?;
+    let batch: &RawArray = batch
+        .and_then(|batch| batch.as_array())
+        .ok_or_else(|| Error::protocol("the cursor has no batch"))?;
+    let namespace = namespace.and_then(|ns| ns.as_str());
+    if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
+        return Err(Error::protocol("the cursor's namespace is too long"));
+    }
     let base = document.as_bytes().as_ptr() as usize;
     let start = batch.as_bytes().as_ptr() as usize - base + 4;
     let length = batch.as_bytes().len() - 4;
     let offset = reply.body_start();
-    let namespace = cursor.get_str("ns").ok().map(str::to_owned);
     Ok(Parsed {
         id,
-        namespace,
+        namespace: namespace.map(str::to_owned),
         rest: offset + start..offset + start + length,
     })
 }
@@ -387,6 +396,7 @@ mod tests {
 
     #[test]
     fn documents_are_read_in_place_batch_by_batch() {
+        // MSG-22: the cursor's id says whether there is more, and a getMore fetches it.
         let first = rawdoc! {
             "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
             "ok": 1,
@@ -416,6 +426,14 @@ mod tests {
         // RUN-26
         assert!(open(&rawdoc! { "ok": 1 }).is_err());
         assert!(open(&rawdoc! { "cursor": { "id": 0 }, "ok": 1 }).is_err());
+    }
+
+    #[test]
+    fn a_namespace_that_no_server_has_is_refused() {
+        let ns = "x".repeat(MAX_NAMESPACE_BYTES + 1);
+        assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_err());
+        let ns = "x".repeat(MAX_NAMESPACE_BYTES);
+        assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_ok());
     }
 
     #[test]

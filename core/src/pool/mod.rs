@@ -22,7 +22,7 @@ pub use types::{
 
 use crate::{
     address::Address,
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, cause_text},
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::{Instant, earliest},
 };
@@ -474,7 +474,8 @@ impl Pool {
         let message = match &self.cause {
             Some(cause) => format!(
                 "Connection pool for {address} was cleared because another operation failed \
-                 with: {cause}"
+                 with: {}",
+                cause_text(cause)
             ),
             None => format!("Connection pool for {address} is paused until the server is checked"),
         };

@@ -4,6 +4,7 @@ use super::{
     Life, Sdam,
     action::{ApplicationError, CheckId, MIN_HEARTBEAT_FREQUENCY},
     application::{self, MonitorOrder, judge},
+    keeping::without_reply,
     step::PoolOrder,
     timers::Timer,
 };
@@ -298,7 +299,7 @@ impl Sdam {
             return;
         };
         let unknown = ServerDescription {
-            error: Some(application::without_reply(error)),
+            error: Some(without_reply(error)),
             topology_version,
             last_update_time: Some(now),
             ..ServerDescription::unknown(server.address.clone())

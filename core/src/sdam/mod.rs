@@ -10,6 +10,7 @@ mod changes;
 mod forking;
 mod generation;
 mod inputs;
+mod keeping;
 mod monitor;
 mod outbox;
 mod pinger;

@@ -3,7 +3,7 @@
 use super::Criteria;
 use crate::{
     description::{ServerDescription, TopologyDescription},
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, cause_text},
 };
 use std::{fmt::Write, sync::Arc};
 
@@ -30,7 +30,7 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
         let all = listed(description, |s| {
             let name = s.server_type.name();
             Some(match &s.error {
-                Some(error) => format!("{name}, {}", error.kind()),
+                Some(error) => format!("{name}, {}", cause_text(error.kind())),
                 None => name.to_owned(),
             })
         });
@@ -44,9 +44,12 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
             }
             Some(first) if errors.all(|e| e.kind() == first.kind()) => {
                 let all = listed(description, |s| s.error.as_ref().map(|_| String::new()));
-                format!("{}, at {all}; the topology is {kind}", first.kind())
+                format!(
+                    "{}, at {all}; the topology is {kind}",
+                    cause_text(first.kind())
+                )
             }
-            Some(_) => listed(description, |s| Some(s.error.as_ref()?.kind().to_string())),
+            Some(_) => listed(description, |s| Some(cause_text(s.error.as_ref()?.kind()))),
         }
     };
     let error = Error::new(ErrorKind::ServerSelection { message, cause });

@@ -9,6 +9,10 @@ pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
 /// Room offered for a read when the size of the next frame is not known yet.
 const READ_BYTES: usize = 1024;
 
+/// Room that is made for a frame of which only the header is there. Beyond that the buffer doubles
+/// as bytes arrive: a peer that announces a large message and sends none of it costs little memory.
+const FIRST_ROOM_BYTES: usize = 1024 * 1024;
+
 /// Collects bytes until a whole message is there.
 ///
 /// Bytes are read straight into the decoder's buffer: ask for [`spare`](Self::spare), fill a part
@@ -38,6 +42,7 @@ pub struct FrameDecoder {
     max_bytes: usize,
     /// Bytes yet to come that are thrown away as they arrive.
     skip: usize,
+    moved: u64,
 }
 
 impl Default for FrameDecoder {
@@ -56,6 +61,7 @@ impl FrameDecoder {
             end: 0,
             max_bytes: MAX_MESSAGE_BYTES,
             skip: 0,
+            moved: 0,
         }
     }
 
@@ -88,12 +94,16 @@ impl FrameDecoder {
         self.start == self.end
     }
 
-    /// Room for the next read: enough for the rest of the frame under way, where its size is known.
-    /// Never empty.
+    /// Room for the next read: enough for the rest of the frame under way, where its size is known
+    /// and the frame is no larger than a megabyte or than twice what is there of it. Never empty.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
+        let buffered = self.end - self.start;
         let wanted = match self.header()? {
-            Some(header) => (header.length - (self.end - self.start)).max(1),
-            None => READ_BYTES,
+            Some(header) if header.length > buffered => {
+                (header.length - buffered).min(FIRST_ROOM_BYTES.max(buffered))
+            }
+            // What comes belongs to a frame that is not known yet.
+            Some(_) | None => READ_BYTES,
         };
         self.make_room(wanted);
         Ok(&mut self.buffer[self.end..])
@@ -185,6 +195,13 @@ impl FrameDecoder {
         (copy, 0..length)
     }
 
+    /// Bytes that were moved within the decoder, or cleared to make room, since it was made. Grows
+    /// no faster than what is received.
+    #[must_use]
+    pub const fn moved(&self) -> u64 {
+        self.moved
+    }
+
     /// The header of the next message, or `None` until it is there.
     pub fn header(&self) -> Result<Option<Header>, WireError> {
         let bytes = &self.buffer[self.start..self.end];
@@ -207,12 +224,18 @@ impl FrameDecoder {
             return;
         }
         if self.start > 0 {
+            self.moved += (self.end - self.start) as u64;
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
         if self.buffer.len() - self.end < wanted {
-            self.buffer.resize(self.end + wanted, 0);
+            let size = self.end + wanted;
+            if size > self.buffer.capacity() {
+                self.moved += self.end as u64;
+            }
+            self.moved += (size - self.buffer.len()) as u64;
+            self.buffer.resize(size, 0);
         }
     }
 }
@@ -276,6 +299,33 @@ mod tests {
             assert_eq!(decoder.frame().err(), Some(error));
             assert_eq!(decoder.spare().err(), Some(error));
             assert!(decoder.buffer.len() < 4096);
+        }
+    }
+
+    #[test]
+    fn room_is_offered_behind_frames_that_are_whole() {
+        // A TLS record can hold many of them.
+        let frames: Vec<u8> = (0..3).flat_map(message).collect();
+        let mut decoder = FrameDecoder::new();
+        decoder.extend(&frames);
+        assert!(decoder.spare().expect("valid").len() >= READ_BYTES);
+        assert_eq!(decoder.buffered(), frames);
+    }
+
+    #[test]
+    fn a_header_alone_gets_little_room() {
+        let mut bytes = message(1);
+        bytes[..4].copy_from_slice(&i32::to_le_bytes(48_000_000));
+        let mut decoder = FrameDecoder::new();
+        decoder.extend(&bytes);
+        assert!(decoder.spare().expect("valid").len() <= 1 << 20);
+        let mut received = bytes.len();
+        while received < 8 << 20 {
+            let count = decoder.spare().expect("valid").len();
+            decoder.filled(count);
+            received += count;
+            let room = decoder.buffer.len();
+            assert!(room <= 4 * received, "{room} bytes for {received}");
         }
     }
 

@@ -7,6 +7,10 @@ use bson::RawDocument;
 /// Bits 0 to 15 are required: a reader that does not know one must refuse the message (MSG-15).
 const REQUIRED_BITS: u32 = 0xffff;
 
+/// Document sequences that a message may have. No command has more than two, `bulkWrite` with `ops`
+/// and `nsInfo` (MSG-12), and replies have none; what a peer sends beyond that is refused.
+pub const MAX_SEQUENCES: usize = 8;
+
 /// The flags of an OP_MSG (MSG-14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);
@@ -66,13 +70,14 @@ pub struct Message<'a> {
     /// The body.
     pub body: &'a RawDocument,
     sections: &'a [u8],
+    steps: usize,
 }
 
 impl<'a> Message<'a> {
     /// Reads a whole frame, header included, whose header was decoded already.
     ///
     /// The order of sections is free (MSG-9). Lengths, kinds and identifiers are checked here; a
-    /// checksum is verified.
+    /// checksum is verified. A message of more than [`MAX_SEQUENCES`] sequences is refused.
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
         let Some(mut bytes) = frame.get(HEADER_BYTES..) else {
             return Err(WireError::Truncated("the header"));
@@ -98,8 +103,10 @@ impl<'a> Message<'a> {
         let mut body = None;
         let mut bodies = 0;
         let mut identifiers: Vec<&str> = Vec::new();
+        let mut steps = 0;
         let mut rest = Sections { bytes };
         while let Some(section) = rest.step()? {
+            steps += 1 + identifiers.len();
             match section {
                 Section::Body(document) => {
                     bodies += 1;
@@ -109,6 +116,9 @@ impl<'a> Message<'a> {
                     identifier,
                     documents,
                 } => {
+                    if identifiers.len() == MAX_SEQUENCES {
+                        return Err(WireError::TooManySequences);
+                    }
                     if identifiers.contains(&identifier) {
                         return Err(WireError::DuplicateIdentifier);
                     }
@@ -116,6 +126,7 @@ impl<'a> Message<'a> {
                     let mut documents = documents;
                     while !documents.is_empty() {
                         take_document(&mut documents, "a document sequence")?;
+                        steps += 1;
                     }
                 }
             }
@@ -125,9 +136,17 @@ impl<'a> Message<'a> {
                 flags,
                 body,
                 sections: bytes,
+                steps,
             }),
             _ => Err(WireError::BodySections(bodies)),
         }
+    }
+
+    /// The work of [`decode`](Self::decode): sections and documents that it visited, and
+    /// identifiers that it compared. Grows no faster than the message.
+    #[must_use]
+    pub const fn steps(&self) -> usize {
+        self.steps
     }
 
     /// All sections in the order in which they came.
@@ -328,6 +347,19 @@ mod tests {
             changed[at] ^= 0x55;
             assert!(Message::decode(&changed).is_err(), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn a_message_of_very_many_sequences_is_refused() {
+        // Servers reply with a body alone, and no request has more than two sequences.
+        let mut bytes = Vec::new();
+        let mut message = MessageWriter::begin(&mut bytes, 1, 0).body(&rawdoc! { "ok": 1 });
+        for number in 0..=MAX_SEQUENCES {
+            message = message.sequence(&number.to_string(), &[]);
+        }
+        message.end();
+        let error = Message::decode(&bytes).err();
+        assert_eq!(error, Some(WireError::TooManySequences));
     }
 
     #[test]

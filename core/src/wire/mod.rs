@@ -2,13 +2,15 @@
 //! stream.
 
 mod decoder;
+#[cfg(test)]
+mod golden;
 mod header;
 mod message;
 mod query;
 
 pub use decoder::{FrameDecoder, MAX_IDLE_BUFFER_BYTES};
 pub use header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode};
-pub use message::{Flags, Message, MessageWriter, Section, Sections};
+pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Sections};
 pub use query::{LegacyQuery, LegacyReply};
 
 use std::fmt;
@@ -36,6 +38,8 @@ pub enum WireError {
     Truncated(&'static str),
     /// There must be exactly one section of kind 0 (MSG-5).
     BodySections(usize),
+    /// More document sequences than [`MAX_SEQUENCES`].
+    TooManySequences,
     /// Two sequences of one message share an identifier (MSG-7).
     DuplicateIdentifier,
     /// The checksum does not match the bytes.
@@ -64,6 +68,12 @@ impl fmt::Display for WireError {
             Self::UnknownSectionKind(kind) => write!(f, "unknown section kind {kind}"),
             Self::Truncated(what) => write!(f, "the message ends within {what}"),
             Self::BodySections(n) => write!(f, "{n} body sections where one belongs"),
+            Self::TooManySequences => {
+                write!(
+                    f,
+                    "a message of more than {MAX_SEQUENCES} document sequences"
+                )
+            }
             Self::DuplicateIdentifier => f.write_str("two document sequences of one name"),
             Self::Checksum { expected, actual } => {
                 write!(

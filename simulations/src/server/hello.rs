@@ -108,7 +108,7 @@ impl Member {
         if !exhaust {
             return self.respond(conn, &request, Ok(reply.into()));
         }
-        // Each reply of a stream answers the one before (MSG-25).
+        // Each reply of a stream answers the one before (MSG-21).
         let previous = Some(request.id);
         request.id = self.respond_with(conn, &request, Ok(reply.into()), previous);
         let version = doc! { "processId": self.process_id, "counter": self.counter };

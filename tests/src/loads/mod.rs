@@ -2,5 +2,6 @@
 //! allocations (`examples/`).
 
 pub mod client;
+pub mod hostile;
 pub mod pool;
 pub mod topology;

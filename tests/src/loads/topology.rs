@@ -5,14 +5,15 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::{Action, CheckId, Purpose, Sdam, SdamOptions},
+    sdam::{Action, CheckId, MAX_SERVERS, Purpose, Sdam, SdamOptions},
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
     time::Instant,
 };
 use std::{sync::Arc, time::Duration};
 
-/// Sizes that are measured: a usual set, the largest that servers support, and a hostile one.
-pub const SIZES: [usize; 3] = [3, 50, 1000];
+/// Sizes that are measured: a usual set, the largest that servers support, and the largest that the
+/// client takes from a hostile one.
+pub const SIZES: [usize; 3] = [3, 50, MAX_SERVERS];
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 

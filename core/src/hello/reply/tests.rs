@@ -168,3 +168,44 @@ fn a_place_in_the_log_without_term_is_read_and_nonsense_is_none() {
         assert_eq!(reply.op_time, expected);
     }
 }
+
+#[test]
+fn what_is_longer_than_any_name_counts_as_absent() {
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
+    let host = "h".repeat(MAX_HOST_BYTES + 1);
+    let version = rawdoc! {
+        "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64, "x": long.as_str(),
+    };
+    let mut tags = rawdoc! { "rack": "one", "long": long.as_str() };
+    tags.append(
+        bson::raw::CString::try_from(long.clone()).expect("no NUL"),
+        "x",
+    );
+    let reply = rawdoc! {
+        "ok": 1, "setName": long.as_str(), "isWritablePrimary": true,
+        "hosts": ["a:1", host.as_str()], "me": host.as_str(), "primary": host.as_str(),
+        "tags": tags, "compression": ["zlib", long.as_str()],
+        "saslSupportedMechs": [long.as_str(), "SCRAM-SHA-1"],
+        "topologyVersion": version,
+        "lastWrite": { "lastWriteDate": DateTime::from_millis(1), "x": long.as_str() },
+        "speculativeAuthenticate": { "payload": "x".repeat(MAX_SPECULATIVE_BYTES) },
+    };
+    let hello = HelloReply::parse(&reply);
+    assert_eq!(
+        (&hello.set_name, hello.server_type),
+        (&None, ServerType::Standalone)
+    );
+    assert_eq!((&hello.me, &hello.primary), (&None, &None));
+    assert_eq!(hello.hosts, [Address::tcp("a", 1)]);
+    assert_eq!(hello.tags.keys().collect::<Vec<_>>(), ["rack"]);
+    assert_eq!(hello.compression, ["zlib"]);
+    assert_eq!(
+        hello.sasl_supported_mechs,
+        Some(vec!["SCRAM-SHA-1".to_owned()])
+    );
+    assert_eq!(
+        (hello.topology_version, hello.last_write_date),
+        (None, None)
+    );
+    assert_eq!(hello.speculative_authenticate, None);
+}

@@ -152,7 +152,7 @@ fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
 
 #[test]
 fn a_stream_of_hellos_chains_its_replies() {
-    // MSG-23, MSG-25, MON-74
+    // MSG-21, MSG-23, MON-74
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let hello = doc! { "hello": 1, "$db": "admin" };

@@ -1,0 +1,49 @@
+//! Replies whose writes failed in part and were not confirmed either: which of both errors counts
+//! for whom.
+
+use super::*;
+use crate::{description::ServerType, error::Label};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// A statement that met a duplicate key, on a server that shuts down.
+fn reply() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 1, "n": 0,
+        "writeErrors": [{ "index": 0, "code": 11000, "errmsg": "E11000 duplicate key" }],
+        "writeConcernError": { "code": 91, "errmsg": "shutdown in progress" },
+    }
+}
+
+#[test]
+fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
+    // SDAM-93
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(insert());
+    World::answer(&mut lease, &reply());
+    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it failed");
+    };
+    assert_eq!(error.code(), Some(11000));
+    assert!(!error.has_label(&Label::RetryableWriteError));
+    let servers = &world.client.topology().servers;
+    assert!(
+        servers
+            .values()
+            .all(|s| s.server_type == ServerType::Unknown)
+    );
+}
+
+#[test]
+fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels() {
+    // RW-15
+    let old = rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["a:27017"],
+        "maxWireVersion": 8, "logicalSessionTimeoutMinutes": 30,
+    };
+    let mut world = World::new(URI, old);
+    let mut lease = world.lease(insert());
+    World::answer(&mut lease, &reply());
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+}

@@ -1,0 +1,154 @@
+//! Which messages a client sends: their kind, their flags, and what it leaves as it was.
+
+use super::*;
+use crate::{
+    connection::closed_by_peer,
+    options::{ServerApi, ServerApiVersion},
+    wire::{Flags, HEADER_BYTES, OpCode},
+};
+use bson::{doc, oid::ObjectId};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// Each message of these bytes: its kind and its flags.
+fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
+    let mut decoder = FrameDecoder::new();
+    decoder.extend(bytes);
+    let mut found = Vec::new();
+    while let Some((header, frame)) = decoder.frame().expect("messages") {
+        let flags = frame[HEADER_BYTES..].first_chunk().copied();
+        found.push((header.op_code, u32::from_le_bytes(flags.expect("flags"))));
+        let length = header.length;
+        decoder.consume(length);
+    }
+    assert!(decoder.is_empty(), "whole messages are sent");
+    found
+}
+
+/// All that a client sends that looks for its server and then runs an operation. The server pushes
+/// its hellos and refuses whoever authenticates.
+fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
+    let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
+    let mut hello = primary();
+    hello.append(bson::raw::cstr!("topologyVersion"), version);
+    let mut options = uri::parse(text).expect("a connection string").options;
+    options.set_server_api(api);
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let mut client = Client::new(config);
+    let now = Instant::ZERO;
+    client.open(now);
+    let start = client.start(now, ping());
+    let mut all = Vec::new();
+    while let Some(action) = client.poll_action() {
+        match action {
+            Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
+            Action::Transmit { socket, bytes } => {
+                all.extend(messages(&bytes));
+                let header = Header::decode(&bytes, 1 << 20).expect("a request");
+                let body = Message::decode(&bytes).expect("a message").body;
+                let name = body.iter().next().expect("a name").expect("BSON").0;
+                let is_hello = ["hello", "isMaster"].contains(&name.as_str());
+                let is_push = matches!(body.get("maxAwaitTimeMS"), Ok(Some(_)));
+                let refused = rawdoc! { "ok": 0, "code": 18 };
+                if !is_push {
+                    let reply = if is_hello { &hello } else { &refused };
+                    let mut frame = Vec::new();
+                    MessageWriter::begin(&mut frame, 1, header.request_id)
+                        .body(reply)
+                        .end();
+                    client.handle_received(now, socket, &frame);
+                }
+            }
+            Action::Wake { operation } => {
+                if let Start::Leased(mut lease) = client.resume(now, operation) {
+                    lease.begin(now).expect("it fits");
+                    all.extend(messages(lease.output()));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    all
+}
+
+#[test]
+fn every_message_is_an_op_msg() {
+    // MSG-28; MSG-29 for the API version; MSG-30: this driver speaks to servers from 4.2 on only;
+    // MSG-31: authentication is not compressed either.
+    let user = "mongodb://user:pencil@a/?replicaSet=rs&authMechanism=SCRAM-SHA-1";
+    let api = ServerApi::new(ServerApiVersion::V1);
+    for (text, api) in [
+        (URI, None),
+        (URI, Some(api)),
+        (user, None),
+        (user, Some(api)),
+    ] {
+        let sent = sent(text, api);
+        assert!(sent.len() >= 4, "{sent:?}");
+        assert!(
+            sent.iter().all(|(kind, _)| *kind == OpCode::Msg),
+            "{sent:?}"
+        );
+    }
+}
+
+#[test]
+fn only_a_hello_that_waits_lets_the_server_go_on() {
+    // MSG-14, MSG-16, MSG-23, MSG-24: no other flag is set, and no checksum is sent.
+    let sent = sent(URI, None);
+    let flags: Vec<u32> = sent
+        .iter()
+        .map(|(_, flags)| *flags)
+        .filter(|f| *f != 0)
+        .collect();
+    assert_eq!(flags, [Flags::EXHAUST_ALLOWED.bits()], "{sent:?}");
+    let mut world = World::new(URI, primary());
+    for command in [ping(), find(), insert()] {
+        let lease = world.lease(command);
+        assert_eq!(messages(lease.output()), [(OpCode::Msg, 0)]);
+        world.check_in(lease, Outcome::Abandoned);
+    }
+}
+
+#[test]
+fn a_command_of_the_users_is_sent_as_it_is() {
+    // MSG-13, MSG-25, MSG-26, MSG-27
+    let user = doc! {
+        "find": "c", "filter": { "$readPreference": { "mode": "x" }, "b": [1, { "a": 2.5 }] },
+        "documents": [{ "_id": 1 }], "comment": "ok",
+    };
+    let command = Command::from_document(&user, "db").expect("a command");
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(command);
+    let sent = World::request(&lease);
+    let (kept, added): (Vec<_>, Vec<_>) = sent.iter().partition(|(key, _)| user.contains_key(key));
+    assert!(kept.into_iter().eq(user.iter()), "{sent}");
+    let added: Vec<&str> = added.into_iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(added, ["$db", "lsid"]);
+    assert_eq!(sent.keys().next().map(String::as_str), Some("find"));
+    assert_eq!(sent.get_str("$db").ok(), Some("db"));
+}
+
+#[test]
+fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
+    // MSG-18, MSG-19
+    let mut world = World::new("mongodb://a/?replicaSet=rs&retryReads=false", primary());
+    let mut command = insert();
+    command.set_unacknowledged();
+    let mut lease = world.lease(command);
+    assert_eq!(messages(lease.output()), [(OpCode::Msg, 2)]);
+    let socket = lease.socket();
+    lease.sent(lease.output().len());
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    // The server has lost its primary and closed the connection; nobody reads from it.
+    let lease = world.lease(find());
+    assert_eq!(lease.socket(), socket);
+    let verdict = world.check_in(lease, Outcome::Failed(closed_by_peer()));
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert!(error.is_network(), "{error}");
+    assert!(world.closed.contains(&socket));
+}

@@ -1,0 +1,53 @@
+//! Fields of a reply, found in one walk of bounded length: looking each up by itself would walk all
+//! that a peer put in front of it, once for each.
+
+use bson::{RawBsonRef, RawDocument};
+
+/// Fields of one document at most that are looked at; no reply whose fields are known has a third
+/// of that.
+const MAX_FIELDS: usize = 128;
+
+/// The values of these keys among the first [`MAX_FIELDS`] fields of a document. Of equal keys the
+/// first counts; a value that cannot be read counts as absent, and so does everything behind bytes
+/// that are not BSON.
+pub(crate) fn pick<'a, const N: usize>(
+    document: &'a RawDocument,
+    keys: [&str; N],
+) -> [Option<RawBsonRef<'a>>; N] {
+    let mut found = [None; N];
+    let elements = document.iter_elements().map_while(Result::ok);
+    for element in elements.take(MAX_FIELDS) {
+        let key = element.key().as_str();
+        if let Some(at) = keys.iter().position(|wanted| *wanted == key)
+            && found[at].is_none()
+        {
+            found[at] = element.value().ok();
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{RawDocumentBuf, cstr, rawdoc};
+
+    #[test]
+    fn fields_are_found_in_any_order_and_the_first_of_equal_ones_counts() {
+        let mut document = rawdoc! { "b": 1, "x": 2, "a": 3 };
+        document.append(cstr!("a"), 4);
+        let [a, b, c] = pick(&document, ["a", "b", "c"]);
+        let numbers = [a, b, c].map(|value| value.and_then(|v| v.as_i32()));
+        assert_eq!(numbers, [Some(3), Some(1), None]);
+    }
+
+    #[test]
+    fn what_stands_behind_very_many_fields_is_not_found() {
+        let mut document = RawDocumentBuf::new();
+        for _ in 0..MAX_FIELDS {
+            document.append(cstr!(""), RawBsonRef::Null);
+        }
+        document.append(cstr!("ok"), 1);
+        assert_eq!(pick(&document, ["ok"]), [None]);
+    }
+}

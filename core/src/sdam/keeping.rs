@@ -1,0 +1,106 @@
+//! What the description of a server keeps of the error that made the server unknown.
+
+use crate::error::{
+    CommandFault, Error, ErrorKind, MAX_CAUSE_TEXT_BYTES, WriteConcernFault, WriteFault, shortened,
+};
+
+/// The same error without the server's whole reply, which holds times and would make two equal
+/// failures unequal (B.5, trap 4), and with no more of the server's words than a description needs.
+/// Of a write's errors only that of the write concern tells about a server (SDAM-94).
+pub(super) fn without_reply(error: &Error) -> Error {
+    let kind = match error.kind() {
+        ErrorKind::Command(fault) => ErrorKind::Command(bare(fault)),
+        ErrorKind::Authentication {
+            mechanism,
+            message,
+            cause: Some(cause),
+        } => ErrorKind::Authentication {
+            mechanism,
+            message: message.clone(),
+            cause: Some(bare(cause)),
+        },
+        ErrorKind::Write(fault) => {
+            let concern = fault.write_concern.as_ref().map(|w| WriteConcernFault {
+                message: shortened(&w.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
+                code_name: w.code_name.clone(),
+                details: None,
+                ..*w
+            });
+            ErrorKind::Write(Box::new(WriteFault {
+                errors: Vec::new(),
+                write_concern: concern,
+                ..**fault
+            }))
+        }
+        _ => return error.clone(),
+    };
+    let bare = Error::new(kind).with_labels(error.labels());
+    match error.server() {
+        Some(server) => bare.with_server(server),
+        None => bare,
+    }
+}
+
+fn bare(fault: &CommandFault) -> Box<CommandFault> {
+    Box::new(CommandFault {
+        message: shortened(&fault.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
+        code_name: fault.code_name.clone(),
+        reply: None,
+        ..*fault
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::application::state_change, *};
+    use bson::{RawDocumentBuf, rawdoc};
+
+    fn command(reply: RawDocumentBuf) -> Error {
+        let fault = CommandFault::from_reply(&reply);
+        Error::new(ErrorKind::Command(Box::new(fault)))
+    }
+
+    fn write(reply: RawDocumentBuf) -> Error {
+        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        Error::new(ErrorKind::Write(Box::new(fault)))
+    }
+
+    #[test]
+    fn a_description_holds_little_of_what_a_server_wrote() {
+        let long = "x".repeat(1 << 20);
+        let statement = rawdoc! { "code": 1, "errmsg": long.as_str() };
+        let concern = rawdoc! { "code": 91, "errmsg": long.as_str(), "errInfo": { "a": 1 } };
+        let refused = Error::new(ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: "refused".into(),
+            cause: Some(Box::new(CommandFault::from_reply(
+                &rawdoc! { "ok": 0, "code": 18, "errmsg": long.as_str() },
+            ))),
+        });
+        for error in [
+            command(rawdoc! { "ok": 0, "code": 91, "errmsg": long.as_str() }),
+            write(rawdoc! {
+                "ok": 1, "writeErrors": [statement], "writeConcernError": concern,
+            }),
+            refused,
+        ] {
+            let kept = without_reply(&error);
+            assert!(
+                format!("{kept:?}").len() < 2 * MAX_CAUSE_TEXT_BYTES,
+                "{kept:?}"
+            );
+            assert_eq!(state_change(&kept), state_change(&error));
+        }
+    }
+
+    #[test]
+    fn equal_failures_compare_equal_without_their_replies() {
+        // B.5, trap 4
+        let at = |time| {
+            without_reply(&command(
+                rawdoc! { "ok": 0, "code": 1, "errmsg": "x", "time": time },
+            ))
+        };
+        assert_eq!(at(1), at(2));
+    }
+}

@@ -1,0 +1,5 @@
+//! A message of a server, as the reply to a hello and to operations.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|rest: &[u8]| onionskin_tests::fuzzing::message(rest));

@@ -1,0 +1,274 @@
+//! The attacks: of each thing that a peer can send in bulk, the form that costs most for each byte.
+
+use super::{Attack, Place};
+use bson::{RawArrayBuf, RawDocument, oid::ObjectId};
+use onionskin_core::{
+    bson::DocumentWriter,
+    wire::{Flags, MessageWriter},
+};
+
+/// What the adapters read at once from a socket whose connection is not ready yet.
+const READ: Place = Place::Hello(4096);
+
+/// All attacks.
+pub const ATTACKS: [Attack; 31] = [
+    attack("sections", READ, sections),
+    attack("documents of a section", READ, section_documents),
+    attack("fields", READ, |n| hello(|w| fields(w, n))),
+    attack("fields of an error", READ, |n| body(|w| fields(w, n))),
+    attack("nested documents", READ, |n| hello(|w| nested(w, "x", n))),
+    attack("hosts", READ, |n| hello(|w| names(w, "hosts", n))),
+    attack("hosts, passives and arbiters", READ, members),
+    attack("long hosts", READ, |n| hello(|w| long_names(w, "hosts", n))),
+    attack("one host", READ, |n| hello(|w| text(w, "primary", n))),
+    attack("set name", READ, |n| body_ok(|w| text(w, "setName", n))),
+    attack("tags", READ, |n| hello(|w| tags(w, n, 1))),
+    attack("long tags", READ, |n| hello(|w| tags(w, n, n / 64))),
+    attack("mechanisms", READ, |n| {
+        hello(|w| names(w, "saslSupportedMechs", n))
+    }),
+    attack("compressors", READ, |n| {
+        hello(|w| long_names(w, "compression", n))
+    }),
+    attack("topologyVersion", READ, |n| {
+        hello(|w| within(w, "topologyVersion", n))
+    }),
+    attack("lastWrite", READ, |n| hello(|w| within(w, "lastWrite", n))),
+    attack("speculativeAuthenticate", READ, |n| {
+        hello(|w| within(w, "speculativeAuthenticate", n))
+    }),
+    attack("errmsg of a hello", READ, |n| {
+        body(|w| text(w, "errmsg", n))
+    }),
+    attack("labels of a hello", READ, |n| {
+        body(|w| names(w, "errorLabels", n))
+    }),
+    attack("long labels of a hello", READ, |n| {
+        body(|w| long_names(w, "errorLabels", n))
+    }),
+    attack("hosts, byte by byte", Place::Hello(1), |n| {
+        hello(|w| names(w, "hosts", n))
+    }),
+    attack("pushed hellos", Place::Pushes(4096, false), pushes),
+    attack(
+        "pushed hellos, with a listener",
+        Place::Pushes(4096, true),
+        pushes,
+    ),
+    attack("sections of a reply", Place::Operation, sections),
+    attack("fields of a reply", Place::Operation, |n| {
+        body(|w| fields(w, n))
+    }),
+    attack("labels, again and again", Place::Operation, labels),
+    attack("cluster times", Place::Operation, cluster_times),
+    attack("write errors", Place::Operation, |n| {
+        body_ok(|w| empties(w, "writeErrors", n))
+    }),
+    attack("details of write errors", Place::Operation, details),
+    attack("errmsg of a write error", Place::Operation, |n| {
+        body_ok(|w| {
+            w.nested("writeConcernError", |w| text(w, "errmsg", n));
+        })
+    }),
+    attack("batch of a cursor", Place::Operation, batch),
+];
+
+const fn attack(name: &'static str, place: Place, frame: fn(usize) -> Vec<u8>) -> Attack {
+    Attack { name, place, frame }
+}
+
+/// A message with one body.
+fn body(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
+    let mut frame = Vec::new();
+    MessageWriter::begin(&mut frame, 1, 0).body_with(fill).end();
+    frame
+}
+
+fn body_ok(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
+    body(|w| {
+        w.i32("ok", 1).i32("maxWireVersion", 21);
+        fill(w);
+    })
+}
+
+/// The reply of a primary to a hello, with more fields.
+fn hello(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
+    body_ok(|w| {
+        w.bool("isWritablePrimary", true).str("setName", "rs");
+        fill(w);
+    })
+}
+
+/// Different names of three or four letters.
+fn name(number: usize) -> String {
+    let letter = |place: u32| char::from(b'a' + (number / 26_usize.pow(place) % 26) as u8);
+    (0..4).map(letter).collect()
+}
+
+fn sections(bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let mut message = MessageWriter::begin(&mut frame, 1, 0);
+    message = message.body(&bson::rawdoc! { "ok": 1, "maxWireVersion": 21 });
+    for number in 0..bytes / 10 {
+        message = message.sequence(&name(number), &[]);
+    }
+    message.end();
+    frame
+}
+
+fn section_documents(bytes: usize) -> Vec<u8> {
+    let empty = [5, 0, 0, 0, 0].repeat(bytes / 5);
+    let mut frame = Vec::new();
+    MessageWriter::begin(&mut frame, 1, 0)
+        .body(&bson::rawdoc! { "ok": 1, "maxWireVersion": 21 })
+        .sequence("documents", &empty)
+        .end();
+    frame
+}
+
+/// Nulls without a name: two bytes each.
+fn fields(writer: &mut DocumentWriter<'_>, bytes: usize) {
+    writer.elements(&[0x0a, 0].repeat(bytes / 2));
+}
+
+fn within(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    writer.nested(key, |inner| fields(inner, bytes));
+}
+
+/// One document within the other, seven bytes each.
+fn nested(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    let levels = bytes / 7;
+    let mut inner = Vec::with_capacity(bytes);
+    for level in 0..levels {
+        let length = i32::try_from(5 + 7 * (levels - 1 - level)).expect("it fits");
+        inner.extend_from_slice(&length.to_le_bytes());
+        if level + 1 < levels {
+            inner.extend_from_slice(&[3, 0]);
+        }
+    }
+    inner.resize(inner.len() + levels, 0);
+    writer.document(key, RawDocument::from_bytes(&inner).expect("a document"));
+}
+
+/// An array of short names.
+fn names(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    let mut array = RawArrayBuf::new();
+    for number in 0..bytes / 17 {
+        array.push(name(number));
+    }
+    writer.array(key, &array);
+}
+
+/// As many names as are looked at, each as long as can be.
+fn long_names(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    let mut array = RawArrayBuf::new();
+    let count = (bytes / 32).min(1024);
+    for number in 0..count {
+        array.push(format!(
+            "{}{}",
+            name(number),
+            "X".repeat(bytes / count - 16)
+        ));
+    }
+    writer.array(key, &array);
+}
+
+fn text(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    writer.str(key, &"X".repeat(bytes));
+}
+
+fn tags(writer: &mut DocumentWriter<'_>, bytes: usize, length: usize) {
+    writer.nested("tags", |tags| {
+        for number in 0..bytes / (11 + length) {
+            tags.str(&name(number), &"x".repeat(length));
+        }
+    });
+}
+
+fn members(bytes: usize) -> Vec<u8> {
+    hello(|w| {
+        for (place, key) in ["hosts", "passives", "arbiters"].into_iter().enumerate() {
+            let mut array = RawArrayBuf::new();
+            for number in 0..bytes / 51 {
+                array.push(name(number * 3 + place));
+            }
+            w.array(key, &array);
+        }
+    })
+}
+
+/// Hellos that follow each other without being asked for, each with other news.
+fn pushes(bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let mut number = 1;
+    while frame.len() < bytes {
+        MessageWriter::begin(&mut frame, number + 1, number)
+            .flags(Flags::MORE_TO_COME)
+            .body_with(|w| {
+                w.i32("ok", 1)
+                    .i32("maxWireVersion", 21)
+                    .str("setName", "rs");
+                w.bool(if number % 2 == 0 { "x" } else { "hidden" }, true);
+                w.nested("topologyVersion", |w| {
+                    w.value("processId", ObjectId::from_bytes([7; 12]).into())
+                        .i64("counter", number.into());
+                });
+            })
+            .end();
+        number += 1;
+    }
+    frame
+}
+
+fn labels(bytes: usize) -> Vec<u8> {
+    let mut array = RawArrayBuf::new();
+    for number in 0..16 {
+        array.push(name(number));
+    }
+    body(|w| {
+        for _ in 0..bytes / (array.as_bytes().len() + 13) {
+            w.array("errorLabels", &array);
+        }
+    })
+}
+
+fn cluster_times(bytes: usize) -> Vec<u8> {
+    body_ok(|w| {
+        for number in 0..bytes / 41 {
+            let increment = u32::try_from(number).unwrap_or(u32::MAX);
+            let time = bson::Timestamp { time: 5, increment };
+            w.nested("$clusterTime", |w| {
+                w.value("clusterTime", time.into());
+            });
+        }
+    })
+}
+
+/// An array of empty documents without an index.
+fn empties(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
+    let mut array = i32::to_le_bytes(i32::try_from(5 + bytes / 7 * 7).expect("it fits")).to_vec();
+    array.extend_from_slice(&[3, 0, 5, 0, 0, 0, 0].repeat(bytes / 7));
+    array.push(0);
+    writer
+        .elements(&[4])
+        .elements(key.as_bytes())
+        .elements(&[0]);
+    writer.elements(&array);
+}
+
+fn details(bytes: usize) -> Vec<u8> {
+    body_ok(|w| {
+        w.documents("writeErrors", 0..1, |w, _: usize| {
+            within(w, "errInfo", bytes);
+        });
+    })
+}
+
+fn batch(bytes: usize) -> Vec<u8> {
+    body_ok(|w| {
+        w.nested("cursor", |w| {
+            w.i64("id", 0).str("ns", "app.things");
+            empties(w, "firstBatch", bytes);
+        });
+    })
+}
