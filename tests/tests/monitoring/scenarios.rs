@@ -10,13 +10,13 @@ use crate::{
     scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
 };
 use bson::doc;
-use onionskin::{ReadMode, ReadPreference};
+use onionskin::{Error, ReadMode, ReadPreference};
 use onionskin_core::{
     description::{ServerType, TopologyType},
     event::{EventKind, PoolEvent, SdamEvent},
 };
 use onionskin_simulations::world::plan::Disaster;
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 /// Scenario 2: an operation that looks for a server while the description changes sees the change.
 /// Operations begin every 50 µs around the moment at which a primary is found.
@@ -432,9 +432,14 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {
                 Ok(found) => assert!(found.is_some() && was_cleared),
-                // The retry may also have met a hello that takes too long.
+                // The retry may also have met a hello that takes too long, or its time may have been
+                // over while it waited; then the error names what happened before (RR-18).
                 Err(error) if was_cleared => {
-                    assert!(error.is_pool_cleared() || error.is_network(), "{error:?}");
+                    let cause = error.source().and_then(|e| e.downcast_ref::<Error>());
+                    let earlier = cause.unwrap_or(&error);
+                    let is_told = earlier.is_pool_cleared() || earlier.is_network();
+                    assert!(is_told, "{error:?}");
+                    assert!(took == limit || cause.is_none(), "{took:?}, {error:?}");
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");
