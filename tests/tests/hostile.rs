@@ -53,7 +53,7 @@ fn assert_linear(attack: &Attack) {
 
 /// The steps of decoding a message of the worst kind.
 fn assert_steps(attack: &Attack) {
-    for bytes in [1 << 10, 1 << 15, 1 << 20] {
+    for bytes in [1 << 10, 1 << 14, 1 << 18] {
         let frame = (attack.frame)(bytes);
         if let Ok(message) = Message::decode(&frame) {
             let steps = message.steps();

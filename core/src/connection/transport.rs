@@ -17,7 +17,7 @@ const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
 /// Largest message that is accepted before a server has said who it is, and from monitored servers
 /// ever: a hello reply of many members and tags has some tens of kilobytes.
-const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 1024 * 1024;
+const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Turns messages into bytes for the socket and bytes from the socket into messages.
 ///

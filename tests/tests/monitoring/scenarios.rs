@@ -358,7 +358,7 @@ fn a_member_that_says_goodbye_is_left_at_once() {
         let known = watched.client.topology();
         let first = known.servers.values().next().expect("a member");
         assert_eq!(first.server_type, ServerType::Unknown, "{known}");
-        let code = first.error.as_ref().and_then(onionskin::Error::code);
+        let code = first.error.as_ref().and_then(Error::code);
         assert_eq!(code, Some(91));
         let begun = scene.now();
         watched.insert(2).await.expect("the new primary answers");

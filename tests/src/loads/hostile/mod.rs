@@ -237,7 +237,7 @@ impl Place {
     #[must_use]
     pub const fn bound(self) -> usize {
         match self {
-            Self::Hello(_) | Self::Pushes(..) => 1024 * 1024,
+            Self::Hello(_) | Self::Pushes(..) => 256 * 1024,
             Self::Operation => MAX_MESSAGE_BYTES,
         }
     }
