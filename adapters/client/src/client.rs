@@ -17,7 +17,7 @@ use onionskin_core::{
     uri::{self, Warning},
 };
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -339,12 +339,7 @@ impl<R: Runtime> Client<R> {
         }
         shared.with(|inner, now| inner.core.close(now));
         drop(self);
-        poll_fn(|context| {
-            let waker = context.waker().clone();
-            let idle = shared.lock().poll_idle(waker);
-            idle.map(drop)
-        })
-        .await;
+        shared.idle().await;
         shared.flush_events().await;
     }
 

@@ -1,5 +1,6 @@
 //! Listeners, and the order in which they hear.
 
+use crate::waiters::Waiters;
 use onionskin_core::{
     client::Client as Core,
     event::{Event, EventKind, Subscriptions},
@@ -11,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -64,7 +65,7 @@ struct Queue {
     queued: u64,
     heard: u64,
     /// Who waits until that many are heard.
-    waiting: Vec<(u64, Waker)>,
+    waiting: Waiters,
 }
 
 impl Queue {
@@ -112,13 +113,6 @@ impl Queue {
         self.queued += u64::from(gap.is_some());
         self.is_delivering = gap.is_some();
         gap
-    }
-
-    /// Those who waited for the event that was heard last.
-    fn take_waiting(&mut self) -> Vec<Waker> {
-        let heard = self.heard;
-        let due = self.waiting.extract_if(.., |(mark, _)| *mark <= heard);
-        due.map(|(_, waker)| waker).collect()
     }
 }
 
@@ -186,14 +180,19 @@ impl Delivery {
             return;
         }
         let mut limit = pin!(limit);
+        let mut place = HeardPlace {
+            delivery: self,
+            key: None,
+        };
         poll_fn(|context| {
             let waker = context.waker().clone();
             let mut queue = self.lock();
             if queue.heard >= mark {
                 return Poll::Ready(());
             }
-            queue.waiting.push((mark, waker));
+            let old = queue.waiting.wait(&mut place.key, mark, waker);
             drop(queue);
+            drop(old);
             limit.as_mut().poll(context)
         })
         .await;
@@ -201,6 +200,31 @@ impl Delivery {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one that waits, which it leaves when it is dropped.
+struct HeardPlace<'a> {
+    delivery: &'a Delivery,
+    key: Option<u64>,
+}
+
+impl Drop for HeardPlace<'_> {
+    fn drop(&mut self) {
+        let left = self.delivery.lock().waiting.leave(self.key);
+        drop(left);
+    }
+}
+
+/// Calls a listener. A panic of it is its own, and so is one of what it panics with.
+fn tell(listener: &EventListener, event: &Event) {
+    let drop_quietly = |payload| {
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(again);
+        }
+    };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| listener(event))) {
+        drop_quietly(payload);
     }
 }
 
@@ -218,13 +242,13 @@ impl Turn {
             let next = delivery.lock().pop();
             let Some(event) = next else { break };
             for listener in &delivery.listeners {
-                // A listener's panic is its own: the others hear the event all the same.
-                let _ = catch_unwind(AssertUnwindSafe(|| listener(&event)));
+                tell(listener, &event);
             }
             let woken = {
                 let mut queue = delivery.lock();
                 queue.heard += 1;
-                queue.take_waiting()
+                let heard = queue.heard;
+                queue.waiting.reached(heard)
             };
             for waker in woken {
                 waker.wake();
@@ -255,6 +279,7 @@ mod tests {
         OnceLock,
         atomic::{AtomicBool, Ordering},
     };
+    use std::task::Waker;
 
     fn event(number: u64) -> Event {
         let topology = TopologyId(bson::oid::ObjectId::from_bytes([1; 12]));
@@ -479,6 +504,43 @@ mod tests {
         assert!(limited.as_mut().poll(&mut context).is_ready());
         delivery.turn().expect("there is something to tell").run();
         assert!(waiting.as_mut().poll(&mut context).is_ready());
-        assert!(delivery.lock().waiting.is_empty());
+        assert_eq!(delivery.lock().waiting.len(), 0);
+    }
+
+    #[test]
+    fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
+        let heard = Heard::default();
+        let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+        delivery.publish(event(1));
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        {
+            let mut waiting = pin!(delivery.heard(delivery.mark(), std::future::pending()));
+            for _ in 0..100 {
+                assert!(waiting.as_mut().poll(&mut context).is_pending());
+            }
+            assert_eq!(delivery.lock().waiting.len(), 1);
+        }
+        assert_eq!(delivery.lock().waiting.len(), 0);
+    }
+
+    #[test]
+    fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
+        struct Mine;
+        impl Drop for Mine {
+            fn drop(&mut self) {
+                if !std::thread::panicking() {
+                    std::panic::resume_unwind(Box::new("again"));
+                }
+            }
+        }
+        let heard = Heard::default();
+        let mine: EventListener = Arc::new(|_| std::panic::resume_unwind(Box::new(Mine)));
+        let delivery = Delivery::new(
+            vec![mine, listener(&heard, 'b', |_| {})],
+            Subscriptions::all(),
+        );
+        (0..3).for_each(|number| publish(&delivery, event(number)));
+        assert_eq!(numbers(&heard, 'b'), [0, 1, 2]);
+        assert_eq!(delivery.lock().heard, 3);
     }
 }

@@ -18,6 +18,9 @@ use std::{
 /// messages of its own.
 const PROBE_BYTES: usize = 64;
 
+/// Reads of one turn; then other tasks have theirs, and an interruption is looked for.
+const READS_PER_TURN: usize = 32;
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
     /// Looks, without waiting, whether a connection that rested still stands.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
@@ -54,6 +57,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
         }
     }
 
+    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is over:
+    /// a peer that never falls silent holds up neither other tasks nor what ends the exchange.
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Self { lease, stream, .. } = self;
         while !lease.output().is_empty() {
@@ -66,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
         if !lease.expects_reply() {
             return Poll::Ready(Ok(()));
         }
-        loop {
+        for _ in 0..READS_PER_TURN {
             let room = match lease.input() {
                 Ok(room) => room,
                 Err(error) => return Poll::Ready(Err(error)),
@@ -84,6 +89,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
                 Err(error) => return Poll::Ready(Err(broken(&error))),
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -43,6 +43,7 @@ mod socket;
 pub mod system;
 mod timer;
 mod trace;
+mod waiters;
 
 pub use action::Execution;
 pub use client::{Client, ClientBuilder};

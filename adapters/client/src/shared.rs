@@ -6,6 +6,7 @@ use crate::{
     ids::ObjectIds,
     signal::Signal,
     socket,
+    waiters::Waiters,
 };
 use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
@@ -23,6 +24,7 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
 };
@@ -52,7 +54,7 @@ pub(crate) struct Inner<S> {
     /// Tasks that were spawned and have not ended.
     tasks: usize,
     /// Who waits for the end of everything.
-    idle: Vec<Waker>,
+    idle: Waiters,
     /// The process that the connections belong to.
     process: Option<u32>,
 }
@@ -122,7 +124,7 @@ impl<R: Runtime> Shared<R> {
                 wakers: BTreeMap::new(),
                 timer_set: None,
                 tasks: 0,
-                idle: Vec::new(),
+                idle: Waiters::default(),
                 process,
             }),
             timer: AtomicWaker::new(),
@@ -223,6 +225,32 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn publish(&self, event: Event) {
         self.delivery.publish(event);
         self.deliver();
+    }
+
+    /// Waits until nothing is left: no task and no socket.
+    pub(crate) async fn idle(&self) {
+        struct Place<'a, R: Runtime>(&'a Shared<R>, Option<u64>);
+        impl<R: Runtime> Drop for Place<'_, R> {
+            fn drop(&mut self) {
+                let left = self.0.lock().idle.leave(self.1);
+                drop(left);
+            }
+        }
+        let mut place = Place(self, None);
+        poll_fn(|context| {
+            // Wakers are cloned and dropped outside of the lock.
+            let waker = context.waker().clone();
+            let mut guard = self.lock();
+            if guard.is_idle() {
+                drop(guard);
+                return Poll::Ready(());
+            }
+            let old = guard.idle.wait(&mut place.1, 0, waker);
+            drop(guard);
+            drop(old);
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Waits until the listeners have heard what was queued so far, within their limit.
@@ -455,14 +483,9 @@ impl<S> Inner<S> {
         after
     }
 
-    /// Nothing is left, no task and no socket; else `waker` is kept until that is so. What is
-    /// dropped of wakers is for the caller to drop, outside of the lock.
-    pub(crate) fn poll_idle(&mut self, waker: Waker) -> Poll<Waker> {
-        if self.tasks == 0 && self.sockets.is_empty() {
-            return Poll::Ready(waker);
-        }
-        self.idle.push(waker);
-        Poll::Pending
+    /// True when nothing is left: no task and no socket.
+    fn is_idle(&self) -> bool {
+        self.tasks == 0 && self.sockets.is_empty()
     }
 }
 
@@ -473,7 +496,7 @@ impl<R: Runtime> Drop for TaskTicket<R> {
         let mut guard = self.0.lock();
         guard.tasks -= 1;
         let idle = if guard.tasks == 0 {
-            std::mem::take(&mut guard.idle)
+            guard.idle.reached(0)
         } else {
             Vec::new()
         };

@@ -25,6 +25,7 @@ impl Client {
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
         self.nonces = seed.split("nonces").random();
         self.session_ids = seed.split("sessions").random();
+        self.pauses = seed.split("pauses").random();
         self.selector.reseed(seed.split("selection").random());
         self.sessions.handle_forked();
         self.release_all_pins(now);

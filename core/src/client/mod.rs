@@ -100,6 +100,8 @@ pub struct Client {
     derivations: Derivations,
     nonces: Random,
     session_ids: Random,
+    /// Draws how long operations pause between attempts.
+    pauses: Random,
     cluster_time: Option<Arc<ClusterTime>>,
     sockets: BTreeMap<SocketId, Socket>,
     /// Connections of pools that are established: parked, leased, or granted.
@@ -180,6 +182,7 @@ impl Client {
             derivations: Derivations::default(),
             nonces: seed.split("nonces").random(),
             session_ids: seed.split("sessions").random(),
+            pauses: seed.split("pauses").random(),
             cluster_time: None,
             sockets: BTreeMap::new(),
             established: BTreeSet::new(),

@@ -9,6 +9,7 @@ use crate::{
         ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_at_end,
         error_to_raise, pause_after, reworded,
     },
+    options::Mechanism,
     pool::{Condition, PooledId, RequestId},
     sdam::{ApplicationError, Phase},
     selection::Narrowed,
@@ -314,6 +315,9 @@ impl Client {
         facts: &ConnectionFacts,
     ) -> Result<(), Error> {
         let kind = operation.command.kind;
+        if facts.is_unauthenticated && !operation.command.needs_no_login() {
+            return Err(self.not_authenticated(operation, facts));
+        }
         let is_eligible = self.limits.retry.wants_txn_number(kind, facts.server_type);
         if operation.txn_number.is_none() || is_eligible && facts.has_sessions {
             return Ok(());
@@ -324,6 +328,23 @@ impl Client {
         }
         let message = "the server that was selected for the retry knows no retryable writes";
         Err(Error::argument(message).with_server(&facts.address))
+    }
+
+    /// Whoever answers at an address could call itself an arbiter and so be spared the proof that it
+    /// knows the password. It gets nothing of the application's.
+    fn not_authenticated(&self, operation: &Operation, facts: &ConnectionFacts) -> Error {
+        let credential = self.handshake.credential.as_ref();
+        let mechanism = credential.and_then(|credential| credential.mechanism);
+        let message = format!(
+            "the server calls itself an arbiter, which cannot authenticate: {} is not sent to it",
+            operation.command.name(),
+        );
+        let kind = ErrorKind::Authentication {
+            mechanism: mechanism.unwrap_or(Mechanism::ScramSha256).name(),
+            message,
+            cause: None,
+        };
+        Error::new(kind).with_server(&facts.address)
     }
 
     /// A session, where the server knows them, and a transaction number, where the write is
@@ -370,7 +391,7 @@ impl Client {
             self.finish_operation(now, operation);
             return Err(error);
         }
-        operation.paused_until = pause_after(&operation, &error, now);
+        operation.paused_until = pause_after(&operation, &error, now, &mut self.pauses);
         let error = error_to_raise(operation.kept_error.take(), error);
         let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
         operation.deprioritized.extend(avoided);

@@ -310,6 +310,8 @@ impl Client {
             max_write_batch_size: hello.max_write_batch_size,
             // LB-21
             has_sessions: service.is_some() || hello.logical_session_timeout_minutes.is_some(),
+            is_unauthenticated: self.handshake.credential.is_some()
+                && hello.server_type == ServerType::RsArbiter,
         };
         slot.parked.insert(
             pooled,

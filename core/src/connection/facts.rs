@@ -41,6 +41,9 @@ pub struct ConnectionFacts {
     pub max_write_batch_size: usize,
     /// The server knows sessions.
     pub has_sessions: bool,
+    /// The client has a credential, and this connection was not authenticated: its server calls
+    /// itself an arbiter, which knows no users (AUTH-16).
+    pub is_unauthenticated: bool,
 }
 
 /// An established connection of a pool: what operations lease.

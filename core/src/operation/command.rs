@@ -139,6 +139,14 @@ impl Command {
         Ok(command)
     }
 
+    /// True for commands that servers answer before a login, and that tell them nothing of the
+    /// application's.
+    pub(crate) fn needs_no_login(&self) -> bool {
+        let name = self.name();
+        let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
+        self.sequence.is_none() && all.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// The command's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -6,6 +6,7 @@ use crate::{
     description::ServerType,
     error::{Error, ErrorKind, Label, Wait},
     options::MIN_HEARTBEAT_FREQUENCY,
+    random::Random,
     time::Instant,
 };
 use std::time::Duration;
@@ -19,9 +20,13 @@ const MAX_ATTEMPTS: u32 = 2;
 /// that an operation with a time limit could otherwise be tried again without end at one instant.
 const MAX_UNWAITED_ATTEMPTS: u32 = 3;
 
+/// The pause before the third attempt of an operation, at most; it doubles with each attempt, up to
+/// [`OVERLOAD_PAUSE`]. The second attempt follows at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
 /// The pause between two attempts of an operation with a time limit, where the first met a server
-/// that may be overloaded. It is that between two checks of a server that somebody waits for, so
-/// that the next attempt knows what the check has found.
+/// that may be overloaded, and the longest of all pauses. It is that between two checks of a server
+/// that somebody waits for, so that the next attempt knows what the check has found.
 const OVERLOAD_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// The code of `IllegalOperation`, which a storage engine without retryable writes answers.
@@ -145,16 +150,27 @@ fn has_no_attempt_left(operation: &Operation) -> bool {
     is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
 }
 
-/// When an operation may be tried again after `error`: `None` for at once. A server that takes no
-/// connections stays selectable (CMAP-148), so that an operation with a time limit would dial it
-/// without end. An operation without one has a single retry, which need not wait.
-pub(crate) fn pause_after(operation: &Operation, error: &Error, now: Instant) -> Option<Instant> {
-    let is_overload = error.has_label(&Label::SystemOverloadedError);
-    if is_overload && operation.command.timeout.is_some() {
-        now.checked_add(OVERLOAD_PAUSE)
-    } else {
-        None
+/// When an operation may be tried again after `error`: `None` for at once.
+///
+/// A server that takes no connections stays selectable (CMAP-148), and so does one that answers each
+/// command at once with a retryable error: an operation with a time limit would ask it without end.
+/// So its attempts after the second come at growing intervals, of which half is drawn. An operation
+/// without a time limit has a single retry, which need not wait.
+pub(crate) fn pause_after(
+    operation: &Operation,
+    error: &Error,
+    now: Instant,
+    random: &mut Random,
+) -> Option<Instant> {
+    operation.command.timeout?;
+    if error.has_label(&Label::SystemOverloadedError) {
+        return now.checked_add(OVERLOAD_PAUSE);
     }
+    let pauses_before = operation.attempts.checked_sub(MAX_ATTEMPTS)?;
+    let longest = FIRST_PAUSE.saturating_mul(1 << pauses_before.min(10));
+    let half = longest.min(OVERLOAD_PAUSE) / 2;
+    let drawn = random.below(u64::try_from(half.as_nanos()).unwrap_or(u64::MAX) + 1);
+    now.checked_add(half + Duration::from_nanos(drawn))
 }
 
 /// Replaces the text of a server whose storage engine knows no transaction numbers (RW-4).

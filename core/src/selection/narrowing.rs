@@ -41,9 +41,15 @@ impl Narrowing {
                 addresses.sort_unstable();
                 Ok(addresses)
             }
-            Err(_) => Err(Error::argument(
-                "the server selector of the options panicked",
-            )),
+            Err(payload) => {
+                // What it panicked with may panic when it is dropped.
+                if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                    std::mem::forget(again);
+                }
+                Err(Error::argument(
+                    "the server selector of the options panicked",
+                ))
+            }
         };
         Narrowed { version, addresses }
     }

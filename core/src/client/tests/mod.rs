@@ -199,10 +199,18 @@ impl World {
                 let next = self.client.handle_narrowed(now, operation, answer);
                 return self.leased(next);
             }
-            Start::Waiting(id) => match self.client.resume(self.now, id) {
-                Start::Leased(lease) => lease,
-                other => panic!("no connection came: {other:?}"),
-            },
+            Start::Waiting(id) => {
+                let mut next = self.client.resume(self.now, id);
+                // It may pause between two attempts.
+                if let Start::Waiting(_) = next {
+                    self.wait(std::time::Duration::from_millis(500));
+                    next = self.client.resume(self.now, id);
+                }
+                match next {
+                    Start::Leased(lease) => lease,
+                    other => panic!("no connection came: {other:?}"),
+                }
+            }
         };
         lease.begin(self.now).expect("it fits");
         lease
