@@ -1,6 +1,6 @@
 //! How long the client's lock is held: a replica set of fifty members under load, with failovers,
-//! broken connections, waiting operations and a listener, and the times of each place that takes the
-//! lock.
+//! broken connections, waiting operations and a listener, and the times of each place that takes
+//! the lock.
 //!
 //! `cargo run --release -p onionskin-tests --features lock-times --example lock [SECONDS]`
 //!

@@ -86,11 +86,6 @@ impl Runtime for BlockingRuntime {
         self.executor.spawn(task);
     }
 
-    /// There is no other thread, so the caller's does the work.
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        work();
-    }
-
     fn run_ready(&self) {
         self.executor.run_ready();
     }

@@ -91,8 +91,8 @@ impl<R: Runtime> ClientBuilder<R> {
     /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
     /// `onionskin::connection` and `onionskin::client`. Which messages are collected is asked when
     /// the client is built, so that nothing is made ready for nobody: build clients after the
-    /// subscriber is installed, or choose [`LogOptions::with_always_ready`]. Messages are written by
-    /// the thread that calls event listeners, to the subscriber that the building thread had, or
+    /// subscriber is installed, or choose [`LogOptions::with_always_ready`]. Messages are written
+    /// by the thread that calls event listeners, to the subscriber that the building thread had, or
     /// where it had none to that of the process; the span of the operation is not entered there.
     pub fn log_options(mut self, options: LogOptions) -> Self {
         self.log = options;

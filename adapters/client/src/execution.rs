@@ -57,8 +57,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
         }
     }
 
-    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is over:
-    /// a peer that never falls silent holds up neither other tasks nor what ends the exchange.
+    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is
+    /// over: a peer that never falls silent holds up neither other tasks nor what ends the
+    /// exchange.
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Self { lease, stream, .. } = self;
         while !lease.output().is_empty() {

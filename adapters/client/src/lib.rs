@@ -29,6 +29,7 @@ mod collection;
 mod cursor;
 mod database;
 pub mod decode;
+mod ending;
 mod environment;
 mod events;
 mod execution;

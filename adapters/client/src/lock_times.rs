@@ -1,5 +1,5 @@
-//! How long the client's lock is held, by the place that takes it. Only for measurements: behind the
-//! feature `__lock-times`.
+//! How long the client's lock is held, by the place that takes it. Only for measurements: behind
+//! the feature `__lock-times`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{

@@ -44,9 +44,11 @@ pub trait Runtime: Send + Sync + 'static {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
     /// Runs work that may block or take long: event listeners and the derivation of keys. It runs
-    /// on a thread where it delays no task, and the call returns at once. A runtime that has no
-    /// other thread runs the work before it returns.
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static);
+    /// on a thread where it delays no task, and the call returns at once. Default: the work is done
+    /// before the call returns, for runtimes that have no other thread.
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        work();
+    }
 
     /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of
     /// them have to wait. Called when something was ordered whose end nobody awaits. Default:

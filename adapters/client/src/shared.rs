@@ -2,7 +2,7 @@
 
 use crate::{
     Runtime,
-    events::{Delivery, FLUSH_LIMIT, MAX_EVENT_DELAY},
+    events::{Delivery, MAX_EVENT_DELAY},
     ids::ObjectIds,
     signal::Signal,
     socket,
@@ -24,9 +24,8 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
-    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Waker},
+    task::Waker,
 };
 
 /// What all handles, tasks and operations of one client share.
@@ -54,7 +53,7 @@ pub(crate) struct Inner<S> {
     /// Tasks that were spawned and have not ended.
     tasks: usize,
     /// Who waits for the end of everything.
-    idle: Waiters,
+    pub(crate) idle: Waiters,
     /// The process that the connections belong to.
     process: Option<u32>,
 }
@@ -225,38 +224,6 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn publish(&self, event: Event) {
         self.delivery.publish(event);
         self.deliver();
-    }
-
-    /// Waits until nothing is left: no task and no socket.
-    pub(crate) async fn idle(&self) {
-        struct Place<'a, R: Runtime>(&'a Shared<R>, Option<u64>);
-        impl<R: Runtime> Drop for Place<'_, R> {
-            fn drop(&mut self) {
-                let left = self.0.lock().idle.leave(self.1);
-                drop(left);
-            }
-        }
-        let mut place = Place(self, None);
-        poll_fn(|context| {
-            // Wakers are cloned and dropped outside of the lock.
-            let waker = context.waker().clone();
-            let mut guard = self.lock();
-            if guard.is_idle() {
-                drop(guard);
-                return Poll::Ready(());
-            }
-            let old = guard.idle.wait(&mut place.1, 0, waker);
-            drop(guard);
-            drop(old);
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Waits until the listeners have heard what was queued so far, within their limit.
-    pub(crate) async fn flush_events(&self) {
-        let limit = self.runtime.sleep(FLUSH_LIMIT);
-        self.delivery.heard(self.delivery.mark(), limit).await;
     }
 
     /// Spawns a task that counts until it ends.
@@ -484,7 +451,7 @@ impl<S> Inner<S> {
     }
 
     /// True when nothing is left: no task and no socket.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.tasks == 0 && self.sockets.is_empty()
     }
 }

@@ -40,8 +40,8 @@ pub(crate) fn is_collected(component: Component, level: Level) -> bool {
 
 /// Passes on what is wanted and collected of what happens.
 ///
-/// Messages are written by the thread that delivers events, to the subscriber of the thread in which
-/// the client was built; where that had none, to the subscriber of the process.
+/// Messages are written by the thread that delivers events, to the subscriber of the thread in
+/// which the client was built; where that had none, to the subscriber of the process.
 pub(crate) fn listener(options: LogOptions) -> EventListener {
     let subscriber = tracing::dispatcher::get_default(Dispatch::clone);
     Arc::new(move |event| {

@@ -10,8 +10,8 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Keeps `waker` until `number` is reached, in the place that `key` names; a new key where there
-    /// is none. Gives what was in that place, to be dropped outside of all locks.
+    /// Keeps `waker` until `number` is reached, in the place that `key` names; a new key where
+    /// there is none. Gives what was in that place, to be dropped outside of all locks.
     pub(crate) fn wait(
         &mut self,
         key: &mut Option<u64>,
@@ -37,10 +37,11 @@ impl Waiters {
         if self.entries.is_empty() {
             return Vec::new();
         }
-        let due = self
-            .entries
-            .extract_if(.., |_, (number, _)| *number <= reached);
-        due.map(|(_, (_, waker))| waker).collect()
+        let due = |(number, _): &(u64, Waker)| *number <= reached;
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        let (due, rest): (BTreeMap<_, _>, _) = entries.partition(|(_, entry)| due(entry));
+        self.entries = rest;
+        due.into_values().map(|(_, waker)| waker).collect()
     }
 
     #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Keys that are derived from passwords: the work of deriving them, and the cache that lets a pool do
-//! it once and not for every connection (AUTH-35).
+//! Keys that are derived from passwords: the work of deriving them, and the cache that lets a pool
+//! do it once and not for every connection (AUTH-35).
 
 use super::hash::{Hash, SecretBytes};
 use sha2::{Digest, Sha256};
@@ -49,8 +49,8 @@ impl KeyName {
 
 /// The derivation of keys from a password, to be run where it delays nobody.
 ///
-/// A server chooses how long it takes, up to [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The machines
-/// of the core give it away as data and go on when the keys are handed back.
+/// A server chooses how long it takes, up to [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The
+/// machines of the core give it away as data and go on when the keys are handed back.
 pub struct KeyDerivation {
     name: KeyName,
     hash: Hash,
@@ -135,8 +135,8 @@ impl fmt::Debug for DerivedKeys {
 
 /// A bounded store of derived keys. One per client; all its connections share it.
 ///
-/// Keys of servers that proved to know them too are kept apart from others, so that a hostile server
-/// cannot push them out. They are wiped when dropped.
+/// Keys of servers that proved to know them too are kept apart from others, so that a hostile
+/// server cannot push them out. They are wiped when dropped.
 #[derive(Default)]
 pub struct KeyCache {
     /// The most recently used last.
@@ -170,8 +170,8 @@ impl KeyCache {
         self.unproven.clear();
     }
 
-    /// Keeps keys that were derived for a server which has not proved itself, so that one that fails
-    /// to do so costs no second derivation.
+    /// Keeps keys that were derived for a server which has not proved itself, so that one that
+    /// fails to do so costs no second derivation.
     pub fn keep_unproven(&mut self, derived: &DerivedKeys) {
         let name = derived.name;
         self.unproven.retain(|(kept, _)| *kept != name);

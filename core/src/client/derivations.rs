@@ -2,8 +2,8 @@
 //!
 //! A server chooses how many iterations a derivation takes, so it is given away
 //! ([`Action::Derive`]) and nothing waits for it but the connections that need its keys. However
-//! many connections wait for one key, it is derived once. A server that asks for another key on each
-//! connection occupies one processor at most, because its derivations run one after the other.
+//! many connections wait for one key, it is derived once. A server that asks for another key on
+//! each connection occupies one processor at most, because its derivations run one after the other.
 
 use super::{Action, Client};
 use crate::{
@@ -122,7 +122,8 @@ impl Client {
         }
     }
 
-    /// The keys of an [`Action::Derive`] are there. May come late, and for connections that are gone.
+    /// The keys of an [`Action::Derive`] are there. May come late, and for connections that are
+    /// gone.
     pub fn handle_derived(&mut self, now: Instant, derived: &DerivedKeys) {
         self.keys.keep_unproven(derived);
         let (waiting, next) = self.derivations.end(derived.name());

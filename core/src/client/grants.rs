@@ -35,8 +35,8 @@ impl Client {
     }
 
     /// Sends the operations whose granted connections the pool interrupted for other ones. Nothing
-    /// runs on such a connection that could be told, and a request would be written to a dead server
-    /// (CMAP-94, CMAP-97). Nothing was sent, so this was no attempt.
+    /// runs on such a connection that could be told, and a request would be written to a dead
+    /// server (CMAP-94, CMAP-97). Nothing was sent, so this was no attempt.
     pub(super) fn leave_interrupted_grants(&mut self, now: Instant, server: ServerId) {
         let Some(slot) = self.pools.get(&server) else {
             return;

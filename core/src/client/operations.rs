@@ -330,8 +330,8 @@ impl Client {
         Err(Error::argument(message).with_server(&facts.address))
     }
 
-    /// Whoever answers at an address could call itself an arbiter and so be spared the proof that it
-    /// knows the password. It gets nothing of the application's.
+    /// Whoever answers at an address could call itself an arbiter and so be spared the proof that
+    /// it knows the password. It gets nothing of the application's.
     fn not_authenticated(&self, operation: &Operation, facts: &ConnectionFacts) -> Error {
         let credential = self.handshake.credential.as_ref();
         let mechanism = credential.and_then(|credential| credential.mechanism);

@@ -152,10 +152,10 @@ fn has_no_attempt_left(operation: &Operation) -> bool {
 
 /// When an operation may be tried again after `error`: `None` for at once.
 ///
-/// A server that takes no connections stays selectable (CMAP-148), and so does one that answers each
-/// command at once with a retryable error: an operation with a time limit would ask it without end.
-/// So its attempts after the second come at growing intervals, of which half is drawn. An operation
-/// without a time limit has a single retry, which need not wait.
+/// A server that takes no connections stays selectable (CMAP-148), and so does one that answers
+/// each command at once with a retryable error: an operation with a time limit would ask it without
+/// end. So its attempts after the second come at growing intervals, of which half is drawn. An
+/// operation without a time limit has a single retry, which need not wait.
 pub(crate) fn pause_after(
     operation: &Operation,
     error: &Error,

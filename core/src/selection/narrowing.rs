@@ -15,8 +15,8 @@ use std::{
 /// Servers that suit an operation, of which the application's [`ServerSelector`] is to say which it
 /// wants (SEL-10).
 ///
-/// The selector is foreign code: it may take long, call the client or panic. So the client gives the
-/// question away, and whoever performs the operation calls [`ask`](Self::ask).
+/// The selector is foreign code: it may take long, call the client or panic. So the client gives
+/// the question away, and whoever performs the operation calls [`ask`](Self::ask).
 #[must_use = "the operation goes on when the question is answered"]
 pub struct Narrowing {
     pub(super) custom: ServerSelector,

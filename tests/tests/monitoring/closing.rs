@@ -143,10 +143,6 @@ impl Runtime for Slow {
         self.inner.spawn(task);
     }
 
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        work();
-    }
-
     fn now(&self) -> Duration {
         self.inner.now()
     }

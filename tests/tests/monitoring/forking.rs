@@ -68,10 +68,6 @@ impl Runtime for Forkable {
         self.inner.spawn(task);
     }
 
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        work();
-    }
-
     fn now(&self) -> Duration {
         self.inner.now()
     }

@@ -28,4 +28,5 @@ mod scenarios;
 mod scene;
 mod selection;
 mod storm;
+mod turns;
 mod waiting;

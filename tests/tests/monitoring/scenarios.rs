@@ -432,8 +432,8 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {
                 Ok(found) => assert!(found.is_some() && was_cleared),
-                // The retry may also have met a hello that takes too long, or its time may have been
-                // over while it waited; then the error names what happened before (RR-18).
+                // The retry may also have met a hello that takes too long, or its time may have
+                // been over while it waited; then the error names what happened before (RR-18).
                 Err(error) if was_cleared => {
                     let cause = error.source().and_then(|e| e.downcast_ref::<Error>());
                     let earlier = cause.unwrap_or(&error);

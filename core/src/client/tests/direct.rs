@@ -1,7 +1,7 @@
 //! Which servers run what: direct connections, sets without a primary, and the kinds of commands.
 
 use super::*;
-use crate::options::ReadMode;
+use crate::{error::ErrorKind, options::ReadMode};
 use std::{sync::Arc, time::Duration};
 
 const DIRECT: &str = "mongodb://a/?directConnection=true";
@@ -133,4 +133,33 @@ fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
     let document = bson::doc! { "insert": "c", "documents": [{ "_id": 1 }] };
     let command = Command::from_document(&document, "db").expect("a command");
     assert!(!number(uri, command));
+}
+
+#[test]
+fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_without_a_login() {
+    // AUTH-16: an arbiter is spared the login, and so would be whoever claims to be one.
+    let arbiter = member(&bson::doc! { "arbiterOnly": true });
+    let text = "mongodb://user:pencil@a/?directConnection=true";
+    let mut world = World::new(text, arbiter.clone());
+    for kind in KINDS {
+        let start = world.client.start(world.now, of_kind(kind));
+        world.run();
+        let failed = match start {
+            Start::Waiting(id) => world.client.resume(world.now, id),
+            start => start,
+        };
+        match failed {
+            Start::Failed(error) => assert!(
+                matches!(error.kind(), ErrorKind::Authentication { .. }),
+                "{error}"
+            ),
+            other => panic!("{kind:?} would be sent: {other:?}"),
+        }
+    }
+    assert_eq!(world.client.counts().leased, 0);
+    let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    // Without a credential there is nothing to prove.
+    let mut open = World::new(DIRECT, arbiter);
+    open.lease(of_kind(CommandKind::Read));
 }

@@ -13,6 +13,7 @@ mod messages;
 mod metadata;
 mod operations;
 mod overload;
+mod pauses;
 mod promises;
 mod resting;
 mod retries;

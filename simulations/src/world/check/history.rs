@@ -20,9 +20,9 @@ use std::{collections::BTreeMap, time::Duration};
 const DUPLICATE_KEY: i32 = 11000;
 
 /// Checks every operation on its own. Its time limit does not run while its caller is absent: an
-/// operation cannot end unless somebody polls it. `slack` says how much later than its deadline an operation of
-/// a client may end, `aftermath` how many operations of a client may meet, after healing, what
-/// broke before.
+/// operation cannot end unless somebody polls it. `slack` says how much later than its deadline an
+/// operation of a client may end, `aftermath` how many operations of a client may meet, after
+/// healing, what broke before.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,

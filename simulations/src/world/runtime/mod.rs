@@ -182,11 +182,6 @@ impl Runtime for SimRuntime {
         self.shared.spawn(Box::pin(task));
     }
 
-    /// Work takes no virtual time, so it is done at once.
-    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        work();
-    }
-
     fn now(&self) -> Duration {
         self.shared.lock().now.since_start()
     }

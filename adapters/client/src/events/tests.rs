@@ -1,0 +1,272 @@
+//! What listeners hear, and what they cannot hold up.
+
+use super::*;
+use onionskin_core::{
+    description::TopologyId,
+    event::{NoServersCause, SdamEvent},
+    time::Instant,
+};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
+use std::task::Waker;
+
+fn event(number: u64) -> Event {
+    let topology = TopologyId(bson::oid::ObjectId::from_bytes([1; 12]));
+    let cause = NoServersCause::NoSeeds;
+    Event {
+        at: Instant::from_nanos(number),
+        kind: EventKind::Sdam(SdamEvent::NoServers { topology, cause }),
+    }
+}
+
+type Heard = Arc<Mutex<Vec<(char, u64)>>>;
+
+fn listener(heard: &Heard, name: char, act: impl Fn(u64) + Send + Sync + 'static) -> EventListener {
+    let heard = heard.clone();
+    Arc::new(move |event| {
+        let number = event.at.as_nanos();
+        heard
+            .lock()
+            .expect("no listener panics here")
+            .push((name, number));
+        act(number);
+    })
+}
+
+/// As a runtime without another thread.
+fn publish(delivery: &Arc<Delivery>, event: Event) {
+    delivery.publish(event);
+    if let Some(turn) = delivery.turn() {
+        turn.run();
+    }
+}
+
+fn numbers(heard: &Heard, name: char) -> Vec<u64> {
+    let heard = heard.lock().expect("no listener panics here");
+    let ours = heard.iter().filter(|(who, _)| *who == name);
+    ours.map(|&(_, number)| number).collect()
+}
+
+#[test]
+fn a_listener_that_panics_costs_nobody_an_event() {
+    let heard = Heard::default();
+    let listeners = vec![
+        listener(&heard, 'a', |number| assert_ne!(number, 1, "it panics")),
+        listener(&heard, 'b', |_| {}),
+    ];
+    let delivery = Delivery::new(listeners, Subscriptions::all());
+    (0..3).for_each(|number| publish(&delivery, event(number)));
+    for name in ['a', 'b'] {
+        assert_eq!(numbers(&heard, name), [0, 1, 2], "{name}");
+    }
+}
+
+#[test]
+fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
+    // EVT-3, EVT-4: no listener is called while another one is.
+    let heard = Heard::default();
+    let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
+    let own = slot.clone();
+    let listeners = vec![
+        listener(&heard, 'a', move |number| {
+            if number < 3 {
+                publish(own.get().expect("it is set"), event(number + 1));
+            }
+        }),
+        listener(&heard, 'b', |_| {}),
+    ];
+    let delivery = slot.get_or_init(|| Delivery::new(listeners, Subscriptions::all()));
+    publish(delivery, event(0));
+    let heard = heard.lock().expect("no listener panics here").clone();
+    let expected = [0, 1, 2, 3].map(|number| [('a', number), ('b', number)]);
+    assert_eq!(heard, expected.concat());
+}
+
+#[test]
+fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
+    // EVT-3, EVT-4
+    let heard = Heard::default();
+    let busy = Arc::new(AtomicBool::new(false));
+    let listeners = ['a', 'b'].map(|name| {
+        let busy = busy.clone();
+        listener(&heard, name, move |_| {
+            assert!(!busy.swap(true, Ordering::SeqCst), "two at once");
+            std::thread::yield_now();
+            busy.store(false, Ordering::SeqCst);
+        })
+    });
+    let delivery = Delivery::new(listeners.to_vec(), Subscriptions::all());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let delivery = &delivery;
+            scope.spawn(move || {
+                (0..500).for_each(|n| publish(delivery, event(thread * 1000 + n)));
+            });
+        }
+    });
+    let (a, b) = (numbers(&heard, 'a'), numbers(&heard, 'b'));
+    assert_eq!(a, b);
+    assert!(!busy.load(Ordering::SeqCst), "nobody panicked");
+    for thread in 0..4 {
+        let own: Vec<u64> = a.iter().copied().filter(|n| n / 1000 == thread).collect();
+        assert!(own.iter().copied().eq((0..500).map(|n| thread * 1000 + n)));
+    }
+}
+
+#[test]
+fn events_of_commands_that_nobody_wants_are_not_told() {
+    let delivery = Delivery::new(Vec::new(), Subscriptions::default());
+    assert!(!delivery.wants_commands());
+    publish(&delivery, event(1));
+    assert_eq!(delivery.mark(), 0, "without listeners nothing is kept");
+}
+
+#[test]
+fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
+    type Told = Vec<(u64, Option<u64>)>;
+    let told: Arc<Mutex<Told>> = Arc::default();
+    let notes = told.clone();
+    let listener: EventListener = Arc::new(move |event| {
+        let count = match event.kind {
+            EventKind::Dropped { count } => Some(count),
+            _ => None,
+        };
+        let mut notes = notes.lock().expect("no listener panics here");
+        notes.push((event.at.as_nanos(), count));
+    });
+    let delivery = Delivery::new(vec![listener], Subscriptions::all());
+    let most = MAX_QUEUED_EVENTS as u64;
+    (0..most + 7).for_each(|number| delivery.publish(event(number)));
+    assert_eq!(delivery.dropped(), 7);
+    delivery.turn().expect("there is something to tell").run();
+    // The gap is told although nothing comes after it.
+    let expected = (0..most).map(|number| (number, None));
+    let expected: Vec<_> = expected.chain([(most + 6, Some(7))]).collect();
+    assert_eq!(*told.lock().expect("a list"), expected);
+    told.lock().expect("a list").clear();
+    publish(&delivery, event(most + 7));
+    assert_eq!(*told.lock().expect("a list"), [(most + 7, None)]);
+}
+
+#[test]
+fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
+    let heard = Heard::default();
+    let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
+    let own = slot.clone();
+    let most = MAX_QUEUED_EVENTS as u64;
+    // While event 0 is told, more come than there is room for, and later another one each time.
+    let listener = listener(&heard, 'a', move |number| {
+        let delivery = own.get().expect("it is set");
+        match number {
+            0 => (1..most + 3).for_each(|number| delivery.publish(event(number))),
+            n if n <= most => delivery.publish(event(10 * most + n)),
+            _ => {}
+        }
+    });
+    let delivery = slot.get_or_init(|| Delivery::new(vec![listener], Subscriptions::all()));
+    publish(delivery, event(0));
+    let numbers = numbers(&heard, 'a');
+    let kept = usize::try_from(most).expect("a small number");
+    assert!(numbers[..=kept].iter().copied().eq(0..=most), "in order");
+    assert_eq!(numbers.len() as u64 + delivery.dropped(), 2 * most + 4);
+    // The event that tells of the gap carries the moment of the last event in it.
+    assert_eq!(numbers[kept + 1], 10 * most + most / 2);
+    assert_eq!(numbers[kept + 2], 10 * most + most / 2 + 1);
+    assert!(numbers[kept + 1..].is_sorted());
+}
+
+#[test]
+fn large_commands_are_bounded_by_their_bytes() {
+    use onionskin_core::event::{CommandEvent, CommandFacts};
+    let delivery = Delivery::new(vec![Arc::new(|_| {})], Subscriptions::all());
+    let mut command = bson::RawDocumentBuf::new();
+    command.append(
+        bson::cstr!("payload"),
+        "x".repeat(MAX_QUEUED_EVENT_BYTES / 4),
+    );
+    let facts = Arc::new(CommandFacts {
+        name: "insert".into(),
+        database: "db".into(),
+        request_id: 1,
+        operation_id: 1,
+        address: onionskin_core::address::Address::tcp("db", 27017),
+        driver_connection_id: 1,
+        server_connection_id: None,
+        service: None,
+    });
+    for number in 0..10 {
+        let (facts, command) = (facts.clone(), command.clone());
+        let kind = EventKind::Command(CommandEvent::Started { facts, command });
+        let at = Instant::from_nanos(number);
+        delivery.publish(Event { at, kind });
+    }
+    assert_eq!(delivery.dropped(), 7, "three fit");
+    let turn = delivery.turn().expect("there is something to tell");
+    turn.run();
+    assert_eq!(delivery.lock().bytes, 0);
+}
+
+#[test]
+fn a_turn_that_the_runtime_drops_goes_back() {
+    let heard = Heard::default();
+    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    delivery.publish(event(1));
+    drop(delivery.turn().expect("it is free"));
+    delivery.turn().expect("it is free again").run();
+    assert_eq!(numbers(&heard, 'a'), [1]);
+}
+
+#[test]
+fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
+    let heard = Heard::default();
+    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    delivery.publish(event(1));
+    let mark = delivery.mark();
+    let mut context = std::task::Context::from_waker(Waker::noop());
+    let mut waiting = pin!(delivery.heard(mark, std::future::pending()));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let mut limited = pin!(delivery.heard(mark, std::future::ready(())));
+    assert!(limited.as_mut().poll(&mut context).is_ready());
+    delivery.turn().expect("there is something to tell").run();
+    assert!(waiting.as_mut().poll(&mut context).is_ready());
+    assert_eq!(delivery.lock().waiting.len(), 0);
+}
+
+#[test]
+fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
+    let heard = Heard::default();
+    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    delivery.publish(event(1));
+    let mut context = std::task::Context::from_waker(Waker::noop());
+    {
+        let mut waiting = pin!(delivery.heard(delivery.mark(), std::future::pending()));
+        for _ in 0..100 {
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(delivery.lock().waiting.len(), 1);
+    }
+    assert_eq!(delivery.lock().waiting.len(), 0);
+}
+
+#[test]
+fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
+    struct Mine;
+    impl Drop for Mine {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::panic::resume_unwind(Box::new("again"));
+            }
+        }
+    }
+    let heard = Heard::default();
+    let mine: EventListener = Arc::new(|_| std::panic::resume_unwind(Box::new(Mine)));
+    let delivery = Delivery::new(
+        vec![mine, listener(&heard, 'b', |_| {})],
+        Subscriptions::all(),
+    );
+    (0..3).for_each(|number| publish(&delivery, event(number)));
+    assert_eq!(numbers(&heard, 'b'), [0, 1, 2]);
+    assert_eq!(delivery.lock().heard, 3);
+}

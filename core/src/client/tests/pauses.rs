@@ -1,0 +1,61 @@
+//! Pauses between the attempts of an operation.
+
+use super::{
+    retries::{LIMIT, URI, timed, unreachable},
+    *,
+};
+use std::time::Duration;
+
+#[test]
+fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
+    for command in [find, insert] {
+        let mut world = World::new(URI, primary());
+        let mut lease = world.lease(timed(command(), LIMIT));
+        let id = lease.operation();
+        let mut attempts = Vec::new();
+        let error = loop {
+            attempts.push(world.now);
+            World::answer(&mut lease, &unreachable());
+            match world.check_in(lease, Outcome::Completed) {
+                Verdict::Done(Err(error)) => break error,
+                Verdict::Again(Start::Leased(again)) => {
+                    lease = again;
+                    lease.begin(world.now).expect("it fits");
+                    continue;
+                }
+                Verdict::Again(Start::Waiting(waiting)) => assert_eq!(waiting, id),
+                other => panic!("{other:?}"),
+            }
+            let next = loop {
+                world.wait(Duration::from_millis(1));
+                match world.client.resume(world.now, id) {
+                    Start::Waiting(_) => {}
+                    next => break next,
+                }
+            };
+            lease = match next {
+                Start::Leased(lease) => lease,
+                Start::Failed(error) => break error,
+                other => panic!("{other:?}"),
+            };
+            lease.begin(world.now).expect("it fits");
+        };
+        assert!(error.is_timeout(), "{error:?}");
+        // The second attempt follows at once, the others after 10 ms at most, 20 ms, ... 500 ms.
+        assert_eq!(attempts[0], attempts[1]);
+        let pauses: Vec<_> = attempts
+            .windows(2)
+            .skip(1)
+            .map(|two| two[1] - two[0])
+            .collect();
+        for (number, pause) in pauses.iter().enumerate() {
+            let longest = Duration::from_millis((10 << number.min(6)).min(500));
+            let shortest = longest / 2;
+            assert!(
+                (shortest..=longest + Duration::from_millis(1)).contains(pause),
+                "{pauses:?}"
+            );
+        }
+        assert!((20..50).contains(&attempts.len()), "{}", attempts.len());
+    }
+}

@@ -1,0 +1,145 @@
+//! How much one turn of an operation reads.
+
+use crate::scene::{play, standalone};
+use bson::{Document, doc};
+use onionskin::{Client, Runtime};
+use onionskin_core::hello::Environment;
+use onionskin_simulations::world::{
+    SimRuntime,
+    runtime::{SimSleep, SimStream},
+};
+use smol::io::{AsyncRead, AsyncWrite};
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// A runtime whose streams give one byte at a time, and count.
+#[derive(Clone)]
+struct Dripping {
+    inner: SimRuntime,
+    reads: Arc<AtomicUsize>,
+}
+
+struct Drops {
+    inner: SimStream,
+    reads: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Drops {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.inner).poll_read(context, &mut buffer[..1])
+    }
+}
+
+impl AsyncWrite for Drops {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_close(context)
+    }
+}
+
+impl Runtime for Dripping {
+    type Stream = Drops;
+    type Sleep = SimSleep;
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<Drops> {
+        let inner = self.inner.connect(address).await?;
+        let reads = self.reads.clone();
+        Ok(Drops { inner, reads })
+    }
+
+    async fn connect_unix(&self, _: &Path) -> io::Result<Drops> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
+        self.inner.resolve(host, port)
+    }
+
+    fn sleep(&self, duration: Duration) -> SimSleep {
+        self.inner.sleep(duration)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawn(task);
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn wall_time(&self) -> Duration {
+        self.inner.wall_time()
+    }
+
+    fn entropy(&self, bytes: &mut [u8]) -> io::Result<()> {
+        self.inner.entropy(bytes)
+    }
+}
+
+/// A peer that never falls silent holds up no other task: a turn of an exchange ends after some
+/// reads, however many bytes are there.
+#[test]
+fn an_operation_reads_so_often_in_one_turn_and_no_more() {
+    play([standalone()], |scene| async move {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let runtime = Dripping {
+            inner: scene.runtime.clone(),
+            reads: reads.clone(),
+        };
+        let client = Client::builder_from_uri(runtime, &scene.uri("member0", "appname=drops"))
+            .expect("a connection string")
+            .environment(Environment::default())
+            .build()
+            .expect("a client");
+        let things = client.database("app").collection::<Document>("things");
+        let text = "x".repeat(2_000);
+        let insert = things.insert_one(doc! { "_id": 1, "text": &text });
+        insert.await.expect("inserted");
+        let mut find = pin!(things.find_one(doc! { "_id": 1 }).into_future());
+        let mut turns = 0;
+        let mut longest = 0;
+        let found = poll_fn(|context| {
+            let before = reads.load(Ordering::Relaxed);
+            let polled = find.as_mut().poll(context);
+            longest = longest.max(reads.load(Ordering::Relaxed) - before);
+            turns += 1;
+            polled
+        });
+        let found = found.await.expect("a reply").expect("a document");
+        assert_eq!(found.get_str("text").ok(), Some(&*text));
+        assert!(longest <= 32, "{longest} reads in one turn");
+        assert!(turns > 2_000 / 32, "{turns} turns");
+        client.shutdown().await;
+    });
+}
