@@ -168,11 +168,13 @@ impl<R: Runtime> Shared<R> {
         drop(guard);
         #[cfg(feature = "__lock-times")]
         drop(watch);
-        if !after.dials.is_empty() {
-            // A check is told before its socket exists (EVT-18).
-            self.deliver();
+        if let Some(after) = after {
+            if !after.dials.is_empty() {
+                // A check is told before its socket exists (EVT-18).
+                self.deliver();
+            }
+            self.carry_out(after);
         }
-        self.carry_out(after);
         self.deliver();
         result
     }
@@ -392,9 +394,18 @@ impl<S> Inner<S> {
         }
     }
 
-    fn collect_orders(&mut self) -> After<S> {
-        let mut after = After::default();
-        while let Some(action) = self.core.poll_action() {
+    /// What the core ordered; `None` where there is nothing to do, as mostly.
+    fn collect_orders(&mut self) -> Option<After<S>> {
+        let mut next = self.core.poll_action();
+        let rearm = self.must_rearm();
+        if next.is_none() && self.left.is_empty() && !rearm {
+            return None;
+        }
+        let mut after = After {
+            rearm,
+            ..After::default()
+        };
+        while let Some(action) = next {
             match action {
                 Action::Dial { socket, address } => {
                     let signal = Arc::new(Signal::default());
@@ -439,15 +450,19 @@ impl<S> Inner<S> {
                 Action::Wake { operation } => after.wakers.extend(self.wakers.remove(&operation)),
                 _ => {}
             }
+            next = self.core.poll_action();
         }
         after.streams.append(&mut self.left);
-        let deadline = self.core.deadline();
-        after.rearm = match (deadline, self.timer_set) {
-            (Some(deadline), Some(set)) => deadline < set,
+        Some(after)
+    }
+
+    /// True if the timer would sleep for too long.
+    fn must_rearm(&self) -> bool {
+        match (self.core.deadline(), self.timer_set) {
+            (Some(deadline), Some(set)) if deadline < set => true,
             (Some(_), None) => true,
-            (None, _) => false,
-        } || self.core.is_over();
-        after
+            _ => self.core.is_over(),
+        }
     }
 
     /// True when nothing is left: no task and no socket.

@@ -354,7 +354,7 @@ impl Client {
     /// The error that a kept connection was interrupted with, if it was: for its pool it is checked
     /// out between the commands as well (CMAP-97).
     pub(super) fn interruption_of_pin(&self, facts: &ConnectionFacts) -> Option<Error> {
-        if !self.pins.contains_key(&facts.socket) {
+        if self.pins.is_empty() || !self.pins.contains_key(&facts.socket) {
             return None;
         }
         self.pools

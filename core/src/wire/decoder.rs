@@ -148,6 +148,7 @@ impl FrameDecoder {
 
     /// The next whole message, header included, or `None` until it is there. The same message is
     /// given again until it is [consumed](Self::consume).
+    #[inline]
     pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
         let Some(header) = self.header()? else {
             return Ok(None);

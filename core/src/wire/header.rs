@@ -61,6 +61,7 @@ pub struct Header {
 
 impl Header {
     /// Reads a header and checks its length against `max_bytes` before anything is allocated.
+    #[inline]
     pub fn decode(mut bytes: &[u8], max_bytes: usize) -> Result<Self, WireError> {
         let bytes = &mut bytes;
         let length = i32::from_le_bytes(take(bytes, "the header")?);
