@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::waiters::Waiters;
+use crate::{foreign::quietly, waiters::Waiters};
 use onionskin_core::{
     client::Client as Core,
     event::{Event, EventKind, Subscriptions},
@@ -12,7 +12,6 @@ use onionskin_core::{
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
@@ -220,18 +219,6 @@ impl Drop for HeardPlace<'_> {
     }
 }
 
-/// Calls a listener. A panic of it is its own, and so is one of what it panics with.
-fn tell(listener: &EventListener, event: &Event) {
-    let drop_quietly = |payload| {
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(again);
-        }
-    };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| listener(event))) {
-        drop_quietly(payload);
-    }
-}
-
 /// The right to call the listeners, which one has at a time. It goes back when it is dropped, as it
 /// is by a runtime that has ended.
 pub(crate) struct Turn(Option<Arc<Delivery>>);
@@ -246,7 +233,8 @@ impl Turn {
             let next = delivery.lock().pop();
             let Some(event) = next else { break };
             for listener in &delivery.listeners {
-                tell(listener, &event);
+                // A listener's panic is its own: the others hear the event all the same.
+                quietly(|| listener(&event));
             }
             let woken = {
                 let mut queue = delivery.lock();
@@ -255,7 +243,7 @@ impl Turn {
                 queue.waiting.reached(heard)
             };
             for waker in woken {
-                waker.wake();
+                quietly(|| waker.wake());
             }
         }
         // The turn ended under the lock, and another one may have begun.

@@ -33,6 +33,7 @@ mod ending;
 mod environment;
 mod events;
 mod execution;
+mod foreign;
 mod ids;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use crate::{
     Runtime,
     events::{Delivery, MAX_EVENT_DELAY},
+    foreign::quietly,
     ids::ObjectIds,
     signal::Signal,
     socket,
@@ -196,13 +197,13 @@ impl<R: Runtime> Shared<R> {
             self.spawn(task);
         }
         for signal in after.signals {
-            signal.wake();
+            quietly(|| signal.wake());
         }
         for waker in after.wakers {
-            waker.wake();
+            quietly(|| waker.wake());
         }
         if after.rearm {
-            self.timer.wake();
+            quietly(|| self.timer.wake());
         }
         for derivation in after.derivations {
             let shared = self.clone();
@@ -484,7 +485,7 @@ impl<R: Runtime> Drop for TaskTicket<R> {
         };
         drop(guard);
         for waker in idle {
-            waker.wake();
+            quietly(|| waker.wake());
         }
     }
 }

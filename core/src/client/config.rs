@@ -158,7 +158,8 @@ impl Limits {
     pub(super) fn exchange_timeout(&self) -> Error {
         Error::timeout(
             Wait::Exchange,
-            "the reply did not come within the operation's time limit",
+            "the reply did not come within the operation's time limit, or where it has none within \
+             socketTimeoutMS",
         )
     }
 }

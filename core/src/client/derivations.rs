@@ -2,7 +2,8 @@
 //!
 //! A server chooses how many iterations a derivation takes, so it is given away
 //! ([`Action::Derive`]) and nothing waits for it but the connections that need its keys. However
-//! many connections wait for one key, it is derived once. A server that asks for another key on
+//! many connections wait for one key, it is derived once. At most [`MAX_DERIVATIONS`] run at a time,
+//! whatever the number of servers. A server that asks for another key on
 //! each connection occupies one processor at most, because its derivations run one after the other.
 
 use super::{Action, Client};
@@ -16,7 +17,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// After this long a derivation counts as lost, and the next connection that needs its key asks
 /// again. The largest permitted iteration count takes a few seconds on a slow processor.
-const LOST_AFTER: Duration = Duration::from_secs(60);
+const LOST_AFTER: Duration = Duration::from_secs(300);
+
+/// Derivations of one client that run at the same time at most. Each occupies a processor.
+pub const MAX_DERIVATIONS: usize = 2;
 
 /// The derivations that connections of a client wait for.
 #[derive(Debug, Default)]
@@ -34,15 +38,22 @@ struct Running {
 }
 
 #[derive(Debug)]
-struct Queued {
+pub(super) struct Queued {
     server: ServerId,
     socket: SocketId,
     derivation: KeyDerivation,
 }
 
+impl Queued {
+    #[cfg(test)]
+    pub(super) const fn socket(&self) -> SocketId {
+        self.socket
+    }
+}
+
 impl Derivations {
     /// A connection to `server` needs keys; gives the derivation if it is to be started now.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         now: Instant,
         server: ServerId,
@@ -55,11 +66,7 @@ impl Derivations {
             running.waiting.push(socket);
             return None;
         }
-        if self
-            .running
-            .values()
-            .any(|running| running.server == server)
-        {
+        if !self.may_run(server) {
             self.queued.push(Queued {
                 server,
                 socket,
@@ -76,20 +83,24 @@ impl Derivations {
         Some(derivation)
     }
 
+    /// True if a derivation for this server may run beside those that do.
+    fn may_run(&self, server: ServerId) -> bool {
+        let mut running = self.running.values();
+        self.running.len() < MAX_DERIVATIONS && running.all(|running| running.server != server)
+    }
+
     /// A derivation ended; gives the connections that wait for its keys, and what is to be asked
-    /// next for its server.
-    fn end(&mut self, name: KeyName) -> (Vec<SocketId>, Option<Queued>) {
-        let (mut waiting, server) = match self.running.remove(&name) {
-            Some(running) => (running.waiting, Some(running.server)),
-            None => (Vec::new(), None),
-        };
+    /// next: the oldest that may run.
+    pub(super) fn end(&mut self, name: KeyName) -> (Vec<SocketId>, Option<Queued>) {
+        let running = self.running.remove(&name);
+        let mut waiting = running.map_or_else(Vec::new, |running| running.waiting);
         let is_same = |queued: &mut Queued| queued.derivation.name() == name;
         let same = self.queued.extract_if(.., is_same);
         waiting.extend(same.map(|queued| queued.socket));
         let next = self
             .queued
             .iter()
-            .position(|queued| Some(queued.server) == server);
+            .position(|queued| self.may_run(queued.server));
         let next = next.map(|place| self.queued.remove(place));
         (waiting, next)
     }

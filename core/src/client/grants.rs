@@ -9,17 +9,38 @@ use crate::{
     error::Error,
     operation::{Operation, OperationId},
     pool::{Condition, PooledId},
-    time::Instant,
+    time::{Instant, earliest},
 };
+use std::time::Duration;
+
+/// How long a connection stays granted to an operation that does not resume, while others wait for
+/// one. Not an option.
+pub const GRANT_LIMIT: Duration = Duration::from_secs(1);
+
+/// A pinned connection serves nobody else, so that only the operation's own time counts.
+fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
+    let moment = match operation.command.pin {
+        Some(_) => None,
+        None => now.checked_add(GRANT_LIMIT),
+    };
+    earliest(operation.deadline, moment)
+}
 
 impl Client {
     /// Keeps a connection for an operation until its task resumes it.
     ///
-    /// The task may be slow to do so. A grant is withdrawn when the operation's time is over, so
-    /// that the connection serves others, and when the connection is interrupted.
-    pub(super) fn grant(&mut self, operation: Box<Operation>, server: ServerId, pooled: PooledId) {
+    /// The task may be slow to do so, or wait for another operation itself. A grant is withdrawn
+    /// when the operation's time is over, when the connection is interrupted, and when others have
+    /// waited for a connection for [`GRANT_LIMIT`].
+    pub(super) fn grant(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        server: ServerId,
+        pooled: PooledId,
+    ) {
         let id = operation.id;
-        let limit = operation.deadline;
+        let limit = grant_limit(now, &operation);
         if let Some(limit) = limit {
             self.wait_limits.insert((limit, id));
         }
@@ -54,6 +75,33 @@ impl Client {
         for (id, error) in found {
             self.on_grant_interrupted(now, id, error);
         }
+    }
+
+    /// A grant has lasted for its limit; false if the operation's own time is over.
+    pub(super) fn on_grant_limit(&mut self, now: Instant, id: OperationId) -> bool {
+        let Some(Waiting::Granted {
+            operation,
+            server,
+            limit,
+            ..
+        }) = self.waiting.get_mut(&id)
+        else {
+            return false;
+        };
+        if operation.deadline.is_some_and(|deadline| deadline <= now) {
+            return false;
+        }
+        let server = *server;
+        let slot = self.pools.get(&server);
+        if slot.is_none_or(|slot| slot.pool.counts().waiting == 0) {
+            *limit = grant_limit(now, operation);
+            let next = *limit;
+            self.wait_limits.extend(next.map(|next| (next, id)));
+            self.note_deadline(next);
+        } else if let Some(operation) = self.withdraw(now, id) {
+            self.again.push_back(not_begun(operation));
+        }
+        true
     }
 
     fn on_grant_interrupted(&mut self, now: Instant, id: OperationId, error: Error) {

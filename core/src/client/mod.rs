@@ -25,7 +25,9 @@ mod waiting;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
+pub use derivations::MAX_DERIVATIONS;
 pub use draining::DRAIN_LIMIT;
+pub use grants::GRANT_LIMIT;
 pub use resting::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use scanning::SOCKET_CHECK_INTERVAL;
 

@@ -86,7 +86,7 @@ impl Client {
                     request,
                     connection,
                 } => {
-                    self.on_granted(server, request, connection);
+                    self.on_granted(now, server, request, connection);
                 }
                 pool::Action::ServiceGone(service) => {
                     self.sdam.handle_service_gone(server, &service);

@@ -223,16 +223,22 @@ impl Client {
                 operation,
                 server,
                 pooled,
-            } => self.grant(operation, server, pooled),
+            } => self.grant(now, operation, server, pooled),
             Acquired::Failed(error) => self.wake_with(id, error),
         }
     }
 
     /// The pool granted a connection to an operation that waited for one.
-    pub(super) fn on_granted(&mut self, server: ServerId, request: RequestId, pooled: PooledId) {
+    pub(super) fn on_granted(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        request: RequestId,
+        pooled: PooledId,
+    ) {
         let id = OperationId(request.0);
         if let Some(Waiting::ForConnection { operation, .. }) = self.waiting.remove(&id) {
-            self.grant(operation, server, pooled);
+            self.grant(now, operation, server, pooled);
         }
     }
 
@@ -303,6 +309,9 @@ impl Client {
 
     /// The time to find a server, or to be rid of an outstanding reply, is over.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+        if self.on_grant_limit(now, id) {
+            return;
+        }
         let has_server = self.wait_timeout(id);
         let Some(mut operation) = self.withdraw(now, id) else {
             return;

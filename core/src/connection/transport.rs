@@ -1,7 +1,7 @@
 //! The layers between a socket and whole messages: TLS where it is wanted, frames above it.
 
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind, TlsFault},
     tls::TlsSession,
     wire::{FrameDecoder, Header, WireError},
 };
@@ -18,6 +18,23 @@ const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 /// Largest message that is accepted before a server has said who it is, and from monitored servers
 /// ever: a hello reply of many members and tags has some tens of kilobytes.
 const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
+
+/// Bytes that a peer may send after the handshake of TLS without any data among them. Session
+/// tickets and new keys have some hundreds of bytes, a record of data has 16 KiB at most.
+const MAX_TLS_BYTES_WITHOUT_DATA: usize = 64 * 1024;
+
+/// The same for the whole handshake, certificates included.
+const MAX_TLS_HANDSHAKE_BYTES: usize = 256 * 1024;
+
+/// True for a peer that keeps the client busy with TLS's own messages.
+const fn is_flood(bytes_without_data: usize, is_handshaking: bool) -> bool {
+    bytes_without_data
+        > if is_handshaking {
+            MAX_TLS_HANDSHAKE_BYTES
+        } else {
+            MAX_TLS_BYTES_WITHOUT_DATA
+        }
+}
 
 /// Turns messages into bytes for the socket and bytes from the socket into messages.
 ///
@@ -37,6 +54,8 @@ struct Tls {
     cipher: Vec<u8>,
     /// The plain message before it is encrypted; empty while idle.
     plain: Vec<u8>,
+    /// Bytes that came since the last data: parts of records, and messages of TLS's own.
+    without_data: usize,
     /// Why no more will come from the peer; told once all that came before was taken.
     end: Option<Error>,
 }
@@ -59,6 +78,7 @@ impl Transport {
             session: Box::new(session),
             cipher: Vec::new(),
             plain: Vec::new(),
+            without_data: 0,
             end: None,
         });
         let mut transport = Self {
@@ -145,7 +165,7 @@ impl Transport {
             return Ok(());
         };
         let result = tls.session.handle_received(&tls.cipher[..count]);
-        self.drain_tls(result)
+        self.drain_tls(count, result)
     }
 
     /// Takes in bytes that were read into a buffer of the caller's.
@@ -155,7 +175,7 @@ impl Transport {
             return Ok(());
         };
         let result = tls.session.handle_received(bytes);
-        self.drain_tls(result)
+        self.drain_tls(bytes.len(), result)
     }
 
     /// The next whole message, or `None` until it is there; the same until it is consumed. An error
@@ -252,7 +272,7 @@ impl Transport {
     }
 
     /// Takes over what TLS made of bytes that it was given: plaintext, answers, its end.
-    fn drain_tls(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+    fn drain_tls(&mut self, received: usize, result: Result<(), Error>) -> Result<(), Error> {
         // After an error this is the alert that says why.
         self.flush_tls();
         let Some(tls) = &mut self.tls else {
@@ -263,13 +283,40 @@ impl Transport {
         } else if tls.session.peer_closed() && tls.end.is_none() {
             tls.end = Some(closed_by_peer());
         }
+        tls.without_data += received;
         loop {
             let spare = self.decoder.spare()?;
             let count = tls.session.read(spare)?;
             if count == 0 {
-                return Ok(());
+                break;
             }
+            tls.without_data = 0;
             self.decoder.filled(count);
         }
+        if is_flood(tls.without_data, tls.session.is_handshaking()) && tls.end.is_none() {
+            tls.end = Some(Error::new(ErrorKind::Tls {
+                fault: TlsFault::Broken,
+                message: "the server sends messages of TLS without end, and no data".to_owned(),
+            }));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_without_data_has_a_bound_that_honest_peers_keep() {
+        // A record of data comes in parts; tickets and keys are small; a flood is neither.
+        assert!(!is_flood(CIPHER_BYTES + 4096, false));
+        assert!(!is_flood(MAX_TLS_BYTES_WITHOUT_DATA, false));
+        assert!(is_flood(MAX_TLS_BYTES_WITHOUT_DATA + 1, false));
+        assert!(
+            !is_flood(MAX_TLS_BYTES_WITHOUT_DATA + 1, true),
+            "a long chain"
+        );
+        assert!(is_flood(MAX_TLS_HANDSHAKE_BYTES + 1, true));
     }
 }

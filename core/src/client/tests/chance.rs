@@ -132,8 +132,10 @@ impl Play {
                 operation, limit, ..
             } = waiting
             {
-                assert_eq!(*limit, operation.deadline, "a grant is not kept for longer");
-                limits.extend(limit.map(|limit| (limit, id)));
+                let limit = limit.expect("a grant has a limit");
+                assert!(limit <= self.now + GRANT_LIMIT);
+                assert!(operation.deadline.is_none_or(|deadline| limit <= deadline));
+                limits.insert((limit, id));
             }
             let Waiting::ForServer { operation, limit } = waiting else {
                 continue;

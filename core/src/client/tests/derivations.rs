@@ -205,8 +205,8 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
     let mut login = Login::new(false, 4096);
     login.start(1);
     login.derivations.clear();
-    // The connection gives up first, and so does each one after it for a minute.
-    for _ in 0..7 {
+    // The connection gives up first, and so does each one after it for five minutes.
+    for _ in 0..31 {
         login.now = login.now + std::time::Duration::from_secs(10);
         login.client.handle_timeout(login.now);
         login.run();
@@ -214,4 +214,26 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
         login.run();
     }
     assert_eq!(login.derivations.len(), 1);
+}
+
+#[test]
+fn many_servers_occupy_two_processors_and_no_more() {
+    let now = Instant::ZERO;
+    // Three keys, as three servers would ask for.
+    let mut keys = [4096, 4097, 4098].map(|iterations| {
+        let mut login = Login::new(false, iterations);
+        login.start(1);
+        Some(login.derivations.remove(0))
+    });
+    let mut all = Derivations::default();
+    let mut ask = |number: u64| {
+        let key = keys[number as usize].take().expect("each once");
+        all.ask(now, ServerId(number), SocketId(number), key)
+    };
+    let first = ask(0).expect("it runs");
+    assert!(ask(1).is_some(), "beside the first");
+    assert!(ask(2).is_none(), "it waits for its turn");
+    let (waiting, next) = all.end(first.name());
+    assert_eq!(waiting, [SocketId(0)]);
+    assert_eq!(next.map(|next| next.socket()), Some(SocketId(2)));
 }

@@ -100,3 +100,27 @@ fn a_lease_is_interrupted_once_and_after_it_came_back_never() {
     assert!(world.interrupted.is_empty());
     assert!(world.closed.contains(&socket), "its generation is over");
 }
+
+#[test]
+fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
+    // A task may hold an operation that it does not poll while it waits for another one.
+    let (mut world, first, socket) = granted(URI, find());
+    world.wait(GRANT_LIMIT);
+    assert_eq!(world.client.counts().leased, 1, "nobody else wants it");
+    let Start::Waiting(second) = world.client.start(world.now, insert()) else {
+        panic!("the only connection is granted");
+    };
+    world.woken.clear();
+    world.wait(GRANT_LIMIT);
+    assert_eq!(world.woken, [second]);
+    let Start::Leased(mut lease) = world.client.resume(world.now, second) else {
+        panic!("it is its turn");
+    };
+    assert_eq!(lease.socket(), socket);
+    lease.begin(world.now).expect("it fits");
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    // The first has its place in the queue, and its attempt does not count.
+    let lease = world.leased(Start::Waiting(first));
+    assert_eq!((lease.socket(), lease.operation.attempts), (socket, 1));
+}
