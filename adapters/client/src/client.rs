@@ -317,8 +317,9 @@ impl<R: Runtime> Client<R> {
 
     /// Ends sessions on the servers, closes everything, and waits until no task and no socket is
     /// left. Operations that still wait fail; those on a connection come to their end, and their
-    /// servers are checked until then, so that one that is lost keeps nobody waiting. Event
-    /// listeners have two more seconds to hear of it all.
+    /// servers are checked until then, so that one that is lost keeps nobody waiting. An operation
+    /// that is held and not polled, such as the next batch of a cursor, is waited for ten seconds
+    /// at most. Event listeners have two more seconds to hear of it all.
     ///
     /// Where the future is dropped, the sessions that it was ending are ended in the background;
     /// the client closes with its last handle.
@@ -339,7 +340,7 @@ impl<R: Runtime> Client<R> {
         }
         shared.with(|inner, now| inner.core.close(now));
         drop(self);
-        shared.idle().await;
+        shared.end().await;
         shared.flush_events().await;
     }
 

@@ -1,11 +1,22 @@
 //! What the end of a client waits for.
 
 use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared};
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+/// How long the end of a client waits for operations that still hold a connection. Not an option.
+pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
 impl<R: Runtime> Shared<R> {
-    /// Waits until nothing is left: no task and no socket.
-    pub(crate) async fn idle(&self) {
+    /// Waits until nothing is left, no task and no socket, for [`SHUTDOWN_LIMIT`] at most. An
+    /// operation that is held and not polled never ends; then monitors and pools close without it.
+    pub(crate) async fn end(self: &Arc<Self>) {
+        if !self.idle(self.runtime.sleep(SHUTDOWN_LIMIT)).await {
+            self.with(|inner, now| inner.core.end_without_leases(now));
+        }
+    }
+
+    /// Waits until nothing is left; false if `limit` ended first.
+    async fn idle(&self, limit: impl Future<Output = ()>) -> bool {
         struct Place<'a, R: Runtime>(&'a Shared<R>, Option<u64>);
         impl<R: Runtime> Drop for Place<'_, R> {
             fn drop(&mut self) {
@@ -13,6 +24,7 @@ impl<R: Runtime> Shared<R> {
                 drop(left);
             }
         }
+        let mut limit = pin!(limit);
         let mut place = Place(self, None);
         poll_fn(|context| {
             // Wakers are cloned and dropped outside of the lock.
@@ -20,14 +32,14 @@ impl<R: Runtime> Shared<R> {
             let mut guard = self.lock();
             if guard.is_idle() {
                 drop(guard);
-                return Poll::Ready(());
+                return Poll::Ready(true);
             }
             let old = guard.idle.wait(&mut place.1, 0, waker);
             drop(guard);
             drop(old);
-            Poll::Pending
+            limit.as_mut().poll(context).map(|()| false)
         })
-        .await;
+        .await
     }
 
     /// Waits until the listeners have heard what was queued so far, within their limit.

@@ -301,6 +301,15 @@ impl Client {
         self.settle(now);
     }
 
+    /// Ends a closed client although connections are leased: whoever holds the leases does not give
+    /// them back. Their connections close when they do.
+    pub fn end_without_leases(&mut self, now: Instant) {
+        if self.closed && !self.ended {
+            self.end(now);
+            self.settle(now);
+        }
+    }
+
     /// Closes monitors and pools, if this is the moment.
     pub(super) fn end_unused(&mut self, now: Instant) -> bool {
         let is_used = || self.pools.values().any(|slot| slot.leased() > 0);

@@ -17,7 +17,11 @@ use onionskin_core::{
     sdam::{Action, Sdam, SdamOptions},
     time::Instant,
 };
-use std::time::Duration;
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    task::Poll,
+    time::Duration,
+};
 
 type Life = (&'static str, TopologyType, TopologyType);
 
@@ -156,6 +160,32 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
         let commands = watched.diary.notes(command_name);
         let inserts = ["insert started", "insert succeeded"];
         assert_eq!(commands, [inserts, inserts].concat());
+        watched.end().await;
+    });
+}
+
+/// An operation that is held and not polled, as the next batch of a cursor in a `select!`, does not
+/// hold up the end of its client for ever.
+#[test]
+fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("appname=held");
+        watched.insert(1).await.expect("a reply");
+        let slow = doc! {
+            "failCommands": ["find"], "appName": "held", "blockConnection": true,
+            "blockTimeMS": 300,
+        };
+        scene.fail(0, doc! { "times": 1 }, slow).await;
+        let things = watched.things();
+        let find = things.find_one(doc! { "_id": 1 });
+        let mut find = Box::pin(find.timeout(Duration::from_secs(1)).into_future());
+        let polled = poll_fn(|context| Poll::Ready(find.as_mut().poll(context))).await;
+        assert!(polled.is_pending(), "it is on its way");
+        let begun = scene.now();
+        watched.client.clone().shutdown().await;
+        let took = scene.now().saturating_since(begun);
+        assert!(took <= Duration::from_secs(13), "{took:?}");
+        drop(find);
         watched.end().await;
     });
 }
