@@ -25,7 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args()
         .nth(1)
         .map_or(Ok(10), |text| text.parse())?;
-    let deployment = Embedded::start(ServeOptions::replica_set("rs0", MEMBERS))?;
+    let mut options = ServeOptions::replica_set("rs0", MEMBERS);
+    for member in options.members.iter_mut().skip(7) {
+        // At most seven members vote, and those that do not have no priority.
+        (member.votes, member.priority) = (false, 0);
+    }
+    let deployment = Embedded::start(options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
