@@ -29,7 +29,9 @@ use std::{
 /// up, [`MAX_QUEUED_EVENTS`] events wait at most; then events are dropped, which
 /// [`EventKind::Dropped`] tells at their place.
 ///
-/// On a runtime without another thread (`onionskin-blocking`) the calling thread calls it.
+/// Keys of authentication are derived on the same threads: where all of them are busy, new
+/// connections wait. On a runtime without another thread (`onionskin-blocking`) the calling thread
+/// calls the listener.
 pub type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Events that wait for listeners at most. Not an option.

@@ -14,6 +14,10 @@ pub const MAX_METADATA_BYTES: usize = 512;
 /// The longest application name, in bytes of UTF-8 (HELLO-33).
 pub const MAX_APPLICATION_NAME_BYTES: usize = 128;
 
+/// Libraries that are named at most: of what more of them add, nothing is left in
+/// [`MAX_METADATA_BYTES`].
+pub const MAX_DRIVER_INFOS: usize = 64;
+
 /// What stands between the driver's own name and the names of the libraries that wrap it
 /// (HELLO-44).
 pub const SEPARATOR: char = '|';
@@ -137,12 +141,12 @@ impl ClientMetadata {
 
     /// Appends one more library after those that were named before, which stay (HELLO-47,
     /// HELLO-50). Returns false, and changes nothing, for a library that was named before with the
-    /// same version and platform (HELLO-49).
+    /// same version and platform (HELLO-49), and once [`MAX_DRIVER_INFOS`] are named.
     ///
     /// Fails if the info is not valid.
     pub fn append(&mut self, info: &DriverInfo) -> Result<bool> {
         info.validate()?;
-        if !self.add(info) {
+        if self.infos.len() >= MAX_DRIVER_INFOS || !self.add(info) {
             return Ok(false);
         }
         self.document = self.encode()?;

@@ -344,3 +344,16 @@ proptest! {
         prop_assert!(os.get_str("type").is_ok_and(|kind| !kind.is_empty()));
     }
 }
+
+#[test]
+fn libraries_that_are_appended_without_end_are_not_kept() {
+    let mut metadata = ClientMetadata::new(None, &Environment::default(), &[]).expect("it fits");
+    for number in 0..MAX_DRIVER_INFOS {
+        let info = DriverInfo::new(format!("library{number}"));
+        assert_eq!(metadata.append(&info), Ok(true));
+    }
+    let before = metadata.document().to_owned();
+    let info = DriverInfo::new("one too many");
+    assert_eq!(metadata.append(&info), Ok(false));
+    assert_eq!(metadata.document(), &*before);
+}
