@@ -27,7 +27,14 @@ impl Client {
         }
         let id = OperationId(self.next_operation);
         self.next_operation += 1;
-        let start = self.proceed(now, Operation::new(id, command, now));
+        let operation = Operation::new(id, command, now);
+        let start = match operation.expired(now) {
+            None => self.proceed(now, operation),
+            Some(error) => {
+                self.finish_operation(now, operation);
+                Start::Failed(error)
+            }
+        };
         self.settle(now);
         start
     }

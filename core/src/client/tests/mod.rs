@@ -3,6 +3,7 @@
 mod aggregates;
 mod balanced;
 mod chance;
+mod cursors;
 mod derivations;
 mod direct;
 mod draining;
