@@ -1,5 +1,6 @@
 //! Listeners, and the order in which they hear.
 
+use crate::signal::wake;
 use onionskin_core::{
     client::Client as Core,
     event::{Event, EventKind, Subscriptions},
@@ -226,9 +227,7 @@ impl Turn {
                 queue.heard += 1;
                 queue.take_waiting()
             };
-            for waker in woken {
-                waker.wake();
-            }
+            woken.into_iter().for_each(wake);
         }
         // The turn ended under the lock, and another one may have begun.
         self.0 = None;

@@ -4,7 +4,7 @@ use crate::{
     Runtime,
     events::{Delivery, FLUSH_LIMIT, MAX_EVENT_DELAY},
     ids::ObjectIds,
-    signal::Signal,
+    signal::{Signal, wake},
     socket,
 };
 use atomic_waker::AtomicWaker;
@@ -196,7 +196,7 @@ impl<R: Runtime> Shared<R> {
             signal.wake();
         }
         for waker in after.wakers {
-            waker.wake();
+            wake(waker);
         }
         if after.rearm {
             self.timer.wake();
@@ -478,8 +478,6 @@ impl<R: Runtime> Drop for TaskTicket<R> {
             Vec::new()
         };
         drop(guard);
-        for waker in idle {
-            waker.wake();
-        }
+        idle.into_iter().for_each(wake);
     }
 }

@@ -3,12 +3,19 @@
 use atomic_waker::AtomicWaker;
 use onionskin_core::error::Error;
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
 };
+
+/// Wakes an operation. Its waker is foreign code, and a panic there is its own: others are woken all
+/// the same, and the task that wakes them goes on.
+pub(crate) fn wake(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+}
 
 /// One per socket, for its whole life: what its holder is to do next, and how to wake it.
 #[derive(Debug, Default)]
@@ -39,7 +46,9 @@ impl Signal {
 
     /// Wakes the holder.
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        if let Some(waker) = self.waker.take() {
+            wake(waker);
+        }
     }
 
     /// Asks to be woken.

@@ -8,7 +8,13 @@ use super::{
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::error::{Error, ErrorKind, Wait};
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
 
 /// The time limit of operations that are to miss it.
 const LIMIT: Duration = Duration::from_millis(120);
@@ -208,6 +214,34 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
         assert_eq!(server.seen("getMore").len(), fetched);
         end::<H>(client, &server).await;
     }
+}
+
+/// The waker of an operation is the application's code: where it panics, the limits of all other
+/// operations hold.
+pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("this waker panics");
+        }
+    }
+    let listener = door::<H>();
+    let client = client::<H>(&format!("mongodb://{}/", listener.address()));
+    let things = things(&client);
+    let first = things.find_one(doc! { "n": 1 }).timeout(LIMIT / 2);
+    let mut first = pin!(first.into_future());
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(
+        first
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    missed::<H>(&client, 2).await;
+    missed::<H>(&client, 3).await;
+    let ended = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(ended, Poll::Ready(Err(_))), "{ended:?}");
+    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
 }
 
 /// Timers fire, none early, in the order of their times.
