@@ -36,8 +36,8 @@ const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 ///
 /// The time limit of the call that made it bounds the call and all batches together
 /// ([`Find::timeout`](crate::Find::timeout), [`Aggregate::timeout`](crate::Aggregate::timeout), or
-/// `timeoutMS` of the client). When the limit is over, [`next`](Self::next) gives the documents that
-/// were fetched before, then a timeout error. [`close`](Self::close) has a limit of its own.
+/// `timeoutMS` of the client). When the limit is over, [`next`](Self::next) gives the documents
+/// that were fetched before, then a timeout error. [`close`](Self::close) has a limit of its own.
 ///
 /// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
 /// background, which takes five seconds at most.
@@ -164,8 +164,8 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
         }
     }
 
-    /// The next document; `None` at the end. Fails where no time is left to fetch another batch; the
-    /// cursor has ended then.
+    /// The next document; `None` at the end. Fails where no time is left to fetch another batch;
+    /// the cursor has ended then.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }

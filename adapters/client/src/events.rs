@@ -181,12 +181,13 @@ impl Delivery {
         Some(Turn(Some(self.clone())))
     }
 
-    /// Waits until the listeners have heard the events up to `mark`, no longer than `limit` lasts.
-    pub(crate) async fn heard(&self, mark: u64, limit: impl Future<Output = ()>) {
-        if self.listeners.is_empty() {
+    /// Waits until the listeners have heard the events up to `mark`, no longer than `limit` lasts,
+    /// which begins only if there is something to wait for.
+    pub(crate) async fn heard<L: Future<Output = ()>>(&self, mark: u64, limit: impl FnOnce() -> L) {
+        if self.listeners.is_empty() || self.lock().heard >= mark {
             return;
         }
-        let mut limit = pin!(limit);
+        let mut limit = pin!(limit());
         poll_fn(|context| {
             let waker = context.waker().clone();
             let mut queue = self.lock();
@@ -472,9 +473,9 @@ mod tests {
         delivery.publish(event(1));
         let mark = delivery.mark();
         let mut context = std::task::Context::from_waker(Waker::noop());
-        let mut waiting = pin!(delivery.heard(mark, std::future::pending()));
+        let mut waiting = pin!(delivery.heard(mark, std::future::pending));
         assert!(waiting.as_mut().poll(&mut context).is_pending());
-        let mut limited = pin!(delivery.heard(mark, std::future::ready(())));
+        let mut limited = pin!(delivery.heard(mark, || std::future::ready(())));
         assert!(limited.as_mut().poll(&mut context).is_ready());
         delivery.turn().expect("there is something to tell").run();
         assert!(waiting.as_mut().poll(&mut context).is_ready());

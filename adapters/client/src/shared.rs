@@ -6,6 +6,7 @@ use crate::{
     ids::ObjectIds,
     signal::{Signal, wake},
     socket,
+    timer::Limit,
 };
 use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
@@ -184,7 +185,8 @@ impl<R: Runtime> Shared<R> {
                 let Self {
                     delivery, runtime, ..
                 } = &*shared;
-                delivery.heard(mark, runtime.sleep(MAX_EVENT_DELAY)).await;
+                let limit = || runtime.sleep(MAX_EVENT_DELAY);
+                delivery.heard(mark, limit).await;
                 socket::run(shared, socket, address, signal).await;
             });
         }
@@ -226,8 +228,8 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Waits until the listeners have heard what was queued so far, within their limit.
-    pub(crate) async fn flush_events(&self) {
-        let limit = self.runtime.sleep(FLUSH_LIMIT);
+    pub(crate) async fn flush_events(self: &Arc<Self>) {
+        let limit = || Limit::begin(self.clone(), FLUSH_LIMIT);
         self.delivery.heard(self.delivery.mark(), limit).await;
     }
 
@@ -446,6 +448,10 @@ impl<S> Inner<S> {
             }
         }
         after.streams.append(&mut self.left);
+        if self.tasks == 0 && self.sockets.is_empty() {
+            // Only the tasks would tell otherwise, and those of a runtime that has ended are gone.
+            after.wakers.append(&mut self.idle);
+        }
         let deadline = self.core.deadline();
         after.rearm = match (deadline, self.timer_set) {
             (Some(deadline), Some(set)) => deadline < set,

@@ -11,8 +11,8 @@ use std::{
     task::Waker,
 };
 
-/// Wakes an operation. Its waker is foreign code, and a panic there is its own: others are woken all
-/// the same, and the task that wakes them goes on.
+/// Wakes an operation. Its waker is foreign code, and a panic there is its own: others are woken
+/// all the same, and the task that wakes them goes on.
 pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }

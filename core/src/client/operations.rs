@@ -20,7 +20,7 @@ impl Client {
     /// Starts an operation.
     pub fn start(&mut self, now: Instant, mut command: Command) -> Start {
         if self.closed {
-            return Start::Failed(ErrorKind::ClientClosed.into());
+            return Start::Failed(self.closed_error());
         }
         if command.timeout.is_none() {
             command.timeout = self.limits.timeout;
@@ -144,7 +144,10 @@ impl Client {
         self.note_pins(facts, pinned);
         let mut result = Ok(());
         match (outcome, assessment) {
-            (Outcome::Failed(error), _) => result = Err(error),
+            (Outcome::Failed(error), _) => {
+                // A socket breaks with the runtime that moved it.
+                result = Err(self.lost.clone().unwrap_or(error));
+            }
             (Outcome::Completed, Some(assessment)) => {
                 self.note_cluster_time(assessment.cluster_time);
                 if let Some(error) = assessment.for_topology {

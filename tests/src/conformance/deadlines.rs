@@ -183,8 +183,8 @@ pub async fn limits_of_the_connection_string_hold<H: Host>() {
     }
 }
 
-/// The limit of a find, its own or `timeoutMS`, bounds all batches of its cursor together, also where
-/// a server has nothing but empty ones; the cursor is ended on the server all the same.
+/// The limit of a find, its own or `timeoutMS`, bounds all batches of its cursor together, also
+/// where a server has nothing but empty ones; the cursor is ended on the server all the same.
 pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
     for (option, limit) in [("", Some(LIMIT)), ("timeoutMS=120", None)] {
         let server = Server::scripted::<H>(|request| {

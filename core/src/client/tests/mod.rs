@@ -1,5 +1,6 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
+mod abandoned;
 mod aggregates;
 mod balanced;
 mod chance;
