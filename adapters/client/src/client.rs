@@ -28,6 +28,10 @@ use std::{
 ///
 /// Cloning is cheap, and all clones share everything. When the last clone and everything made from
 /// it is gone, the client closes by itself; [`shutdown`](Self::shutdown) does so and waits.
+///
+/// The tasks of a client run on the runtime in which it was made. When that runtime ends, so does
+/// the client: from then on every operation fails at once with
+/// [`ErrorKind::Runtime`](crate::ErrorKind::Runtime), wherever it is awaited.
 pub struct Client<R: Runtime> {
     handle: Arc<Handle<R>>,
 }
@@ -126,9 +130,12 @@ impl<R: Runtime> ClientBuilder<R> {
 
     /// Starts the client. Does not wait for a server: a deployment that is not there shows in the
     /// first operation (SDAM-33).
+    ///
+    /// Fails for options that cannot be used, and with
+    /// [`ErrorKind::Runtime`](crate::ErrorKind::Runtime) where there is no runtime to carry it.
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {
-            runtime,
+            mut runtime,
             mut options,
             mut warnings,
             mut listeners,
@@ -137,6 +144,7 @@ impl<R: Runtime> ClientBuilder<R> {
             environment,
             infos,
         } = self;
+        runtime.prepare()?;
         warnings.extend(uri::without_effect(&options));
         for warning in &warnings {
             trace::tell(&log, &log::warning(warning));

@@ -34,6 +34,11 @@ const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 /// balancer it also keeps a connection of its pool until it is exhausted, closed or dropped
 /// (LB-30).
 ///
+/// The time limit of the call that made it bounds the call and all batches together
+/// ([`Find::timeout`](crate::Find::timeout), [`Aggregate::timeout`](crate::Aggregate::timeout), or
+/// `timeoutMS` of the client). When the limit is over, [`next`](Self::next) gives the documents
+/// that were fetched before, then a timeout error. [`close`](Self::close) has a limit of its own.
+///
 /// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
 /// background, which takes five seconds at most.
 #[must_use = "a cursor gives its documents only when it is polled"]
@@ -43,24 +48,18 @@ pub struct Cursor<R: Runtime, T> {
     cursor: operation::Cursor,
     /// The next batch on its way.
     fetching: Option<Execution<R, TakeReply>>,
-    timeout: Option<Duration>,
     /// The process that it was opened in.
     process: Option<u32>,
     marker: PhantomData<fn() -> T>,
 }
 
 impl<R: Runtime, T> Cursor<R, T> {
-    pub(crate) fn new(
-        client: Client<R>,
-        cursor: operation::Cursor,
-        timeout: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(client: Client<R>, cursor: operation::Cursor) -> Self {
         let process = client.runtime().process_id();
         let mut this = Self {
             client,
             cursor,
             fetching: None,
-            timeout,
             process,
             marker: PhantomData,
         };
@@ -75,7 +74,6 @@ impl<R: Runtime, T> Cursor<R, T> {
             client: self.client.clone(),
             cursor,
             fetching: self.fetching.take(),
-            timeout: self.timeout,
             process: self.process,
             marker: PhantomData,
         }
@@ -132,7 +130,7 @@ impl<R: Runtime, T> Cursor<R, T> {
                 let message = "the cursor was opened by the process that this one was forked from";
                 return Poll::Ready(Err(Error::argument(message)));
             }
-            match self.cursor.more(self.timeout) {
+            match self.cursor.more() {
                 None => return Poll::Ready(Ok(false)),
                 Some(command) => {
                     self.fetching =
@@ -166,7 +164,8 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
         }
     }
 
-    /// The next document; `None` at the end.
+    /// The next document; `None` at the end. Fails where no time is left to fetch another batch;
+    /// the cursor has ended then.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }

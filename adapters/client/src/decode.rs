@@ -14,7 +14,7 @@ use onionskin_core::{
     session::ServerSession,
 };
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, marker::PhantomData, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 /// Turns a reply into what the caller gets, while the lease is still held.
 pub trait Decode: Unpin {
@@ -160,7 +160,6 @@ pub struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,
     pub(crate) batch_size: Option<u32>,
-    pub(crate) timeout: Option<Duration>,
     pub(crate) marker: PhantomData<fn() -> T>,
 }
 
@@ -170,7 +169,7 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
     fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
         let mut cursor = operation::Cursor::from_lease(lease, self.database.clone())?;
         cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
-        Ok(Cursor::new(self.client.clone(), cursor, self.timeout))
+        Ok(Cursor::new(self.client.clone(), cursor))
     }
 }
 

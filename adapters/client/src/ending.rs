@@ -1,6 +1,6 @@
 //! What the end of a client waits for.
 
-use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared};
+use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared, timer::Limit};
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 /// How long the end of a client waits for operations that still hold a connection. Not an option.
@@ -10,7 +10,7 @@ impl<R: Runtime> Shared<R> {
     /// Waits until nothing is left, no task and no socket, for [`SHUTDOWN_LIMIT`] at most. An
     /// operation that is held and not polled never ends; then monitors and pools close without it.
     pub(crate) async fn end(self: &Arc<Self>) {
-        if !self.idle(self.runtime.sleep(SHUTDOWN_LIMIT)).await {
+        if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
             self.with(|inner, now| inner.core.end_without_leases(now));
         }
     }
@@ -43,8 +43,8 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Waits until the listeners have heard what was queued so far, within their limit.
-    pub(crate) async fn flush_events(&self) {
-        let limit = self.runtime.sleep(FLUSH_LIMIT);
+    pub(crate) async fn flush_events(self: &Arc<Self>) {
+        let limit = || Limit::begin(self.clone(), FLUSH_LIMIT);
         self.delivery.heard(self.delivery.mark(), limit).await;
     }
 }

@@ -179,12 +179,13 @@ impl Delivery {
         Some(Turn(Some(self.clone())))
     }
 
-    /// Waits until the listeners have heard the events up to `mark`, no longer than `limit` lasts.
-    pub(crate) async fn heard(&self, mark: u64, limit: impl Future<Output = ()>) {
-        if self.listeners.is_empty() {
+    /// Waits until the listeners have heard the events up to `mark`, no longer than `limit` lasts,
+    /// which begins only if there is something to wait for.
+    pub(crate) async fn heard<L: Future<Output = ()>>(&self, mark: u64, limit: impl FnOnce() -> L) {
+        if self.listeners.is_empty() || self.lock().heard >= mark {
             return;
         }
-        let mut limit = pin!(limit);
+        let mut limit = pin!(limit());
         let mut place = HeardPlace {
             delivery: self,
             key: None,

@@ -1,6 +1,7 @@
 //! What a client needs of a runtime.
 
 use futures_io::{AsyncRead, AsyncWrite};
+use onionskin_core::error::Error;
 use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
 
 /// Everything that a client cannot do itself: sockets, time, tasks, names, chance.
@@ -20,6 +21,13 @@ pub trait Runtime: Send + Sync + 'static {
     /// watch over them. Default: they do.
     const RUNS_IN_BACKGROUND: bool = true;
 
+    /// Called once by [`ClientBuilder::build`](crate::ClientBuilder::build), in the thread that
+    /// builds, before anything else. Fails where the runtime cannot carry a client, with
+    /// [`Error::runtime`](crate::Error::runtime). Default: it can.
+    fn prepare(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Connects to an address, with the system's own time limit; the client bounds it further, by
     /// dropping the future. Sockets of the system are to send without delay (`TCP_NODELAY`), and to
     /// be given to [`keep_alive`](crate::system::keep_alive).
@@ -36,11 +44,13 @@ pub trait Runtime: Send + Sync + 'static {
         port: u16,
     ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 
-    /// Completes after `duration`, or somewhat later.
+    /// Completes after `duration`, or somewhat later. Called in any thread; polled by tasks of the
+    /// runtime only.
     fn sleep(&self, duration: Duration) -> Self::Sleep;
 
     /// Runs a task to its end, independent of the caller. Called in any thread, also in those of
-    /// other executors: whatever is dropped there may have something left to do.
+    /// other executors: whatever is dropped there may have something left to do. A runtime that has
+    /// ended, or that ends, drops the task: by that the client knows that its runtime is gone.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
     /// Runs work that may block or take long: event listeners and the derivation of keys. It runs

@@ -188,7 +188,8 @@ impl<R: Runtime> Shared<R> {
                 let Self {
                     delivery, runtime, ..
                 } = &*shared;
-                delivery.heard(mark, runtime.sleep(MAX_EVENT_DELAY)).await;
+                let limit = || runtime.sleep(MAX_EVENT_DELAY);
+                delivery.heard(mark, limit).await;
                 socket::run(shared, socket, address, signal).await;
             });
         }
@@ -197,7 +198,7 @@ impl<R: Runtime> Shared<R> {
             self.spawn(task);
         }
         for signal in after.signals {
-            quietly(|| signal.wake());
+            signal.wake();
         }
         for waker in after.wakers {
             quietly(|| waker.wake());
@@ -399,7 +400,7 @@ impl<S> Inner<S> {
     fn collect_orders(&mut self) -> Option<After<S>> {
         let mut next = self.core.poll_action();
         let rearm = self.must_rearm();
-        if next.is_none() && self.left.is_empty() && !rearm {
+        if next.is_none() && self.left.is_empty() && !rearm && !self.is_idle() {
             return None;
         }
         let mut after = After {
@@ -454,6 +455,10 @@ impl<S> Inner<S> {
             next = self.core.poll_action();
         }
         after.streams.append(&mut self.left);
+        if self.is_idle() {
+            // Only the tasks would tell otherwise, and those of a runtime that has ended are gone.
+            after.wakers.extend(self.idle.reached(0));
+        }
         Some(after)
     }
 

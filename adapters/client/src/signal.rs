@@ -1,5 +1,6 @@
 //! How the rest of the client reaches whoever holds a socket.
 
+use crate::foreign::quietly;
 use atomic_waker::AtomicWaker;
 use onionskin_core::error::Error;
 use std::{
@@ -39,7 +40,9 @@ impl Signal {
 
     /// Wakes the holder.
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        if let Some(waker) = self.waker.take() {
+            quietly(|| waker.wake());
+        }
     }
 
     /// Asks to be woken.

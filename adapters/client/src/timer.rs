@@ -1,18 +1,59 @@
-//! The one timer of a client.
+//! The one timer of a client, and limits for those who wait outside of its runtime.
 
 use crate::{Runtime, shared::Shared};
-use onionskin_core::time::Instant;
+use atomic_waker::AtomicWaker;
+use onionskin_core::{error::Error, time::Instant};
 use std::{
-    future::poll_fn,
-    pin::Pin,
-    sync::Arc,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
+    time::Duration,
 };
 
 /// Tells the core when its deadlines have come, until the client is closed and has none.
-pub(crate) async fn run<R: Runtime>(shared: Arc<Shared<R>>) {
-    let mut sleep: Option<(Instant, Pin<Box<R::Sleep>>)> = None;
-    poll_fn(|context| poll(&shared, &mut sleep, context)).await;
+///
+/// Every limit of the client rests on this task. Where it is dropped before its end, even before
+/// its first poll, the client is abandoned: nothing would end its operations otherwise.
+pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()> + Send {
+    let watch = Watch {
+        shared,
+        is_over: false,
+    };
+    async move {
+        // Taken whole: it is dropped with this future, polled or not.
+        let mut watch = watch;
+        let mut sleep: Option<(Instant, Pin<Box<R::Sleep>>)> = None;
+        poll_fn(|context| poll(&watch.shared, &mut sleep, context)).await;
+        watch.is_over = true;
+    }
+}
+
+/// Abandons the client unless the timer's task came to its end.
+struct Watch<R: Runtime> {
+    shared: Arc<Shared<R>>,
+    is_over: bool,
+}
+
+impl<R: Runtime> Drop for Watch<R> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let message = if std::thread::panicking() {
+            "the task that keeps the client's time limits has panicked; the message of the panic \
+             says why"
+        } else {
+            "the runtime on which the client was made has ended; make a client in the runtime that \
+             uses it"
+        };
+        self.shared.with(|inner, now| {
+            inner.core.abandon(now, &Error::runtime(message));
+        });
+    }
 }
 
 fn poll<R: Runtime>(
@@ -56,5 +97,72 @@ fn poll<R: Runtime>(
             Poll::Pending => return Poll::Pending,
             Poll::Ready(()) => *sleep = None,
         }
+    }
+}
+
+/// A wait that may be polled by any executor: a task of the runtime sleeps for it. It also ends
+/// where the runtime drops that task, because a runtime that has ended moves no timers.
+pub(crate) struct Limit<R: Runtime> {
+    shared: Arc<Shared<R>>,
+    turn: Arc<Turn>,
+}
+
+/// What a limit and its task know of each other.
+#[derive(Default)]
+struct Turn {
+    is_over: AtomicBool,
+    waiter: AtomicWaker,
+    is_left: AtomicBool,
+    sleeper: AtomicWaker,
+}
+
+/// Ends a limit when its task ends, and also when it is dropped.
+struct Sleeper(Arc<Turn>);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        self.0.waiter.wake();
+    }
+}
+
+impl<R: Runtime> Limit<R> {
+    pub(crate) fn begin(shared: Arc<Shared<R>>, duration: Duration) -> Self {
+        let turn = Arc::<Turn>::default();
+        let sleeper = Sleeper(turn.clone());
+        let sleeping = shared.clone();
+        shared.runtime.spawn(async move {
+            let sleeper = sleeper;
+            let mut sleep = pin!(sleeping.runtime.sleep(duration));
+            poll_fn(|context| {
+                sleeper.0.sleeper.register(context.waker());
+                if sleeper.0.is_left.load(Ordering::Acquire) {
+                    return Poll::Ready(());
+                }
+                sleep.as_mut().poll(context)
+            })
+            .await;
+        });
+        Self { shared, turn }
+    }
+}
+
+impl<R: Runtime> Future for Limit<R> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.turn.waiter.register(context.waker());
+        if self.turn.is_over.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl<R: Runtime> Drop for Limit<R> {
+    fn drop(&mut self) {
+        self.turn.is_left.store(true, Ordering::Release);
+        self.turn.sleeper.wake();
+        self.shared.runtime.run_ready();
     }
 }

@@ -13,7 +13,10 @@
 //! ```
 //!
 //! A client is made within a tokio runtime whose I/O and time drivers are enabled; its tasks run
-//! there, wherever its operations are awaited or dropped.
+//! there, wherever its operations are awaited or dropped. Without a runtime, making it fails with
+//! [`ErrorKind::Runtime`]. When its runtime ends, all its operations fail with the same kind: tests
+//! that have a runtime each (`#[tokio::test]`) need a client each. A runtime of the current thread
+//! runs tasks, and so keeps time limits, only within `block_on`.
 //!
 //! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
 

@@ -1,15 +1,18 @@
 //! Sockets, time, tasks, names and chance.
 
 use crate::TokioStream;
-use onionskin::{Runtime, system::keep_alive};
+use onionskin::{Error, Runtime, system::keep_alive};
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     net::SocketAddr,
     path::Path,
+    pin::pin,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::runtime::Handle;
+use tokio::{net::lookup_host, runtime::Handle};
+
+const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
 /// Tokio, as the client uses it: the runtime within which it was made.
 #[derive(Clone, Debug)]
@@ -28,12 +31,36 @@ impl Default for TokioRuntime {
     }
 }
 
+impl TokioRuntime {
+    fn handle(&self) -> Handle {
+        self.handle.clone().unwrap_or_else(Handle::current)
+    }
+
+    /// Polls a future within the runtime, whoever polls the result: tokio's sockets are made only
+    /// there.
+    async fn within<F: Future>(&self, future: F) -> F::Output {
+        let (handle, mut future) = (self.handle(), pin!(future));
+        poll_fn(|context| {
+            let _entered = handle.enter();
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
 impl Runtime for TokioRuntime {
     type Stream = TokioStream;
     type Sleep = tokio::time::Sleep;
 
+    /// Takes the runtime within which the client is built, where the value was made outside of one.
+    fn prepare(&mut self) -> Result<(), Error> {
+        let handle = self.handle.take().or_else(|| Handle::try_current().ok());
+        self.handle = Some(handle.ok_or_else(|| Error::runtime(NO_RUNTIME))?);
+        Ok(())
+    }
+
     async fn connect(&self, address: SocketAddr) -> io::Result<TokioStream> {
-        let stream = tokio::net::TcpStream::connect(address).await?;
+        let stream = self.within(tokio::net::TcpStream::connect(address)).await?;
         stream.set_nodelay(true)?;
         keep_alive(&stream);
         Ok(TokioStream::Tcp(stream))
@@ -41,9 +68,8 @@ impl Runtime for TokioRuntime {
 
     #[cfg(unix)]
     async fn connect_unix(&self, path: &Path) -> io::Result<TokioStream> {
-        tokio::net::UnixStream::connect(path)
-            .await
-            .map(TokioStream::Unix)
+        let stream = self.within(tokio::net::UnixStream::connect(path)).await?;
+        Ok(TokioStream::Unix(stream))
     }
 
     #[cfg(not(unix))]
@@ -52,25 +78,21 @@ impl Runtime for TokioRuntime {
     }
 
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+        Ok(self.within(lookup_host((host, port))).await?.collect())
     }
 
     fn sleep(&self, duration: Duration) -> tokio::time::Sleep {
+        let handle = self.handle();
+        let _entered = handle.enter();
         tokio::time::sleep(duration)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        match &self.handle {
-            Some(handle) => drop(handle.spawn(task)),
-            None => drop(tokio::spawn(task)),
-        }
+        self.handle().spawn(task);
     }
 
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        match &self.handle {
-            Some(handle) => drop(handle.spawn_blocking(work)),
-            None => drop(tokio::task::spawn_blocking(work)),
-        }
+        self.handle().spawn_blocking(work);
     }
 
     fn now(&self) -> Duration {

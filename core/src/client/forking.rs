@@ -41,7 +41,8 @@ impl Client {
         self.route_topology(now);
         self.again.extend(waiters);
         self.take_grants_back(now);
-        self.interrupt_leases(&cause);
+        let message = cause.to_string();
+        self.interrupt_leases(&Error::new(ErrorKind::Interrupted { message }));
         let pools: Vec<ServerId> = self.pools.keys().copied().collect();
         for server in pools {
             // Connections that nobody uses are stale now, and go at once.
@@ -103,16 +104,14 @@ impl Client {
         withdrawn.map(not_begun).collect()
     }
 
-    /// What runs on a connection of a pool that was closed, and not cleared: nobody else tells it
-    /// that the reply is its parent's.
-    fn interrupt_leases(&mut self, cause: &Error) {
+    /// Interrupts what runs on a connection of a pool that was closed, and not cleared: nobody else
+    /// tells it that its reply will not come.
+    pub(super) fn interrupt_leases(&mut self, why: &Error) {
         let Self { pools, actions, .. } = self;
         for slot in pools.values().filter(|slot| slot.is_closed) {
             for (pooled, &socket) in &slot.sockets {
                 if !slot.parked.contains_key(pooled) {
-                    let message = cause.to_string();
-                    let error = Error::new(ErrorKind::Interrupted { message });
-                    let error = error.with_server(&slot.address);
+                    let error = why.clone().with_server(&slot.address);
                     actions.push_back(Action::Interrupt { socket, error });
                 }
             }

@@ -4,6 +4,7 @@
 //! `operation/retry.rs` about retries. The control plane lives here; what an operation does on its
 //! connection happens in the [`Lease`](crate::operation::Lease) that it gets, outside.
 
+mod abandoning;
 mod action;
 mod config;
 mod derivations;
@@ -137,6 +138,8 @@ pub struct Client {
     closed: bool,
     /// Monitors and pools are closed as well.
     ended: bool,
+    /// Why nobody carries out orders any more.
+    lost: Option<Error>,
 }
 
 impl Client {
@@ -206,6 +209,7 @@ impl Client {
             next_request: 0,
             closed: false,
             ended: false,
+            lost: None,
         }
     }
 

@@ -21,14 +21,21 @@ impl Client {
     /// Starts an operation.
     pub fn start(&mut self, now: Instant, mut command: Command) -> Start {
         if self.closed {
-            return Start::Failed(ErrorKind::ClientClosed.into());
+            return Start::Failed(self.closed_error());
         }
         if command.timeout.is_none() {
             command.timeout = self.limits.timeout;
         }
         let id = OperationId(self.next_operation);
         self.next_operation += 1;
-        let start = self.proceed(now, Operation::new(id, command, now));
+        let operation = Operation::new(id, command, now);
+        let start = match operation.expired(now) {
+            None => self.proceed(now, operation),
+            Some(error) => {
+                self.finish_operation(now, operation);
+                Start::Failed(error)
+            }
+        };
         self.settle(now);
         start
     }
@@ -138,7 +145,10 @@ impl Client {
         self.note_pins(facts, pinned);
         let mut result = Ok(());
         match (outcome, assessment) {
-            (Outcome::Failed(error), _) => result = Err(error),
+            (Outcome::Failed(error), _) => {
+                // A socket breaks with the runtime that moved it.
+                result = Err(self.lost.clone().unwrap_or(error));
+            }
             (Outcome::Completed, Some(assessment)) => {
                 self.note_cluster_time(assessment.cluster_time);
                 if let Some(error) = assessment.for_topology {

@@ -11,7 +11,7 @@
 use super::{Client, Start};
 use crate::{
     connection::{Established, closed_by_peer},
-    error::{Error, ErrorKind},
+    error::Error,
     operation::Lease,
     pool::Condition,
     time::Instant,
@@ -105,7 +105,7 @@ impl Client {
         operation.attempts = operation.attempts.saturating_sub(1);
         let start = if self.closed {
             self.finish_operation(now, operation);
-            Start::Failed(ErrorKind::ClientClosed.into())
+            Start::Failed(self.closed_error())
         } else {
             self.proceed(now, operation)
         };

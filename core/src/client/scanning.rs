@@ -222,7 +222,7 @@ impl Client {
     fn go_elsewhere(&mut self, now: Instant, mut operation: Box<Operation>) -> Verdict {
         if self.closed {
             self.finish_operation(now, operation);
-            return Verdict::Done(Err(ErrorKind::ClientClosed.into()));
+            return Verdict::Done(Err(self.closed_error()));
         }
         // Nothing of the operation was sent, so this was no attempt of it.
         operation.attempts = operation.attempts.saturating_sub(1);

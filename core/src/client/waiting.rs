@@ -381,10 +381,10 @@ impl Client {
         let ids: Vec<OperationId> = ids.map(|(&id, _)| id).collect();
         for id in ids {
             if let Some(mut operation) = self.withdraw(now, id) {
-                let closed = ErrorKind::ClientClosed.into();
+                let closed = self.closed_error();
                 self.tell_selection_failed(now, &mut operation, &closed);
                 self.finish_operation(now, operation);
-                self.wake_with(id, ErrorKind::ClientClosed.into());
+                self.wake_with(id, closed);
             }
         }
     }

@@ -226,6 +226,12 @@ pub enum ErrorKind {
     },
     /// The client is closed.
     ClientClosed,
+    /// The async runtime cannot carry the client: there is none where the client is made, or the
+    /// one on which it was made has ended. A client is to be made in the runtime that uses it.
+    Runtime {
+        /// What is missing, and what to do.
+        message: String,
+    },
     /// Whoever waited for the operation left before its end; only events tell of this.
     Abandoned,
 }
@@ -241,6 +247,7 @@ impl ErrorKind {
             | Self::Bson { .. }
             | Self::Authentication { .. }
             | Self::ClientClosed
+            | Self::Runtime { .. }
             | Self::Abandoned => Fault::Caller,
             Self::Network { .. }
             | Self::Tls {
@@ -299,6 +306,7 @@ impl fmt::Display for ErrorKind {
             | Self::Discovery { message }
             | Self::PoolCleared { message }
             | Self::PoolClosed { message }
+            | Self::Runtime { message }
             | Self::WaitQueueTimeout { message }
             | Self::Interrupted { message } => f.write_str(message),
             Self::Limit {

@@ -87,6 +87,14 @@ impl Error {
         })
     }
 
+    /// An async runtime that cannot carry the client.
+    #[must_use]
+    pub fn runtime(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Runtime {
+            message: message.into(),
+        })
+    }
+
     /// A deadline that passed during `wait`.
     #[must_use]
     pub fn timeout(wait: Wait, message: impl Into<String>) -> Self {

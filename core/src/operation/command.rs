@@ -3,7 +3,7 @@
 use super::{Pin, PinId, PinUse};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
-    session::ServerSession,
+    session::ServerSession, time::Instant,
 };
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
@@ -70,6 +70,8 @@ pub struct Command {
     pub(crate) session: SessionUse,
     pub(crate) acknowledged: bool,
     pub(crate) timeout: Option<Duration>,
+    /// When the operation must be over, where its limit began before it: that of a cursor.
+    pub(crate) deadline: Option<Instant>,
 }
 
 /// The one server that may run a command.
@@ -121,6 +123,7 @@ impl Command {
             session: SessionUse::Implicit,
             acknowledged: true,
             timeout: None,
+            deadline: None,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     error::{Error, ErrorKind, pick},
     pool::HeldFor,
     session::ServerSession,
+    time::Instant,
 };
 use bson::{RawArray, RawDocument};
 use std::{ops::Range, sync::Arc, time::Duration};
@@ -98,6 +99,11 @@ pub struct Cursor {
     batch: Batch,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
+    /// The time limit of the command that opened the cursor; zero is a limit without end.
+    timeout: Option<Duration>,
+    /// When all batches must have been fetched. The limit begins with the command that opened the
+    /// cursor, and bounds that and every `getMore` together (`CURSOR_LIFETIME`).
+    deadline: Option<Instant>,
 }
 
 impl Cursor {
@@ -133,15 +139,20 @@ impl Cursor {
                     batch: Batch { bytes, rest },
                     batch_size: None,
                     max_await_time: None,
+                    timeout: None,
+                    deadline: None,
                 })
             }
         }
     }
 
     /// Opens a cursor from the reply that a lease has received. It keeps the lease's session and,
-    /// behind a load balancer, its connection for as long as the server has more (LB-32).
+    /// behind a load balancer, its connection for as long as the server has more (LB-32). The time
+    /// limit of the operation goes on as that of the cursor (RUN-25, RUN-39).
     pub fn from_lease(lease: &mut Lease, database: Arc<str>) -> Result<Self, Error> {
         let server = lease.facts().address.clone();
+        let timeout = lease.operation.command.timeout;
+        let deadline = lease.operation.deadline;
         let session = lease.take_session();
         let Some(reply) = lease.take_reply() else {
             lease.put_session(session);
@@ -149,6 +160,8 @@ impl Cursor {
         };
         match Self::open(reply, database, server, session) {
             Ok(mut cursor) => {
+                cursor.timeout = timeout;
+                cursor.deadline = deadline;
                 if cursor.is_open() {
                     cursor.pin = lease.pin(HeldFor::Cursor);
                 }
@@ -175,6 +188,8 @@ impl Cursor {
             batch: Batch::EMPTY,
             batch_size: None,
             max_await_time: None,
+            timeout: None,
+            deadline: None,
         }
     }
 
@@ -206,8 +221,9 @@ impl Cursor {
         &self.server
     }
 
-    /// The command that fetches the next batch; `None` if there is none to fetch.
-    pub fn more(&mut self, timeout: Option<Duration>) -> Option<Command> {
+    /// The command that fetches the next batch; `None` if there is none to fetch. Its time limit is
+    /// what is left of the cursor's: where that is nothing, the command fails and nothing is sent.
+    pub fn more(&mut self) -> Option<Command> {
         if !self.is_open() {
             return None;
         }
@@ -237,7 +253,8 @@ impl Cursor {
                 .take()
                 .map_or(SessionUse::None, SessionUse::Held),
         );
-        command.set_timeout(timeout);
+        command.timeout = self.timeout;
+        command.deadline = self.deadline;
         Some(command)
     }
 
@@ -412,13 +429,13 @@ mod tests {
         }
         assert_eq!(seen, [1, 2]);
         assert!(cursor.is_open() && cursor.is_batch_empty());
-        let command = cursor.more(None).expect("it is open");
+        let command = cursor.more().expect("it is open");
         assert_eq!(command.name(), "getMore");
         let next = rawdoc! { "cursor": { "nextBatch": [], "id": 0_i64, "ns": "db.c.d" }, "ok": 1 };
         cursor.handle_reply(reply(&next), None).expect("a batch");
         assert!(cursor.next_document().is_none());
         assert!(!cursor.is_open());
-        assert!(cursor.more(None).is_none() && cursor.end().is_err_and(|left| left.is_empty()));
+        assert!(cursor.more().is_none() && cursor.end().is_err_and(|left| left.is_empty()));
     }
 
     #[test]

@@ -7,6 +7,18 @@ use crate::{
 };
 
 impl Operation {
+    /// Returns the error of an operation whose time limit was over before it began: the limit of a
+    /// cursor begins with the command that opened it.
+    pub(crate) fn expired(&self, now: Instant) -> Option<Error> {
+        self.deadline.filter(|&deadline| deadline <= now)?;
+        let name = self.command.name();
+        let message = format!(
+            "no time was left to send {name}: the time limit of a cursor bounds the command that \
+             opened it and all further batches together; choose a longer one or fetch less"
+        );
+        Some(Error::timeout(Wait::CheckOut, message))
+    }
+
     /// Computes `maxTimeMS` of the attempt that begins now: the time that is left, less the
     /// shortest round trip time of the server (SEL-59). An operation without a deadline has none.
     ///

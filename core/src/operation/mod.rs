@@ -102,7 +102,9 @@ impl Operation {
         };
         // Zero is a limit without end, which still switches off the older ones.
         let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
-        let deadline = timeout.map(|timeout| now + timeout);
+        let deadline = command
+            .deadline
+            .or_else(|| timeout.map(|timeout| now + timeout));
         Box::new(Self {
             id,
             command,

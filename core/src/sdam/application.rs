@@ -150,6 +150,7 @@ fn is_own(error: &Error) -> bool {
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
         | ErrorKind::ClientClosed
+        | ErrorKind::Runtime { .. }
         | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
         ErrorKind::Tls { .. }

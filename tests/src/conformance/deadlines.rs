@@ -8,7 +8,13 @@ use super::{
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::error::{Error, ErrorKind, Wait};
-use std::time::Duration;
+use std::{
+    future::{Future, IntoFuture},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
 
 /// The time limit of operations that are to miss it.
 const LIMIT: Duration = Duration::from_millis(120);
@@ -35,7 +41,7 @@ async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
 }
 
 /// Answers `n: 1` only after the gate was opened.
-fn holding(gate: &std::sync::Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
+fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
     let gate = gate.clone();
     move |request: &Request| match request.n() {
         Some(1) => [vec![Step::Hold(gate.clone())], answer(request)].concat(),
@@ -177,9 +183,70 @@ pub async fn limits_of_the_connection_string_hold<H: Host>() {
     }
 }
 
+/// The limit of a find, its own or `timeoutMS`, bounds all batches of its cursor together, also
+/// where a server has nothing but empty ones; the cursor is ended on the server all the same.
+pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
+    for (option, limit) in [("", Some(LIMIT)), ("timeoutMS=120", None)] {
+        let server = Server::scripted::<H>(|request| {
+            let batch = match request.name.as_str() {
+                "find" => "firstBatch",
+                "getMore" => "nextBatch",
+                _ => return answer(request),
+            };
+            let cursor = doc! { "id": 7_i64, "ns": "app.things", batch: [] };
+            request.reply(&doc! { "ok": 1, "cursor": cursor })
+        });
+        let client = client::<H>(&server.uri(option));
+        let things = things(&client);
+        let find = things.find(doc! {});
+        let find = match limit {
+            Some(limit) => find.timeout(limit),
+            None => find,
+        };
+        let mut cursor = find.await.expect("a cursor");
+        let next = within::<H, _>(LIMIT + SLACK, "the time limit", cursor.next()).await;
+        let error = next.expect("no end").expect_err("no document");
+        assert!(waited_for(&error).is_some(), "{error:?}");
+        assert_eq!(cursor.next().await, None);
+        let fetched = server.seen("getMore").len();
+        cursor.close().await;
+        assert_eq!(server.seen("killCursors").len(), 1);
+        assert_eq!(server.seen("getMore").len(), fetched);
+        end::<H>(client, &server).await;
+    }
+}
+
+/// The waker of an operation is the application's code: where it panics, the limits of all other
+/// operations hold.
+pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("this waker panics");
+        }
+    }
+    let listener = door::<H>();
+    let client = client::<H>(&format!("mongodb://{}/", listener.address()));
+    let things = things(&client);
+    let first = things.find_one(doc! { "n": 1 }).timeout(LIMIT / 2);
+    let mut first = pin!(first.into_future());
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(
+        first
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    missed::<H>(&client, 2).await;
+    missed::<H>(&client, 3).await;
+    let ended = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(ended, Poll::Ready(Err(_))), "{ended:?}");
+    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+}
+
 /// Timers fire, none early, in the order of their times.
 pub async fn timers_fire_in_order_and_not_early<H: Host>() {
-    let ends = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let ends = Arc::new(std::sync::Mutex::new(Vec::new()));
     together::<H, _>([90, 10, 0, 50].map(|millis| {
         let ends = ends.clone();
         async move {

@@ -50,6 +50,8 @@ macro_rules! conformance_suite {
             deadlines::the_limit_covers_the_wait_for_a_connection,
             deadlines::the_limit_covers_selection_and_connecting,
             deadlines::limits_of_the_connection_string_hold,
+            deadlines::the_limit_of_a_cursor_covers_all_its_batches,
+            deadlines::a_waker_that_panics_stops_no_limit,
             deadlines::timers_fire_in_order_and_not_early,
             deadlines::dropped_timers_are_forgotten,
             identity::a_wrong_password_is_told,

@@ -56,8 +56,11 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
         self
     }
 
-    /// Bounds the first answer, and then each further batch: finding a server, waiting for a
-    /// connection, the exchange, and retries.
+    /// Bounds this call and all batches that its cursor fetches, together: finding servers, waiting
+    /// for connections, the exchanges, and retries. The time runs from the first poll of this call,
+    /// also while the cursor is not read (`CURSOR_LIFETIME` of the specifications, RUN-25). When it
+    /// is over, [`Cursor::next`] fails with a timeout and sends nothing. Default: the client's
+    /// `timeoutMS`, in the same way; zero is no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -80,7 +83,6 @@ impl<R: Runtime, T: Send + Sync, U> IntoFuture for Aggregate<'_, R, T, U> {
             client: client.clone(),
             database: namespace.map_or_else(|_| "".into(), |n| n.database().into()),
             batch_size: self.options.batch_size,
-            timeout: self.options.timeout,
             marker: PhantomData,
         };
         Execution::new(client, command, opener)

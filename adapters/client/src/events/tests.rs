@@ -225,9 +225,9 @@ fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
     delivery.publish(event(1));
     let mark = delivery.mark();
     let mut context = std::task::Context::from_waker(Waker::noop());
-    let mut waiting = pin!(delivery.heard(mark, std::future::pending()));
+    let mut waiting = pin!(delivery.heard(mark, std::future::pending));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
-    let mut limited = pin!(delivery.heard(mark, std::future::ready(())));
+    let mut limited = pin!(delivery.heard(mark, || std::future::ready(())));
     assert!(limited.as_mut().poll(&mut context).is_ready());
     delivery.turn().expect("there is something to tell").run();
     assert!(waiting.as_mut().poll(&mut context).is_ready());
@@ -241,7 +241,7 @@ fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
     delivery.publish(event(1));
     let mut context = std::task::Context::from_waker(Waker::noop());
     {
-        let mut waiting = pin!(delivery.heard(delivery.mark(), std::future::pending()));
+        let mut waiting = pin!(delivery.heard(delivery.mark(), std::future::pending));
         for _ in 0..100 {
             assert!(waiting.as_mut().poll(&mut context).is_pending());
         }

@@ -1,8 +1,10 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
+mod abandoned;
 mod aggregates;
 mod balanced;
 mod chance;
+mod cursors;
 mod derivations;
 mod direct;
 mod draining;

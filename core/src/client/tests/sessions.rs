@@ -52,7 +52,7 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let mut cursor = Cursor::open(reply, "db".into(), address, held).expect("a cursor");
     assert!(world.client.sessions.is_empty(), "the cursor has it");
 
-    let more = cursor.more(None).expect("it is open");
+    let more = cursor.more().expect("it is open");
     let error = rawdoc! { "ok": 0, "code": 43, "errmsg": "cursor not found" };
     let verdict = world.perform(more, &error);
     assert!(matches!(verdict, Verdict::Done(Err(_))));

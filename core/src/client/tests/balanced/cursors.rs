@@ -96,7 +96,7 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     };
     cursor.handle_failure(&error);
     assert_eq!(told(&mut world), ["cleared 1"]);
-    assert!(!cursor.is_open() && cursor.more(None).is_none());
+    assert!(!cursor.is_open() && cursor.more().is_none());
     let idle = cursor.take_idle();
     leave(&mut world, idle);
     assert!(told(&mut world).is_empty());
@@ -116,7 +116,7 @@ fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
     told(&mut world);
     let error = fetch(&mut world, &mut cursor, &refused).expect_err("refused");
     assert_eq!(error.code(), Some(7));
-    assert!(cursor.more(None).is_none(), "nothing more is read");
+    assert!(cursor.more().is_none(), "nothing more is read");
     assert!(told(&mut world).is_empty());
     let kill = cursor.end().expect("the server has it still");
     world.perform(kill, &rawdoc! { "ok": 1 });
@@ -286,7 +286,7 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     let start = world
         .client
-        .start(world.now, resting.more(None).expect("it is open"));
+        .start(world.now, resting.more().expect("it is open"));
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     let kill = resting.end().expect("it does not know");
     let start = world.client.start(world.now, kill);

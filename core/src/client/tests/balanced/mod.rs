@@ -84,7 +84,7 @@ fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
 
 /// Leases the next batch and asserts that no check-out was needed.
 fn more(world: &mut World, cursor: &mut Cursor) -> Lease {
-    let command = cursor.more(None).expect("it is open");
+    let command = cursor.more().expect("it is open");
     world.lease(command)
 }
 

@@ -246,7 +246,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
     world.check_in(lease, Outcome::Completed);
     assert!(world.closed.contains(&socket));
-    let command = cursor.more(None).expect("it is open");
+    let command = cursor.more().expect("it is open");
     let start = world.client.start(world.now, command);
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     let kill = cursor.end().expect("it does not know");
@@ -276,7 +276,7 @@ fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to(
     let (mut cursor, facts) = open_cursor(&mut world);
     interrupt(&mut world);
     assert!(world.interrupted.is_empty(), "nothing runs on it");
-    let command = cursor.more(None).expect("it is open");
+    let command = cursor.more().expect("it is open");
     match world.client.start(world.now, command) {
         Start::Failed(error) => assert!(is_interrupted(&error), "{error}"),
         other => panic!("the connection is dead: {other:?}"),

@@ -36,7 +36,7 @@ fn is_closed(error: &Error) -> bool {
 fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
     // LB-36
     let (mut scene, mut cursor, _) = cut_off(true);
-    let command = cursor.more(None).expect("it is open");
+    let command = cursor.more().expect("it is open");
     let Start::Failed(error) = scene.client.start(scene.now, command) else {
         panic!("the connection is gone");
     };
@@ -53,7 +53,7 @@ fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
 fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
     let (mut scene, mut cursor, farewell) = cut_off(false);
     scene.wait(PROBE_AFTER);
-    let command = cursor.more(None).expect("it is open");
+    let command = cursor.more().expect("it is open");
     let mut lease = scene.start(command);
     // There is no other connection that it could use.
     assert!(!lease.wants_probe());

@@ -122,7 +122,7 @@ impl Play {
         if let Some(key) = nth(&self.cursors, which)
             && let Some(kept) = self.cursors.get_mut(&key)
             && !kept.is_busy
-            && let Some(command) = kept.cursor.more(None)
+            && let Some(command) = kept.cursor.more()
         {
             kept.is_busy = true;
             self.begin(command, timeout, Purpose::More(key));

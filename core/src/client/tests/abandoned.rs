@@ -1,0 +1,72 @@
+//! A client whose orders nobody carries out any more: nothing waits, and each error says why.
+
+use super::*;
+use crate::{client::Counts, error::ErrorKind};
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
+
+fn why() -> Error {
+    Error::runtime("the runtime has ended")
+}
+
+#[test]
+fn an_abandoned_client_fails_all_operations_with_the_reason() {
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(ping());
+    let socket = lease.socket();
+    let Start::Waiting(waiting) = world.client.start(world.now, insert()) else {
+        panic!("there is one connection");
+    };
+    world.client.abandon(world.now, &why());
+    world.run();
+    assert!(world.woken.contains(&waiting));
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("it waits for nobody");
+    };
+    assert_eq!(&error, why().kind());
+    let [(interrupted, error)] = &world.interrupted[..] else {
+        panic!("one exchange is under way: {:?}", world.interrupted);
+    };
+    assert_eq!(*interrupted, socket);
+    assert_eq!(error, why().kind());
+    // A socket that broke with its runtime has the same reason.
+    let Verdict::Done(Err(error)) = world.check_in(lease, reset()) else {
+        panic!("nothing is tried again");
+    };
+    assert_eq!(&error, why().kind());
+    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+        panic!("nothing begins any more");
+    };
+    assert_eq!(&error, why().kind());
+    assert_eq!(world.client.counts(), Counts::default());
+    assert!(world.client.is_over());
+    assert_eq!(world.client.deadline(), None);
+}
+
+#[test]
+fn a_client_that_came_to_its_end_is_not_abandoned() {
+    let mut world = World::new(URI, primary());
+    world.client.close(world.now);
+    world.run();
+    assert!(world.client.is_over());
+    world.client.abandon(world.now, &why());
+    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+        panic!("nothing begins any more");
+    };
+    assert_eq!(error, ErrorKind::ClientClosed);
+}
+
+#[test]
+fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(ping());
+    world.client.close(world.now);
+    world.run();
+    assert!(!world.client.is_over());
+    world.client.abandon(world.now, &why());
+    world.run();
+    assert_eq!(world.interrupted.len(), 1);
+    let verdict = world.check_in(lease, reset());
+    assert!(matches!(verdict, Verdict::Done(Err(error)) if &error == why().kind()));
+    assert!(world.client.is_over());
+}

@@ -1,0 +1,276 @@
+//! Clients and the tokio runtimes that they were made on: other executors, none, one that ended.
+
+use bson::{Document, doc};
+use onionskin::Runtime;
+use onionskin_core::{
+    client::Counts,
+    error::{Error, ErrorKind},
+    event::Event,
+};
+use onionskin_tests::conformance::{
+    Host,
+    server::{Gate, Server, Step, answer},
+};
+use onionskin_tokio::{Client, Collection, EventListener, TokioRuntime};
+use std::{
+    future::{Future, IntoFuture},
+    sync::{Arc, Mutex, mpsc},
+    task::{Context, Waker},
+    time::Duration,
+};
+use tokio::runtime::{Builder, Runtime as Tokio};
+
+/// How long what is to end at once may take on a busy machine; operations have longer limits.
+const SOON: Duration = Duration::from_secs(10);
+
+/// The time limit of operations, which is not to be reached.
+const LIMIT: Duration = Duration::from_secs(25);
+
+struct OnTokio;
+
+impl Host for OnTokio {
+    type R = TokioRuntime;
+
+    fn runtime() -> TokioRuntime {
+        TokioRuntime::default()
+    }
+
+    fn block_on(future: impl Future<Output = ()>) {
+        multi_thread().block_on(future);
+    }
+}
+
+fn multi_thread() -> Tokio {
+    let mut builder = Builder::new_multi_thread();
+    let builder = builder.worker_threads(2).enable_all();
+    builder.build().expect("a runtime")
+}
+
+fn current_thread() -> Tokio {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().build().expect("a runtime")
+}
+
+fn client_on(runtime: &Tokio, uri: &str) -> Client {
+    let client = runtime.block_on(Client::with_uri_str(uri));
+    client.expect("a client")
+}
+
+/// A client with a listener, so that there are events to wait for.
+fn heard_client_on(runtime: &Tokio, uri: &str, listener: EventListener) -> Client {
+    let _entered = runtime.enter();
+    let builder = Client::builder_from_uri(TokioRuntime::default(), uri).expect("options");
+    let builder = builder.event_listener(listener);
+    builder.build().expect("a client")
+}
+
+fn things(client: &Client) -> Collection<Document> {
+    client.database("app").collection("things")
+}
+
+/// A future's output, which must be there soon.
+fn soon<T>(runtime: &Tokio, what: &str, future: impl Future<Output = T>) -> T {
+    let limited = runtime.block_on(async { tokio::time::timeout(SOON, future).await });
+    limited.unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+fn assert_gone(result: Result<Option<Document>, Error>) {
+    let error = result.expect_err("the runtime has ended");
+    assert!(
+        matches!(error.kind(), ErrorKind::Runtime { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("make a client"), "{error}");
+}
+
+#[test]
+fn operations_end_at_once_where_the_runtime_of_their_client_has_ended() {
+    for first in [multi_thread, current_thread] {
+        for is_warm in [false, true] {
+            let server = Server::plain::<OnTokio>();
+            let (runtime, other) = (first(), multi_thread());
+            let client = client_on(&runtime, &server.uri(""));
+            let things = things(&client);
+            if is_warm {
+                let found = runtime.block_on(things.find_one(doc! { "n": 1 }).into_future());
+                assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+            }
+            drop(runtime);
+            for n in 0..3 {
+                let find = things.find_one(doc! { "n": n }).timeout(LIMIT);
+                assert_gone(soon(&other, "a find", find.into_future()));
+            }
+            assert_eq!(client.counts(), Counts::default());
+            soon(&other, "a flush", client.flush_events());
+            soon(&other, "shutdown", client.shutdown());
+        }
+    }
+}
+
+#[test]
+fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
+    for first in [multi_thread, current_thread] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let server = Server::scripted::<OnTokio>(move |request| match request.n() {
+            Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+            _ => answer(request),
+        });
+        let (runtime, other) = (first(), multi_thread());
+        let client = client_on(&runtime, &server.uri("maxPoolSize=1"));
+        let things = things(&client);
+        runtime
+            .block_on(things.find_one(doc! { "n": 0 }).into_future())
+            .expect("a reply");
+        // One has the connection, the other one waits for it.
+        let tasks = [1, 2].map(|n| {
+            let things = things.clone();
+            let find = async move { things.find_one(doc! { "n": n }).timeout(LIMIT).await };
+            let task = other.spawn(find);
+            while n == 1 && server.seen("find").len() < 2 {
+                std::thread::yield_now();
+            }
+            task
+        });
+        while client.counts().waiting < 1 {
+            std::thread::yield_now();
+        }
+        let closing = other.spawn(client.clone().shutdown());
+        drop(runtime);
+        for task in tasks {
+            let ended = soon(&other, "an operation", task).expect("no panic");
+            let error = ended.expect_err("the runtime has ended");
+            // The shutdown may come before the end of the runtime, and fails who waits.
+            let kind = error.kind();
+            let is_told = matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
+            assert!(is_told, "{error:?}");
+        }
+        soon(&other, "shutdown", closing).expect("no panic");
+        assert_eq!(client.counts(), Counts::default());
+        gate.open();
+    }
+}
+
+#[test]
+fn a_client_made_on_a_runtime_that_has_ended_says_so() {
+    let runtime = multi_thread();
+    let ended = runtime.block_on(async { TokioRuntime::default() });
+    drop(runtime);
+    let builder = Client::builder_from_uri(ended, "mongodb://localhost:1").expect("options");
+    let client = builder.build().expect("a client");
+    let find = things(&client);
+    let find = find.find_one(doc! {}).timeout(LIMIT);
+    assert_gone(soon(&multi_thread(), "a find", find.into_future()));
+}
+
+#[test]
+fn operations_end_where_the_task_that_keeps_time_has_panicked() {
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder
+        .enable_io()
+        .build()
+        .expect("a runtime without timers");
+    let client = client_on(&runtime, "mongodb://localhost:1");
+    let other = multi_thread();
+    let things = things(&client);
+    let find = things.find_one(doc! {}).timeout(LIMIT);
+    let error = soon(&other, "a find", find.into_future()).expect_err("no timers");
+    assert!(
+        matches!(error.kind(), ErrorKind::Runtime { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("panic"), "{error}");
+}
+
+#[test]
+fn every_call_may_be_awaited_in_another_executor() {
+    let server = Server::plain::<OnTokio>();
+    let runtime = multi_thread();
+    let client = heard_client_on(&runtime, &server.uri(""), Arc::new(|_| {}));
+    smol::block_on(async {
+        let things = things(&client);
+        let found = things.find_one(doc! { "n": 1 }).await;
+        assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+        let mut cursor = things
+            .find(doc! { "n": 2, "open": true })
+            .await
+            .expect("a cursor");
+        for _ in 0..3 {
+            assert_eq!(cursor.next().await, Some(Ok(doc! { "n": 2 })));
+        }
+        cursor.close().await;
+        client.flush_events().await;
+        client.shutdown().await;
+    });
+    assert_eq!(server.seen("endSessions").len(), 1);
+}
+
+/// A listener that hears nothing before the sender is dropped.
+fn deaf() -> (mpsc::Sender<()>, EventListener) {
+    let (go, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let listener = move |_: &Event| {
+        let wait = wait.lock().expect("no listener panics here");
+        assert!(wait.recv().is_err(), "nothing is sent");
+    };
+    (go, Arc::new(listener))
+}
+
+#[test]
+fn a_flush_waits_in_any_executor_and_ends_with_the_runtime() {
+    for is_ended in [false, true] {
+        let runtime = multi_thread();
+        // Dropped before the runtime, which waits for its listeners.
+        let (go, listener) = deaf();
+        let client = heard_client_on(&runtime, "mongodb://localhost:1", listener);
+        let mut flush = Box::pin(client.flush_events());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(flush.as_mut().poll(&mut context).is_pending());
+        if is_ended {
+            runtime.shutdown_background();
+            smol::block_on(flush);
+            drop(go);
+        } else {
+            drop(go);
+            smol::block_on(flush);
+            smol::block_on(client.shutdown());
+        }
+    }
+}
+
+#[test]
+fn a_tokio_runtime_value_works_in_any_thread() {
+    let server = Server::plain::<OnTokio>();
+    let runtime = multi_thread();
+    let value = runtime.block_on(async { TokioRuntime::default() });
+    let place = server.place().expect("an address");
+    smol::block_on(async {
+        value.sleep(Duration::from_millis(1)).await;
+        value.connect(place).await.expect("a connection");
+        let found = value.resolve("localhost", place.port()).await;
+        assert!(!found.expect("addresses").is_empty());
+    });
+}
+
+#[test]
+fn a_client_is_not_made_without_a_runtime() {
+    let made = smol::block_on(Client::with_uri_str("mongodb://localhost:1"));
+    let error = made.expect_err("there is no tokio runtime");
+    assert!(
+        matches!(error.kind(), ErrorKind::Runtime { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("no tokio runtime"), "{error}");
+    // The runtime in which the client is built counts.
+    let outside = TokioRuntime::default();
+    let server = Server::plain::<OnTokio>();
+    let runtime = multi_thread();
+    let client = {
+        let _entered = runtime.enter();
+        let builder = Client::builder_from_uri(outside, &server.uri("")).expect("options");
+        builder.build().expect("a client")
+    };
+    let found = smol::block_on(things(&client).find_one(doc! { "n": 1 }).into_future());
+    assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+    smol::block_on(client.shutdown());
+}
