@@ -5,6 +5,7 @@
 //! driven as every machine of the core is; see [`Sdam`].
 
 mod action;
+mod allowance;
 mod application;
 mod changes;
 mod forking;
@@ -28,6 +29,7 @@ pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use allowance::MAX_EARLY_REPLIES;
 pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use scan::COOLDOWN;
 pub use timers::Timer;

@@ -21,7 +21,7 @@ pub use compare::{Machine, PoolView};
 pub use mistake::Mistake;
 
 use bson::oid::ObjectId;
-use monitor::Monitor;
+use monitor::{Credit, Monitor, Stream};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyType},
@@ -154,6 +154,7 @@ struct Server {
     monitor: Monitor,
     /// When a failed check was last repeated at once.
     repeated: Option<Instant>,
+    credit: Credit,
     average: Option<Duration>,
     samples: Vec<Duration>,
     /// It was unknown since the last sample, so that the next one counts alone (SEL-52, MON-51).
@@ -253,9 +254,12 @@ impl Model {
         if self.update(address, facts) {
             self.ready(address);
         }
-        // C.2, "After the check"
         let streams = self.config.streaming && pushes;
-        self.after_check(address, streams, streams);
+        let stream = Stream {
+            awaited,
+            pushes: more_to_come,
+        };
+        self.after_success(address, streams.then_some(stream));
     }
 
     /// A check failed: the connection broke, or an answer did not come in time.
@@ -323,7 +327,7 @@ impl Model {
         if again {
             self.repeat_check(address);
         } else {
-            self.after_check(address, false, false);
+            self.wait(address);
         }
     }
 
@@ -383,7 +387,7 @@ enum Failure {
 }
 
 impl Server {
-    fn new(life: u64, monitor: Monitor) -> Self {
+    fn new(life: u64, monitor: Monitor, now: Instant) -> Self {
         Self {
             facts: Facts::unknown(Complaint::None),
             life,
@@ -392,6 +396,7 @@ impl Server {
             services: BTreeMap::new(),
             monitor,
             repeated: None,
+            credit: Credit::full(now),
             average: None,
             samples: Vec::new(),
             is_lost: false,

@@ -256,7 +256,7 @@ impl Model {
         }
         let life = self.lives.entry(address.clone()).or_insert(0);
         *life += 1;
-        let mut server = Server::new(*life, self.first_check());
+        let mut server = Server::new(*life, self.first_check(), self.now);
         if self.config.load_balanced {
             // SDAM-111
             server.facts.kind = ServerType::LoadBalancer;
