@@ -1,4 +1,4 @@
-//! How many checks of one server may follow each other without a wait.
+//! How much may be done at once because servers say so, before the next of it waits.
 
 use super::action::MIN_HEARTBEAT_FREQUENCY;
 use crate::time::Instant;
@@ -9,28 +9,35 @@ use std::time::Duration;
 /// check waits. An election changes a server a handful of times.
 pub const MAX_EARLY_REPLIES: u32 = 10;
 
-/// The time in which a used allowance becomes whole again.
-const WHOLE: Duration = MIN_HEARTBEAT_FREQUENCY.saturating_mul(MAX_EARLY_REPLIES);
-
-/// A token bucket: it holds [`MAX_EARLY_REPLIES`] tokens, and one more comes every
-/// [`MIN_HEARTBEAT_FREQUENCY`].
+/// A token bucket, which gains one token every [`MIN_HEARTBEAT_FREQUENCY`].
 ///
-/// The specification lets a client that streams check without any wait (MON-56). A server that
-/// answers awaited checks at once would then set the pace of the client's work.
-#[derive(Clone, Copy, Debug, Default)]
+/// The specification has no such bound: it lets a client that streams check without any wait
+/// (MON-56) and check a server at once that is new (MON-12). Servers that answer awaited checks at
+/// once, or name new members in each reply, would then set the pace of the client's work.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     /// When all tokens are there again.
     whole_at: Instant,
+    /// How long it takes from no token to all.
+    whole: Duration,
 }
 
 impl Allowance {
-    /// Takes the token of an early reply. False if there is none: the next check then waits
+    /// A bucket that holds that many tokens, all of them.
+    pub(super) const fn new(tokens: u32) -> Self {
+        Self {
+            whole_at: Instant::ZERO,
+            whole: MIN_HEARTBEAT_FREQUENCY.saturating_mul(tokens),
+        }
+    }
+
+    /// Takes a token. False if there is none: what asks for it then waits for
     /// [`MIN_HEARTBEAT_FREQUENCY`] and uses the token that comes meanwhile.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        let missing = (self.whole_at - now).min(WHOLE);
+        let missing = (self.whole_at - now).min(self.whole);
         let used = missing + MIN_HEARTBEAT_FREQUENCY;
         self.whole_at = now + used;
-        used <= WHOLE
+        used <= self.whole
     }
 }
 
@@ -48,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_granted_and_then_one_token_for_each_500_ms() {
-        let mut allowance = Allowance::default();
+        let mut allowance = Allowance::new(10);
         assert_eq!(taken(&mut allowance, at(0)), 10);
         // The refused reply's token is used by the check that waited.
         assert!(!allowance.take(at(500)));
@@ -59,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_takes_no_more_than_the_whole_allowance() {
-        let mut allowance = Allowance::default();
+        let mut allowance = Allowance::new(10);
         assert!(allowance.take(at(3_600_000)));
         assert!(!allowance.take(at(0)));
         assert_eq!(taken(&mut allowance, at(5_500)), 10);

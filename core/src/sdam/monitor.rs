@@ -5,7 +5,7 @@
 
 use super::{
     action::{CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose},
-    allowance::Allowance,
+    allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
     pinger::Pinger,
     rtt::RoundTrips,
@@ -78,8 +78,15 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once, or with the next scan.
-    pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: Address) -> Self {
+    /// A monitor whose first check begins at once, or after [`MIN_HEARTBEAT_FREQUENCY`] if it
+    /// `waits`, or with the next scan.
+    pub(super) fn start(
+        now: Instant,
+        out: &mut Outbox,
+        id: ServerId,
+        address: Address,
+        waits: bool,
+    ) -> Self {
         let mut monitor = Self {
             id,
             address,
@@ -90,11 +97,14 @@ impl Monitor {
             round_trips: RoundTrips::default(),
             pinger: None,
             retried: None,
-            allowance: Allowance::default(),
+            allowance: Allowance::new(MAX_EARLY_REPLIES),
             was_early: false,
             next_awaited: None,
         };
-        if !out.scanning {
+        if waits && !out.scanning {
+            out.timers
+                .set(Timer::Heartbeat(id), now + MIN_HEARTBEAT_FREQUENCY);
+        } else if !out.scanning {
             monitor.check(now, out);
         }
         monitor

@@ -186,6 +186,7 @@ pub struct Model {
     servers: BTreeMap<Address, Server>,
     /// How many lives each address has had.
     lives: BTreeMap<Address, u64>,
+    newcomers: Credit,
     now: Instant,
     /// When waiting operations ask for checks again.
     pace: Option<Instant>,
@@ -214,13 +215,14 @@ impl Model {
             max_set_version: None,
             servers: BTreeMap::new(),
             lives: BTreeMap::new(),
+            newcomers: Credit::of_topology(),
             now: Instant::ZERO,
             pace: None,
             clears: Vec::new(),
             closed: false,
         };
         for seed in seeds {
-            model.add(seed);
+            model.add(seed, false);
         }
         model
     }
@@ -396,7 +398,7 @@ impl Server {
             services: BTreeMap::new(),
             monitor,
             repeated: None,
-            credit: Credit::full(now),
+            credit: Credit::of_server(now),
             average: None,
             samples: Vec::new(),
             is_lost: false,

@@ -11,6 +11,10 @@ const FLOOR: Duration = Duration::from_millis(500);
 /// against servers that answer awaited checks at once.
 const EARLY: u32 = 10;
 
+/// How many servers that others name may be checked at once, likewise against servers that name
+/// new ones in each reply.
+const NEWCOMERS: u32 = 256;
+
 /// How the reply came after which a server streams, or goes on to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
@@ -38,26 +42,38 @@ pub(super) enum Monitor {
     },
 }
 
-/// How many early replies a server may still send, as time: each costs [`FLOOR`].
+/// How much may still be done without a wait, as time: each use costs [`FLOOR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Credit {
     left: Duration,
     counted: Instant,
+    most: Duration,
 }
 
 impl Credit {
-    /// All of it.
-    pub(super) fn full(now: Instant) -> Self {
+    /// For the early replies of a server.
+    pub(super) fn of_server(now: Instant) -> Self {
+        Self::full(EARLY, now)
+    }
+
+    /// For the first checks of servers that others name.
+    pub(super) fn of_topology() -> Self {
+        Self::full(NEWCOMERS, Instant::ZERO)
+    }
+
+    fn full(uses: u32, now: Instant) -> Self {
+        let most = FLOOR * uses;
         Self {
-            left: FLOOR * EARLY,
+            left: most,
             counted: now,
+            most,
         }
     }
 
-    /// An early reply; true if the next check need not wait. What the wait would bring is spent.
+    /// True if what is to be done need not wait. What the wait would bring is spent.
     fn spend(&mut self, now: Instant) -> bool {
         let grown = self.left + now.saturating_since(self.counted);
-        self.left = grown.min(FLOOR * EARLY);
+        self.left = grown.min(self.most);
         self.counted = now;
         match self.left.checked_sub(FLOOR) {
             Some(rest) => {
@@ -223,10 +239,19 @@ impl Model {
         }
     }
 
-    /// A server that was added is checked at once; a load balancer never is (SDAM-111).
-    pub(super) fn first_check(&self) -> Monitor {
+    /// A server that was added is checked at once (MON-12), unless others name new ones all the
+    /// time; a load balancer never is (SDAM-111).
+    pub(super) fn first_check(&mut self, named: bool) -> Monitor {
         if self.config.load_balanced {
             return Monitor::None;
+        }
+        let bounded = named && !self.makes(Mistake::NoBoundForNewServers);
+        if bounded && !self.newcomers.spend(self.now) {
+            return Monitor::Idle {
+                ended: self.now,
+                due: self.now + FLOOR,
+                awaited: false,
+            };
         }
         let limit = self.config.connect_timeout.map(|limit| self.now + limit);
         Monitor::Busy {

@@ -1,4 +1,4 @@
-//! Machine and model agree about a server whose replies to awaited checks come early.
+//! Machine and model agree about servers whose replies come early or name new members each time.
 
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -63,4 +63,34 @@ fn a_missing_bound_for_early_replies_is_caught() {
         let found = play(&storm, Some(Mistake::NoBoundForEarlyReplies));
         assert!(found.is_err(), "{found:?}");
     }
+}
+
+/// Each member, once it is checked, is a newer primary that names itself and the next only.
+fn play_ring(turns: u32, mistake: Option<Mistake>) -> Found {
+    let member = |turn: u32| Address::tcp(&format!("m{}", turn % 4), 1);
+    let mut bench = Bench::paired(&Config::new([member(0)]), mistake)?;
+    for turn in 0..turns {
+        let (this, next) = (member(turn), member(turn + 1));
+        if bench.watch.pending(&this).is_none() {
+            bench.pass(Duration::from_millis(500))?;
+        }
+        let mut term = [0; 12];
+        term[8..].copy_from_slice(&turn.to_be_bytes());
+        let reply = rawdoc! {
+            "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+            "setVersion": i64::from(turn), "electionId": ObjectId::from_bytes(term),
+            "hosts": [this.to_string(), next.to_string()],
+        };
+        if !bench.answer(&this, Some(&reply), Duration::from_millis(1), false)? {
+            return Err(format!("turn {turn}: {this} is not checked"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_model_agrees_about_members_that_come_and_go() {
+    assert_eq!(play_ring(400, None), Ok(()));
+    let found = play_ring(400, Some(Mistake::NoBoundForNewServers));
+    assert!(found.is_err(), "{found:?}");
 }

@@ -4,7 +4,9 @@
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
     description::ServerType,
-    sdam::{Action, CheckId, MAX_EARLY_REPLIES, MAX_REMEMBERED_CHANGES, Purpose, Timer},
+    sdam::{
+        Action, CheckId, MAX_EARLY_REPLIES, MAX_REMEMBERED_CHANGES, MAX_SERVERS, Purpose, Timer,
+    },
 };
 use bson::RawDocumentBuf;
 
@@ -271,4 +273,51 @@ fn a_network_error_during_the_wait_costs_the_connection() {
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);
     assert_eq!(bench.orders(), ["open 3 to a:1"]);
+}
+
+/// Each of a few addresses says, as soon as it is checked, that it is a newer primary and that the
+/// one after it is the only other member, so that each check removes one server and adds another.
+#[test]
+fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
+    // MON-12, MON-31
+    let mut bench = Bench::seeds(&["m0:1"], |options| {
+        options.streaming = false;
+        options.subscribed = false;
+    });
+    let mut opened = 0;
+    let mut due = Vec::new();
+    for turn in 0..20_000_u32 {
+        while let Some(action) = bench.sdam.poll_action() {
+            match action {
+                Action::Open { check, address, .. } => {
+                    opened += 1;
+                    due.push((check, address));
+                }
+                Action::Close { check } => due.retain(|(other, _)| *other != check),
+                _ => {}
+            }
+        }
+        for (check, address) in std::mem::take(&mut due) {
+            let host = address.host();
+            let number: u32 = host[1..].parse().expect("a number");
+            let reply = bson::rawdoc! {
+                "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+                "setVersion": i64::from(turn),
+                "electionId": election(turn),
+                "hosts": [address.to_string(), format!("m{}:1", (number + 1) % 4)],
+            };
+            bench.sdam.handle_connected(bench.now, check, &reply, PING);
+        }
+        bench.pass(1);
+    }
+    // A whole topology at once, then one each 500 ms.
+    let bound = u32::try_from(MAX_SERVERS).expect("small") + 2 * 40;
+    assert!(opened <= bound, "{opened}");
+    assert!(opened >= 40, "{opened}");
+}
+
+fn election(term: u32) -> bson::oid::ObjectId {
+    let mut bytes = [0; 12];
+    bytes[8..].copy_from_slice(&term.to_be_bytes());
+    bson::oid::ObjectId::from_bytes(bytes)
 }
