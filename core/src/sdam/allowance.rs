@@ -32,7 +32,7 @@ impl Allowance {
     }
 
     /// Takes a token. False if there is none: what asks for it then waits for
-    /// [`MIN_HEARTBEAT_FREQUENCY`] and uses the token that comes meanwhile.
+    /// [`MIN_HEARTBEAT_FREQUENCY`] or longer, and uses the token that comes meanwhile.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let missing = (self.whole_at - now).min(self.whole);
         let used = missing + MIN_HEARTBEAT_FREQUENCY;

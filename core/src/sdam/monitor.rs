@@ -78,8 +78,9 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once, or after [`MIN_HEARTBEAT_FREQUENCY`] if it
-    /// `waits`, or with the next scan.
+    /// A monitor whose first check begins at once, or with the next scan. If it `waits`, the server
+    /// counts as one that was checked just now: the check comes with the next heartbeat, or after
+    /// [`MIN_HEARTBEAT_FREQUENCY`] if it is requested.
     pub(super) fn start(
         now: Instant,
         out: &mut Outbox,
@@ -101,9 +102,8 @@ impl Monitor {
             was_early: false,
             next_awaited: None,
         };
-        if waits && !out.scanning {
-            out.timers
-                .set(Timer::Heartbeat(id), now + MIN_HEARTBEAT_FREQUENCY);
+        if waits {
+            monitor.wait(now, out);
         } else if !out.scanning {
             monitor.check(now, out);
         }

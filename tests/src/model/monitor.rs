@@ -249,7 +249,7 @@ impl Model {
         if bounded && !self.newcomers.spend(self.now) {
             return Monitor::Idle {
                 ended: self.now,
-                due: self.now + FLOOR,
+                due: self.now + self.config.heartbeat,
                 awaited: false,
             };
         }

@@ -310,10 +310,90 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
         }
         bench.pass(1);
     }
-    // A whole topology at once, then one each 500 ms.
-    let bound = u32::try_from(MAX_SERVERS).expect("small") + 2 * 40;
+    // A whole topology at once, then at most one each 500 ms.
+    let bound = u32::try_from(MAX_SERVERS).expect("small") + 40;
     assert!(opened <= bound, "{opened}");
     assert!(opened >= 40, "{opened}");
+}
+
+#[test]
+fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() {
+    // MON-12: a primary names 255 others in each pushed reply, and never the same.
+    let mut bench = streamed_set();
+    let mut dialled = 0;
+    let mut last = 1;
+    let mut open = false;
+    for turn in 0..20_000_u32 {
+        while let Some(action) = bench.sdam.poll_action() {
+            if let Action::Open {
+                check,
+                address,
+                purpose,
+                ..
+            } = action
+            {
+                dialled += 1;
+                if address.host() == "a" && purpose == Purpose::Monitor {
+                    (last, open) = (check.0, false);
+                }
+            }
+        }
+        let mut hosts = vec!["a:1".to_owned()];
+        hosts.extend((1..MAX_SERVERS).map(|n| format!("t{turn}n{n}:1")));
+        let hosts: bson::RawArrayBuf = hosts.into_iter().collect();
+        let reply = bson::rawdoc! {
+            "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
+            "isWritablePrimary": true, "hosts": hosts,
+            "topologyVersion": {
+                "processId": bson::oid::ObjectId::from_bytes([1; 12]), "counter": i64::from(turn),
+            },
+        };
+        if open {
+            bench.reply(last, &reply, true);
+        } else {
+            bench.connected(last, &reply);
+            open = true;
+        }
+        bench.pass(1);
+    }
+    // Those of one whole topology, one each 500 ms, and the connections to the primary itself.
+    let bound = u32::try_from(MAX_SERVERS).expect("small") + 40 + 2 * 40;
+    assert!(dialled <= bound, "{dialled}");
+}
+
+#[test]
+fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it() {
+    // MON-17, SDAM-119
+    let mut bench = streamed_set();
+    let reply = |turn: usize| {
+        let others = (0..100).map(|n| format!("t{turn}n{n}:1"));
+        let hosts: bson::RawArrayBuf = std::iter::once("a:1".to_owned()).chain(others).collect();
+        bson::rawdoc! {
+            "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
+            "isWritablePrimary": true, "hosts": hosts,
+            "topologyVersion": {
+                "processId": bson::oid::ObjectId::from_bytes([1; 12]), "counter": turn as i64,
+            },
+        }
+    };
+    bench.connected(1, &reply(0));
+    bench.reply(1, &reply(1), true);
+    bench.reply(1, &reply(2), true);
+    let dials = |bench: &mut Bench| {
+        let orders = bench.orders();
+        orders.iter().filter(|o| o.starts_with("open")).count()
+    };
+    assert_eq!(dials(&mut bench), 1 + MAX_SERVERS);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.pass(499);
+    assert_eq!(dials(&mut bench), 0);
+    bench.pass(1);
+    assert_eq!(dials(&mut bench), 300 - MAX_SERVERS);
+}
+
+/// One seed, of a replica set that streams.
+fn streamed_set() -> Bench {
+    Bench::seeds(&["a:1"], |options| options.subscribed = false)
 }
 
 fn election(term: u32) -> bson::oid::ObjectId {
