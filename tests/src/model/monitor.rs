@@ -106,8 +106,8 @@ impl Model {
         self.now = now;
         let addresses: Vec<Address> = self.servers.keys().cloned().collect();
         for address in &addresses {
-            if matches!(self.monitor(address), Some(Monitor::Busy { limit: Some(l), .. }) if l <= now)
-            {
+            let monitor = self.monitor(address);
+            if matches!(monitor, Some(Monitor::Busy { limit: Some(l), .. }) if l <= now) {
                 self.on_check_failed(address, true);
             }
         }
