@@ -5,6 +5,7 @@
 //! driven as every machine of the core is; see [`Sdam`].
 
 mod action;
+mod allowance;
 mod application;
 mod changes;
 mod forking;
@@ -28,6 +29,7 @@ pub use action::{
     Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
     Purpose, SdamOptions,
 };
+pub use allowance::MAX_EARLY_REPLIES;
 pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use scan::COOLDOWN;
 pub use timers::Timer;
@@ -40,6 +42,7 @@ use crate::{
     random::Seed,
     time::Instant,
 };
+use allowance::Allowance;
 use bson::oid::ObjectId;
 use generation::Generations;
 use monitor::Monitor;
@@ -90,6 +93,8 @@ pub struct Sdam {
     topology: Topology,
     servers: BTreeMap<ServerId, Server>,
     ids: BTreeMap<Address, ServerId>,
+    /// How many servers that others name may be checked at once.
+    newcomers: Allowance,
     out: Outbox,
     /// None where monitors work in the background.
     scan: Option<Scan>,
@@ -141,6 +146,7 @@ impl Sdam {
             topology: Topology::new(&options),
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
+            newcomers: Allowance::new(MAX_SERVERS as u32),
             out: Outbox::new(&options),
             scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,

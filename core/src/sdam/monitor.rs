@@ -5,6 +5,7 @@
 
 use super::{
     action::{CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose},
+    allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
     pinger::Pinger,
     rtt::RoundTrips,
@@ -68,11 +69,25 @@ pub(super) struct Monitor {
     pinger: Option<Pinger>,
     /// When a check last followed a failed one without a wait.
     retried: Option<Instant>,
+    /// How many awaited replies may still come early.
+    allowance: Allowance,
+    /// The reply to the last check was an early one.
+    was_early: bool,
+    /// After the wait, the next check on the open connection is awaited, from this version on.
+    next_awaited: Option<TopologyVersion>,
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once, or with the next scan.
-    pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: Address) -> Self {
+    /// A monitor whose first check begins at once, or with the next scan. If it `waits`, the server
+    /// counts as one that was checked just now: the check comes with the next heartbeat, or after
+    /// [`MIN_HEARTBEAT_FREQUENCY`] if it is requested.
+    pub(super) fn start(
+        now: Instant,
+        out: &mut Outbox,
+        id: ServerId,
+        address: Address,
+        waits: bool,
+    ) -> Self {
         let mut monitor = Self {
             id,
             address,
@@ -83,8 +98,13 @@ impl Monitor {
             round_trips: RoundTrips::default(),
             pinger: None,
             retried: None,
+            allowance: Allowance::new(MAX_EARLY_REPLIES),
+            was_early: false,
+            next_awaited: None,
         };
-        if !out.scanning {
+        if waits {
+            monitor.wait(now, out);
+        } else if !out.scanning {
             monitor.check(now, out);
         }
         monitor
@@ -98,7 +118,8 @@ impl Monitor {
     }
 
     /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
-    /// is enough (MON-17). Scans have an order of their own.
+    /// is enough (MON-17). Its reply is wanted at once, so that it is no awaited one. Scans have an
+    /// order of their own.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
@@ -106,6 +127,7 @@ impl Monitor {
         if out.scanning {
             return;
         }
+        self.next_awaited = None;
         let earliest = now.max(ended + MIN_HEARTBEAT_FREQUENCY);
         let timer = Timer::Heartbeat(self.id);
         if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
@@ -153,6 +175,7 @@ impl Monitor {
             self.round_trips.add(round_trip, out.check_limit(false));
             round_trip
         };
+        self.was_early = running.awaited && duration < MIN_HEARTBEAT_FREQUENCY;
         out.timers.cancel(Timer::CheckLimit(self.id));
         self.state = State::Waiting { ended: now };
         let (address, driver_connection_id) = (&self.address, self.connection_number());
@@ -169,7 +192,7 @@ impl Monitor {
     }
 
     /// Goes on after a success: the next awaited check at once, or a wait (MON-20, MON-39, MON-40,
-    /// MON-56).
+    /// MON-56). A server whose replies come early too often is checked again after 500 ms only.
     pub(super) fn proceed(
         &mut self,
         now: Instant,
@@ -191,11 +214,32 @@ impl Monitor {
         if self.pinger.is_none() {
             self.pinger = Some(Pinger::start(now, out, self.id, &self.address));
         }
+        if self.was_early && !self.allowance.take(now) {
+            let due = now + MIN_HEARTBEAT_FREQUENCY;
+            out.timers.set(Timer::Heartbeat(self.id), due);
+            if more_to_come {
+                self.give_up_stream(out, check);
+            } else {
+                self.next_awaited = version;
+            }
+            return;
+        }
         out.timers.cancel(Timer::Heartbeat(self.id));
         self.begin(now, out, State::Streaming { started: now });
         if !more_to_come {
             out.send_hello(check, self.hello_ok, version);
         }
+    }
+
+    /// Closes the connection of a server that pushes too many replies; nothing else makes it stop.
+    /// That says nothing about the server, which stays known: a client whose process stood still
+    /// for an hour finds the pushed replies of an hour as well. The next check opens another
+    /// connection, and its handshake tells the latest state.
+    fn give_up_stream(&mut self, out: &mut Outbox, check: CheckId) {
+        out.close(check);
+        self.connection = None;
+        self.server_connection_id = None;
+        self.hello_ok = false;
     }
 
     /// The check failed: its connection is closed and what was measured forgotten. What comes next
@@ -316,9 +360,14 @@ impl Monitor {
     /// Starts a check on the open connection, or on a new one.
     fn check(&mut self, now: Instant, out: &mut Outbox) {
         out.timers.cancel(Timer::Heartbeat(self.id));
+        let awaited = self.next_awaited.take();
         if let Some(check) = self.connection {
-            self.begin(now, out, State::Asking { started: now });
-            out.send_hello(check, self.hello_ok, None);
+            let state = match awaited {
+                Some(_) => State::Streaming { started: now },
+                None => State::Asking { started: now },
+            };
+            self.begin(now, out, state);
+            out.send_hello(check, self.hello_ok, awaited);
         } else {
             let check = out.reserve(self.id);
             self.connection = Some(check);
@@ -374,6 +423,7 @@ impl Monitor {
         self.stop_pinger(out);
         self.server_connection_id = None;
         self.hello_ok = false;
+        self.next_awaited = None;
         self.round_trips.reset();
     }
 

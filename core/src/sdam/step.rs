@@ -64,7 +64,7 @@ impl Sdam {
                 self.add_balancer(now, address);
             }
         } else {
-            self.start_monitors(now, &seeds);
+            self.start_monitors(now, &seeds, false);
         }
     }
 
@@ -129,7 +129,7 @@ impl Sdam {
         if self.servers.is_empty() {
             self.out.warn_of_no_servers(NoServersCause::LastRemoved);
         }
-        self.start_monitors(now, &update.added);
+        self.start_monitors(now, &update.added, true);
         if !update.subject.new.server_type.is_available() {
             self.with_monitor(id, |monitor, _| monitor.doubt_round_trips());
         }
@@ -228,7 +228,10 @@ impl Sdam {
         self.servers.insert(id, server);
     }
 
-    fn start_monitors(&mut self, now: Instant, addresses: &[Address]) {
+    /// Starts the monitors of new servers (MON-12). `named`: servers name them. The first checks of
+    /// a whole topology begin at once, but members that are removed and added again and again are
+    /// not checked at the pace of the replies that say so.
+    fn start_monitors(&mut self, now: Instant, addresses: &[Address], named: bool) {
         for address in addresses {
             let Some(id) = self.ids.get(address) else {
                 continue;
@@ -236,7 +239,8 @@ impl Sdam {
             if let Some(server) = self.servers.get_mut(id)
                 && server.monitor.is_none()
             {
-                let monitor = Monitor::start(now, &mut self.out, *id, address.clone());
+                let waits = named && !self.newcomers.take(now);
+                let monitor = Monitor::start(now, &mut self.out, *id, address.clone(), waits);
                 server.monitor = Some(monitor);
             }
         }

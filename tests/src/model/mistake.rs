@@ -88,6 +88,12 @@ pub enum Mistake {
     RequestRemembered,
     /// A requested check does not wait for the 500 ms (MON-31).
     NoFloor,
+    /// Replies that come early are followed by the next check at once for ever (a bound of the
+    /// driver's own beside MON-56).
+    NoBoundForEarlyReplies,
+    /// Servers that others name are checked at once for ever (a bound of the driver's own beside
+    /// MON-12).
+    NoBoundForNewServers,
     /// Ghosts, arbiters and others are left out of the check of versions (SDAM-60).
     OnlyDataBearingCompatible,
     /// The two texts about versions are exchanged (SDAM-60).

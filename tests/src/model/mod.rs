@@ -21,7 +21,7 @@ pub use compare::{Machine, PoolView};
 pub use mistake::Mistake;
 
 use bson::oid::ObjectId;
-use monitor::Monitor;
+use monitor::{Credit, Monitor, Stream};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyType},
@@ -154,6 +154,7 @@ struct Server {
     monitor: Monitor,
     /// When a failed check was last repeated at once.
     repeated: Option<Instant>,
+    credit: Credit,
     average: Option<Duration>,
     samples: Vec<Duration>,
     /// It was unknown since the last sample, so that the next one counts alone (SEL-52, MON-51).
@@ -185,6 +186,7 @@ pub struct Model {
     servers: BTreeMap<Address, Server>,
     /// How many lives each address has had.
     lives: BTreeMap<Address, u64>,
+    newcomers: Credit,
     now: Instant,
     /// When waiting operations ask for checks again.
     pace: Option<Instant>,
@@ -213,13 +215,14 @@ impl Model {
             max_set_version: None,
             servers: BTreeMap::new(),
             lives: BTreeMap::new(),
+            newcomers: Credit::of_topology(),
             now: Instant::ZERO,
             pace: None,
             clears: Vec::new(),
             closed: false,
         };
         for seed in seeds {
-            model.add(seed);
+            model.add(seed, false);
         }
         model
     }
@@ -253,9 +256,12 @@ impl Model {
         if self.update(address, facts) {
             self.ready(address);
         }
-        // C.2, "After the check"
         let streams = self.config.streaming && pushes;
-        self.after_check(address, streams, streams);
+        let stream = Stream {
+            awaited,
+            pushes: more_to_come,
+        };
+        self.after_success(address, streams.then_some(stream));
     }
 
     /// A check failed: the connection broke, or an answer did not come in time.
@@ -323,7 +329,7 @@ impl Model {
         if again {
             self.repeat_check(address);
         } else {
-            self.after_check(address, false, false);
+            self.wait(address);
         }
     }
 
@@ -383,7 +389,7 @@ enum Failure {
 }
 
 impl Server {
-    fn new(life: u64, monitor: Monitor) -> Self {
+    fn new(life: u64, monitor: Monitor, now: Instant) -> Self {
         Self {
             facts: Facts::unknown(Complaint::None),
             life,
@@ -392,6 +398,7 @@ impl Server {
             services: BTreeMap::new(),
             monitor,
             repeated: None,
+            credit: Credit::of_server(now),
             average: None,
             samples: Vec::new(),
             is_lost: false,

@@ -127,7 +127,7 @@ impl Model {
             return self.remove(address);
         }
         for member in new.members() {
-            self.add(member);
+            self.add(member, true);
         }
         if self.makes(Mistake::MemberRemoves) {
             self.remove_all_but(new);
@@ -166,7 +166,7 @@ impl Model {
             self.dethrone_all_but(address);
         }
         for member in new.members() {
-            self.add(member);
+            self.add(member, true);
         }
         if !self.makes(Mistake::PrimaryDoesNotRemove) {
             self.remove_all_but(new);
@@ -249,14 +249,16 @@ impl Model {
         }
     }
 
-    /// A server that is new, with its monitor; one that is there stays as it is.
-    pub(super) fn add(&mut self, address: Address) {
+    /// A server that is new, with its monitor; one that is there stays as it is. `named`: another
+    /// server names it.
+    pub(super) fn add(&mut self, address: Address, named: bool) {
         if self.servers.contains_key(&address) {
             return;
         }
         let life = self.lives.entry(address.clone()).or_insert(0);
         *life += 1;
-        let mut server = Server::new(*life, self.first_check());
+        let life = *life;
+        let mut server = Server::new(life, self.first_check(named), self.now);
         if self.config.load_balanced {
             // SDAM-111
             server.facts.kind = ServerType::LoadBalancer;

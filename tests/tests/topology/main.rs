@@ -8,6 +8,7 @@ mod agreement;
 mod bench;
 mod explorer;
 mod mistakes;
+mod pace;
 mod properties;
 mod script;
 mod strategies;

@@ -186,23 +186,6 @@ fn absurd_round_trips_are_averaged_without_overflow() {
 }
 
 #[test]
-fn endless_pushed_replies_leave_nothing_behind() {
-    // MON-39
-    let mut bench = streamed();
-    bench.connected(1, &versioned(1));
-    bench.orders();
-    let version = bench.sdam.version();
-    for n in 0..10_000 {
-        bench.reply(1, &versioned(n), true);
-        assert!(bench.orders().len() <= 1, "one publication each");
-        assert_eq!(bench.sleeps(), Some(10_000));
-    }
-    assert!(bench.sdam.version() > version);
-    let log = bench.sdam.changes().since(bench.sdam.version() - 100);
-    assert!(log.is_some_and(|log| log.count() <= crate::sdam::MAX_REMEMBERED_CHANGES));
-}
-
-#[test]
 fn a_clock_that_stands_still_makes_nothing_due_again() {
     let mut bench = streamed();
     bench.sdam.set_waiting(bench.now, true);

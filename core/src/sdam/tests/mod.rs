@@ -6,6 +6,7 @@ mod events;
 mod forking;
 mod hostile;
 mod monitoring;
+mod pace;
 mod properties;
 mod rows;
 mod scan;

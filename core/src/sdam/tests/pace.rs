@@ -1,0 +1,403 @@
+//! A server that answers early, pushes early or changes all the time does not set the pace of the
+//! client's work.
+
+use super::{Bench, PING, reset, standalone, streamed, versioned};
+use crate::{
+    description::ServerType,
+    sdam::{
+        Action, CheckId, MAX_EARLY_REPLIES, MAX_REMEMBERED_CHANGES, MAX_SERVERS, Purpose, Timer,
+    },
+};
+use bson::RawDocumentBuf;
+
+/// How a server answers an awaited check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Manner {
+    /// At once, and announces no further reply.
+    AtOnce,
+    /// At once, and pushes the next reply at once.
+    Pushes,
+    /// It alternates between both.
+    Alternates,
+    /// It breaks the connection.
+    Breaks,
+    /// At once, without a version, so that the check is polled.
+    Forgets,
+}
+
+/// What the client did for one server.
+#[derive(Debug, Default)]
+struct Work {
+    /// Connections opened, those that measure included.
+    opened: u32,
+    /// Hellos sent on open connections.
+    sent: u32,
+    /// Replies to checks that were processed, pushed ones included.
+    processed: u32,
+}
+
+/// Answers everything at once, a millisecond apart, for that many milliseconds. Each reply has the
+/// version that `version` gives.
+fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: bool) -> Work {
+    let mut bench = streamed();
+    bench.sdam.set_waiting(bench.now, waiting);
+    let mut work = Work::default();
+    let mut due: Vec<(CheckId, bool, bool)> = Vec::new();
+    for turn in 0..millis {
+        while let Some(action) = bench.sdam.poll_action() {
+            match action {
+                Action::Open { check, purpose, .. } => {
+                    work.opened += 1;
+                    due.push((check, false, purpose == Purpose::Monitor));
+                }
+                Action::SendHello {
+                    check, awaitable, ..
+                } => {
+                    work.sent += 1;
+                    due.retain(|(other, ..)| *other != check);
+                    due.push((check, true, awaitable.is_some()));
+                }
+                Action::Close { check } => due.retain(|(other, ..)| *other != check),
+                _ => {}
+            }
+        }
+        let reply = versioned(version(turn));
+        for (check, open, checks) in std::mem::take(&mut due) {
+            work.processed += u32::from(checks);
+            if !open {
+                bench.sdam.handle_connected(bench.now, check, &reply, PING);
+                continue;
+            }
+            let pushes = match manner {
+                Manner::Pushes => checks,
+                Manner::Alternates => checks && turn % 2 == 0,
+                Manner::AtOnce | Manner::Breaks | Manner::Forgets => false,
+            };
+            match manner {
+                Manner::Breaks if checks => bench.sdam.handle_failed(bench.now, check, reset()),
+                Manner::Forgets if checks => answer(&mut bench, check, &standalone(), false),
+                _ => answer(&mut bench, check, &reply, pushes),
+            }
+            if pushes {
+                due.push((check, true, true));
+            }
+        }
+        bench.pass(1);
+    }
+    work
+}
+
+fn answer(bench: &mut Bench, check: CheckId, reply: &RawDocumentBuf, more_to_come: bool) {
+    bench
+        .sdam
+        .handle_reply(bench.now, check, reply, PING, more_to_come);
+}
+
+#[test]
+fn no_manner_of_answering_sets_the_pace() {
+    // MON-31, E.6 property 2: whatever a server does, the work of 20 seconds has a bound.
+    type Versions = fn(u32) -> i64;
+    let versions: [(&str, Versions); 4] = [
+        ("equal", |_| 1),
+        ("growing", i64::from),
+        ("falling", |turn| -i64::from(turn)),
+        ("alternating", |turn| i64::from(turn % 2)),
+    ];
+    for manner in [
+        Manner::AtOnce,
+        Manner::Pushes,
+        Manner::Alternates,
+        Manner::Breaks,
+        Manner::Forgets,
+    ] {
+        for (name, version) in versions {
+            for waiting in [false, true] {
+                let work = storm(20_000, manner, version, waiting);
+                // 40 times 500 ms; each is worth a check and its repetition (MON-66), both on a
+                // new connection with another that measures.
+                let bound = 4 * (40 + MAX_EARLY_REPLIES);
+                let case = format!("{manner:?}, {name} versions, waiting: {waiting}: {work:?}");
+                assert!(work.processed <= bound, "{case}");
+                assert!(work.sent <= bound, "{case}");
+                assert!(work.opened <= bound, "{case}");
+                assert!(work.processed >= 3, "the server is watched: {case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
+    // MON-40, MON-56
+    let mut bench = streamed();
+    bench.connected(1, &versioned(0));
+    bench.orders();
+    for n in 1..=10 {
+        bench.pass(1);
+        bench.reply(1, &versioned(n), false);
+        let expected = format!("hello on 1 after {n} within 10000");
+        assert_eq!(bench.orders(), ["publish", &expected]);
+    }
+    bench.pass(1);
+    bench.reply(1, &versioned(11), false);
+    // What it says counts at once; only the next check waits.
+    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.sleeps(), Some(500));
+    assert_eq!(
+        bench.sdam.deadline_reason(),
+        Some(Timer::Heartbeat(bench.id("a:1")))
+    );
+    bench.pass(500);
+    assert_eq!(bench.orders(), ["hello on 1 after 11 within 10000"]);
+    // A server that is quiet again has the whole allowance again.
+    bench.pass(6_000);
+    bench.reply(1, &versioned(12), false);
+    bench.orders();
+    for n in 13..=22 {
+        bench.reply(1, &versioned(n), false);
+        assert_eq!(bench.orders().len(), 2, "{n}");
+    }
+}
+
+#[test]
+fn replies_that_come_at_the_pace_of_the_heartbeat_use_no_allowance() {
+    // MON-35: heartbeatFrequencyMS may be as short as 500 ms.
+    for more_to_come in [false, true] {
+        let mut bench = Bench::seeds(&["a:1"], |options| {
+            options.subscribed = false;
+            options.heartbeat_frequency = super::super::MIN_HEARTBEAT_FREQUENCY;
+        });
+        bench.connected(1, &versioned(1));
+        for _ in 0..100 {
+            bench.pass(500);
+            bench.orders();
+            bench.reply(1, &versioned(1), more_to_come);
+            let orders = bench.orders();
+            assert!(!orders.contains(&"close 1".to_owned()), "{orders:?}");
+            let asks = orders.iter().any(|order| order.starts_with("hello on 1"));
+            assert_eq!(asks, !more_to_come, "{orders:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
+    // MON-37, MON-39
+    let mut bench = streamed();
+    bench.connected(1, &versioned(0));
+    bench.connected(2, &standalone());
+    bench.orders();
+    for n in 1..=10 {
+        bench.reply(1, &versioned(n), true);
+        assert_eq!(bench.orders(), ["publish"]);
+    }
+    bench.reply(1, &versioned(11), true);
+    assert_eq!(bench.orders(), ["publish", "close 1"]);
+    // What was in the socket behind it is nothing to this machine.
+    let version = bench.sdam.version();
+    for n in 12..10_000 {
+        bench.reply(1, &versioned(n), true);
+    }
+    assert_eq!(bench.sdam.version(), version);
+    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+    let log = bench.sdam.changes().since(version - 5);
+    assert!(log.is_some_and(|log| log.count() <= MAX_REMEMBERED_CHANGES));
+    // The round trips measured and the connection that measures are kept.
+    assert_eq!(bench.sleeps(), Some(500));
+    bench.pass(500);
+    assert_eq!(bench.orders(), ["open 3 to a:1"]);
+    bench.connected(3, &versioned(9_999));
+    assert_eq!(
+        bench.orders(),
+        ["publish", "hello on 3 after 9999 within 10000"]
+    );
+}
+
+#[test]
+fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
+    let mut bench = streamed();
+    bench.connected(1, &versioned(0));
+    bench.connected(2, &standalone());
+    bench.pass(3_600_000);
+    bench.reply(2, &standalone(), false);
+    bench.orders();
+    // One reply for each ten seconds waits in the socket.
+    for _ in 0..360 {
+        bench.reply(1, &versioned(0), true);
+    }
+    let orders = bench.orders();
+    let closed = orders.iter().filter(|order| *order == "close 1");
+    assert_eq!(closed.count(), 1, "{orders:?}");
+    let cleared = orders.iter().any(|order| order.starts_with("clear"));
+    assert!(!cleared, "{orders:?}");
+    assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
+}
+
+#[test]
+fn a_request_during_the_wait_asks_for_a_reply_at_once() {
+    // MON-17: the server is wanted known again, although its version may be the same.
+    let mut bench = streamed();
+    bench.connected(1, &versioned(0));
+    for _ in 0..11 {
+        bench.reply(1, &versioned(1), false);
+    }
+    bench.orders();
+    bench.pass(100);
+    bench.sdam.request_check(bench.now);
+    assert_eq!(bench.sleeps(), Some(400));
+    bench.pass(400);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+    bench.reply(1, &versioned(1), false);
+    assert_eq!(
+        bench.orders(),
+        ["publish", "hello on 1 after 1 within 10000"]
+    );
+}
+
+#[test]
+fn a_network_error_during_the_wait_costs_the_connection() {
+    // MON-59, MON-31
+    let mut bench = streamed();
+    bench.connected(1, &versioned(0));
+    for _ in 0..11 {
+        bench.reply(1, &versioned(1), false);
+    }
+    bench.orders();
+    bench.pass(100);
+    bench.application_error("a:1", super::Phase::Operation, reset());
+    assert_eq!(
+        bench.orders(),
+        ["clear pool to 1", "publish", "close 1", "close 2"]
+    );
+    assert_eq!(bench.sleeps(), Some(400));
+    bench.pass(400);
+    assert_eq!(bench.orders(), ["open 3 to a:1"]);
+}
+
+/// Each of a few addresses says, as soon as it is checked, that it is a newer primary and that the
+/// one after it is the only other member, so that each check removes one server and adds another.
+#[test]
+fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
+    // MON-12, MON-31
+    let mut bench = Bench::seeds(&["m0:1"], |options| {
+        options.streaming = false;
+        options.subscribed = false;
+    });
+    let mut opened = 0;
+    let mut due = Vec::new();
+    for turn in 0..20_000_u32 {
+        while let Some(action) = bench.sdam.poll_action() {
+            match action {
+                Action::Open { check, address, .. } => {
+                    opened += 1;
+                    due.push((check, address));
+                }
+                Action::Close { check } => due.retain(|(other, _)| *other != check),
+                _ => {}
+            }
+        }
+        for (check, address) in std::mem::take(&mut due) {
+            let host = address.host();
+            let number: u32 = host[1..].parse().expect("a number");
+            let reply = bson::rawdoc! {
+                "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+                "setVersion": i64::from(turn),
+                "electionId": election(turn),
+                "hosts": [address.to_string(), format!("m{}:1", (number + 1) % 4)],
+            };
+            bench.sdam.handle_connected(bench.now, check, &reply, PING);
+        }
+        bench.pass(1);
+    }
+    // A whole topology at once, then at most one each 500 ms.
+    let bound = u32::try_from(MAX_SERVERS).expect("small") + 40;
+    assert!(opened <= bound, "{opened}");
+    assert!(opened >= 40, "{opened}");
+}
+
+#[test]
+fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() {
+    // MON-12: a primary names 255 others in each pushed reply, and never the same.
+    let mut bench = streamed_set();
+    let mut dialled = 0;
+    let mut last = 1;
+    let mut open = false;
+    for turn in 0..20_000_u32 {
+        while let Some(action) = bench.sdam.poll_action() {
+            if let Action::Open {
+                check,
+                address,
+                purpose,
+                ..
+            } = action
+            {
+                dialled += 1;
+                if address.host() == "a" && purpose == Purpose::Monitor {
+                    (last, open) = (check.0, false);
+                }
+            }
+        }
+        let mut hosts = vec!["a:1".to_owned()];
+        hosts.extend((1..MAX_SERVERS).map(|n| format!("t{turn}n{n}:1")));
+        let hosts: bson::RawArrayBuf = hosts.into_iter().collect();
+        let reply = bson::rawdoc! {
+            "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
+            "isWritablePrimary": true, "hosts": hosts,
+            "topologyVersion": {
+                "processId": bson::oid::ObjectId::from_bytes([1; 12]), "counter": i64::from(turn),
+            },
+        };
+        if open {
+            bench.reply(last, &reply, true);
+        } else {
+            bench.connected(last, &reply);
+            open = true;
+        }
+        bench.pass(1);
+    }
+    // Those of one whole topology, one each 500 ms, and the connections to the primary itself.
+    let bound = u32::try_from(MAX_SERVERS).expect("small") + 40 + 2 * 40;
+    assert!(dialled <= bound, "{dialled}");
+}
+
+#[test]
+fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it() {
+    // MON-17, SDAM-119
+    let mut bench = streamed_set();
+    let reply = |turn: usize| {
+        let others = (0..100).map(|n| format!("t{turn}n{n}:1"));
+        let hosts: bson::RawArrayBuf = std::iter::once("a:1".to_owned()).chain(others).collect();
+        bson::rawdoc! {
+            "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
+            "isWritablePrimary": true, "hosts": hosts,
+            "topologyVersion": {
+                "processId": bson::oid::ObjectId::from_bytes([1; 12]), "counter": turn as i64,
+            },
+        }
+    };
+    bench.connected(1, &reply(0));
+    bench.reply(1, &reply(1), true);
+    bench.reply(1, &reply(2), true);
+    let dials = |bench: &mut Bench| {
+        let orders = bench.orders();
+        orders.iter().filter(|o| o.starts_with("open")).count()
+    };
+    assert_eq!(dials(&mut bench), 1 + MAX_SERVERS);
+    bench.sdam.set_waiting(bench.now, true);
+    bench.pass(499);
+    assert_eq!(dials(&mut bench), 0);
+    bench.pass(1);
+    assert_eq!(dials(&mut bench), 300 - MAX_SERVERS);
+}
+
+/// One seed, of a replica set that streams.
+fn streamed_set() -> Bench {
+    Bench::seeds(&["a:1"], |options| options.subscribed = false)
+}
+
+fn election(term: u32) -> bson::oid::ObjectId {
+    let mut bytes = [0; 12];
+    bytes[8..].copy_from_slice(&term.to_be_bytes());
+    bson::oid::ObjectId::from_bytes(bytes)
+}

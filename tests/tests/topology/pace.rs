@@ -1,0 +1,96 @@
+//! Machine and model agree about servers whose replies come early or name new members each time.
+
+use crate::bench::{Bench, Found};
+use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
+use onionskin_core::address::Address;
+use onionskin_tests::model::{Config, Mistake};
+use proptest::{prelude::*, test_runner::TestCaseError};
+use std::time::Duration;
+
+/// The milliseconds to a reply, what it announces, and whether a check is requested after it.
+type Reply = (u64, bool, bool);
+
+fn storms() -> impl Strategy<Value = Vec<Reply>> {
+    let pause = prop_oneof![
+        10 => 0_u64..60,
+        2 => Just(499_u64),
+        2 => Just(500_u64),
+        1 => 0_u64..3_000,
+    ];
+    let reply = (pause, any::<bool>(), prop::bool::weighted(0.1));
+    prop::collection::vec(reply, 1..80)
+}
+
+fn versioned(counter: i64) -> RawDocumentBuf {
+    let process = ObjectId::from_bytes([7; 12]);
+    rawdoc! {
+        "ok": 1, "helloOk": true, "maxWireVersion": 21,
+        "topologyVersion": { "processId": process, "counter": counter },
+    }
+}
+
+fn play(storm: &[Reply], mistake: Option<Mistake>) -> Found {
+    let address = Address::tcp("a", 1);
+    let mut config = Config::new([address.clone()]);
+    config.streaming = true;
+    let mut bench = Bench::paired(&config, mistake)?;
+    let ping = Duration::from_millis(1);
+    for (counter, &(millis, more_to_come, requests)) in (0..).zip(storm) {
+        bench.pass(Duration::from_millis(millis))?;
+        bench.measure(Some(&versioned(counter)))?;
+        bench.answer(&address, Some(&versioned(counter)), ping, more_to_come)?;
+        if requests {
+            bench.request_check()?;
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(crate::cases(300))]
+
+    #[test]
+    fn the_model_agrees_about_early_replies(storm in storms()) {
+        play(&storm, None).map_err(TestCaseError::fail)?;
+    }
+}
+
+#[test]
+fn a_missing_bound_for_early_replies_is_caught() {
+    for more_to_come in [false, true] {
+        let storm = [(1, more_to_come, false); 12];
+        assert_eq!(play(&storm, None), Ok(()));
+        let found = play(&storm, Some(Mistake::NoBoundForEarlyReplies));
+        assert!(found.is_err(), "{found:?}");
+    }
+}
+
+/// Each member, once it is checked, is a newer primary that names itself and the next only.
+fn play_ring(turns: u32, mistake: Option<Mistake>) -> Found {
+    let member = |turn: u32| Address::tcp(&format!("m{}", turn % 4), 1);
+    let mut bench = Bench::paired(&Config::new([member(0)]), mistake)?;
+    for turn in 0..turns {
+        let (this, next) = (member(turn), member(turn + 1));
+        if bench.watch.pending(&this).is_none() {
+            bench.pass(Duration::from_secs(10))?;
+        }
+        let mut term = [0; 12];
+        term[8..].copy_from_slice(&turn.to_be_bytes());
+        let reply = rawdoc! {
+            "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": true,
+            "setVersion": i64::from(turn), "electionId": ObjectId::from_bytes(term),
+            "hosts": [this.to_string(), next.to_string()],
+        };
+        if !bench.answer(&this, Some(&reply), Duration::from_millis(1), false)? {
+            return Err(format!("turn {turn}: {this} is not checked"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_model_agrees_about_members_that_come_and_go() {
+    assert_eq!(play_ring(400, None), Ok(()));
+    let found = play_ring(400, Some(Mistake::NoBoundForNewServers));
+    assert!(found.is_err(), "{found:?}");
+}
