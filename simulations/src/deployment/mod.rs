@@ -165,6 +165,17 @@ impl Deployment {
         }
     }
 
+    /// A call ended in a panic. Closes the connection whose request was executed, or `connection`
+    /// if none was; all others go on.
+    pub fn handle_panic(&mut self, now: Instant, connection: Option<ConnId>) {
+        let interrupted = self.members.iter_mut().filter_map(Member::take_interrupted);
+        let interrupted = interrupted.last().map(routing::outer);
+        if let Some(connection) = interrupted.or(connection) {
+            self.actions.push_back(Action::Close(connection));
+        }
+        self.settle(now);
+    }
+
     /// Time passed. Harmless before the [deadline](Self::deadline).
     pub fn handle_timeout(&mut self, now: Instant) {
         for member in &mut self.members {

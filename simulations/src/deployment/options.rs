@@ -299,6 +299,12 @@ pub struct Limits {
     pub max_connections: usize,
     /// Cursors that a member keeps open; the oldest goes first. Default: 10 000.
     pub max_cursors: usize,
+    /// Bytes of messages that are not whole yet, or wait for their turn, of all connections of a
+    /// member; beyond them the connection with most is closed. Default: 512 MiB.
+    pub max_unfinished_bytes: usize,
+    /// Bytes of documents that only the open cursors of a member keep, such as results of
+    /// pipelines; the oldest cursor goes first. Default: 512 MiB.
+    pub max_cursor_bytes: usize,
     /// Documents that all open cursors of a member have yet to give; the oldest cursor goes first.
     /// Default: 2 000 000.
     pub max_cursor_documents: usize,
@@ -327,6 +333,8 @@ impl Default for Limits {
             max_connections: 10_000,
             max_cursors: 10_000,
             max_cursor_documents: 2_000_000,
+            max_unfinished_bytes: 512 * 1024 * 1024,
+            max_cursor_bytes: 512 * 1024 * 1024,
             max_sessions: 10_000,
             max_session_bytes: 64 * 1024 * 1024,
             cursor_timeout: Duration::from_secs(600),

@@ -29,6 +29,11 @@ pub(super) const fn is_inner(connection: ConnId) -> bool {
     connection.0 & INNER != 0
 }
 
+/// The client's connection, be it given itself or the one behind it.
+pub(super) const fn outer(connection: ConnId) -> ConnId {
+    ConnId(connection.0 & !INNER)
+}
+
 const fn inner(connection: ConnId) -> ConnId {
     ConnId(connection.0 | INNER)
 }
@@ -99,7 +104,7 @@ impl Deployment {
     }
 
     fn carry_answer(&mut self, now: Instant, inner: ConnId) {
-        let connection = ConnId(inner.0 & !INNER);
+        let connection = outer(inner);
         let Some(&shard) = self.homes.get(&inner) else {
             return;
         };

@@ -13,8 +13,9 @@ use rustls::{ServerConfig, ServerConnection};
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
-    io,
+    io::{self, Write as _},
     net::SocketAddr,
+    panic::{self, AssertUnwindSafe},
     path::PathBuf,
     rc::Rc,
     slice,
@@ -165,7 +166,7 @@ impl Engine {
                 () = shared.deadline_moved.notified() => {}
                 () = timer => {
                     let now = shared.now();
-                    shared.deployment.borrow_mut().handle_timeout(now);
+                    shared.drive(None, |deployment| deployment.handle_timeout(now));
                     shared.pump();
                 }
             }
@@ -181,20 +182,17 @@ impl Shared {
 
     fn obey(self: &Rc<Self>, order: Order) {
         let now = self.now();
-        {
-            let mut deployment = self.deployment.borrow_mut();
-            match &order {
-                Order::Kill(member, _) => deployment.kill(now, *member),
-                Order::Restart(member, _) => deployment.restart(now, *member),
-                Order::Disconnect(member, _) => deployment.disconnect(now, *member),
-                Order::StepDown(answer) => {
-                    let _ = answer.send(deployment.step_down(now));
-                }
-                Order::Partition(side, _) => deployment.partition(now, side),
-                Order::Heal(_) => deployment.heal(now),
-                Order::Status(_) | Order::Stop => {}
+        self.drive(None, |deployment| match &order {
+            Order::Kill(member, _) => deployment.kill(now, *member),
+            Order::Restart(member, _) => deployment.restart(now, *member),
+            Order::Disconnect(member, _) => deployment.disconnect(now, *member),
+            Order::StepDown(answer) => {
+                let _ = answer.send(deployment.step_down(now));
             }
-        }
+            Order::Partition(side, _) => deployment.partition(now, side),
+            Order::Heal(_) => deployment.heal(now),
+            Order::Status(_) | Order::Stop => {}
+        });
         self.pump();
         match order {
             Order::Kill(_, done)
@@ -223,6 +221,26 @@ impl Shared {
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
         }
+    }
+
+    /// Calls the machine. A panic in it closes the connection whose request was executed, or
+    /// `conn`; all others go on. `None` after a panic.
+    fn drive<T>(&self, conn: Option<ConnId>, call: impl FnOnce(&mut Deployment) -> T) -> Option<T> {
+        let guarded = |call: &mut dyn FnMut(&mut Deployment)| {
+            let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
+            panic::catch_unwind(call).is_ok()
+        };
+        let (mut call, mut result) = (Some(call), None);
+        let is_done = guarded(&mut |deployment| result = call.take().map(|call| call(deployment)));
+        if !is_done {
+            let _ = writeln!(
+                io::stderr(),
+                "a request ended in a panic; its connection is closed"
+            );
+            let now = self.now();
+            guarded(&mut |deployment| deployment.handle_panic(now, conn));
+        }
+        result
     }
 
     /// Does what the machine wants done, and notes when it wants to be called.
@@ -274,11 +292,12 @@ impl Shared {
     /// Answers the next request that lies ready on a connection, if there is one.
     fn next_turn(self: &Rc<Self>, conn: ConnId) -> bool {
         let now = self.now();
-        let went_on = self.deployment.borrow_mut().next_turn(now, conn);
-        if went_on {
+        let went_on = self.drive(Some(conn), |deployment| deployment.next_turn(now, conn));
+        // After a panic there is a connection to close.
+        if went_on != Some(false) {
             self.pump();
         }
-        went_on
+        went_on.unwrap_or(false)
     }
 
     /// Reads once from a connection; false if there was nothing.
@@ -288,9 +307,9 @@ impl Shared {
             Ok(Some(bytes)) => {
                 if !bytes.is_empty() {
                     let now = self.now();
-                    let mut deployment = self.deployment.borrow_mut();
-                    deployment.handle_received(now, conn, bytes);
-                    drop(deployment);
+                    self.drive(Some(conn), |deployment| {
+                        deployment.handle_received(now, conn, bytes);
+                    });
                     self.pump();
                 }
                 true
@@ -381,13 +400,10 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
         let peer = Rc::new(Peer::new(stream, tls, is_proxied, shared.unsent.clone()));
         shared.peers.borrow_mut().insert(conn, Rc::clone(&peer));
         let now = shared.now();
-        {
-            let mut deployment = shared.deployment.borrow_mut();
-            match is_forwarded {
-                true => deployment.handle_forwarded(now, conn, member),
-                false => deployment.handle_connected(now, conn, member),
-            }
-        }
+        shared.drive(Some(conn), |deployment| match is_forwarded {
+            true => deployment.handle_forwarded(now, conn, member),
+            false => deployment.handle_connected(now, conn, member),
+        });
         shared.pump();
         task::spawn_local(serve(Rc::clone(&shared), conn, peer));
     }
@@ -420,10 +436,9 @@ async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
     }
     if shared.peers.borrow_mut().remove(&conn).is_some() {
         let now = shared.now();
-        shared
-            .deployment
-            .borrow_mut()
-            .handle_disconnected(now, conn);
+        shared.drive(None, |deployment| {
+            deployment.handle_disconnected(now, conn);
+        });
         shared.pump();
     }
 }

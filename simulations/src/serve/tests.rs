@@ -1,5 +1,6 @@
 //! Real sockets on loopback.
 
+mod hostile;
 mod pressure;
 
 use super::{Embedded, ServeOptions};

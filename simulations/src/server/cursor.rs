@@ -1,11 +1,11 @@
 //! Open cursors: what is left to send, and until when it is kept.
 
-use crate::store::{Find, Namespace, Shared};
-use onionskin_core::time::Instant;
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
+use crate::{
+    deployment::Limits,
+    store::{Find, Namespace, Shared, encoded_bytes},
 };
+use onionskin_core::time::Instant;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Documents that a client has yet to fetch.
 #[derive(Debug)]
@@ -15,6 +15,17 @@ pub(super) struct Cursor {
     /// A tailable cursor looks for more than its documents when they are all sent.
     pub(super) tail: Option<Tail>,
     pub(super) no_timeout: bool,
+    /// What [`Cursor::own_bytes`] returned when it was opened.
+    pub(super) bytes: usize,
+}
+
+impl Cursor {
+    /// Bytes of the documents that only this cursor keeps; those in a collection are not counted.
+    pub(super) fn own_bytes(&self) -> usize {
+        let own = self.documents.iter();
+        let own = own.filter(|document| Shared::strong_count(document) == 1);
+        own.map(|document| encoded_bytes(document)).sum()
+    }
 }
 
 /// How a tailable cursor goes on.
@@ -34,28 +45,30 @@ pub(super) struct Cursors {
     expiries: BTreeSet<(Instant, i64)>,
     /// Documents of all of them.
     documents: usize,
-    limit: usize,
-    max_documents: usize,
-    timeout: Duration,
+    /// Bytes of the documents that nothing but a cursor keeps.
+    bytes: usize,
+    limits: Limits,
 }
 
 impl Cursors {
-    pub(super) const fn new(limit: usize, max_documents: usize, timeout: Duration) -> Self {
+    pub(super) const fn new(limits: Limits) -> Self {
         Self {
             open: BTreeMap::new(),
             expiries: BTreeSet::new(),
             documents: 0,
-            limit,
-            max_documents,
-            timeout,
+            bytes: 0,
+            limits,
         }
     }
 
     /// Keeps a cursor; at a limit, those that expire first go. The new one stays, however many
     /// documents it has.
     pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
-        let more = cursor.documents.len();
-        while self.open.len() >= self.limit || self.documents + more > self.max_documents {
+        let (more, bytes) = (cursor.documents.len(), cursor.bytes);
+        while self.open.len() >= self.limits.max_cursors
+            || self.documents + more > self.limits.max_cursor_documents
+            || self.bytes + bytes > self.limits.max_cursor_bytes
+        {
             let victim = self.expiries.first().map(|&(_, id)| id);
             let victim = victim.or_else(|| self.open.keys().next().copied());
             let Some(victim) = victim else {
@@ -64,7 +77,8 @@ impl Cursors {
             self.remove(victim);
         }
         self.documents += more;
-        let expiry = (!cursor.no_timeout).then(|| now + self.timeout);
+        self.bytes += bytes;
+        let expiry = (!cursor.no_timeout).then(|| now + self.limits.cursor_timeout);
         if let Some(at) = expiry {
             self.expiries.insert((at, id));
         }
@@ -77,6 +91,7 @@ impl Cursors {
             self.expiries.remove(&(at, id));
         }
         self.documents -= cursor.documents.len();
+        self.bytes -= cursor.bytes;
         Some(cursor)
     }
 
@@ -101,6 +116,7 @@ impl Cursors {
         self.open.clear();
         self.expiries.clear();
         self.documents = 0;
+        self.bytes = 0;
     }
 
     pub(super) fn len(&self) -> usize {

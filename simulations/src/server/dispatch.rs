@@ -81,7 +81,9 @@ impl Member {
                 reply.labels = effect.labels.clone().unwrap_or_default();
             }
         };
+        self.running = Some(conn);
         let outcome = self.execute(now, conn, &mut request);
+        self.running = None;
         match outcome {
             Ok(Outcome::Reply(mut reply)) => {
                 add(&mut reply);
@@ -193,6 +195,8 @@ impl Member {
             "listIndexes" => self.list_indexes(now, request),
             "collStats" | "collstats" => self.collection_statistics(request),
             "dbStats" | "dbstats" => self.database_statistics(request),
+            #[cfg(test)]
+            "panicForTest" => panic!("a request that panics"),
             other => Err(fault(59, format!("no such command: '{other}'"))),
         }
     }

@@ -94,7 +94,11 @@ pub(crate) struct Member {
     outputs: VecDeque<Output>,
     /// Each connection's requests are handled one at a time, when they are told to.
     takes_turns: bool,
+    /// Bytes in the decoders of all connections.
+    ahead: usize,
     next_request_id: i32,
+    /// The connection whose request is executed now.
+    running: Option<ConnId>,
     ids: ObjectIds,
 }
 
@@ -128,12 +132,7 @@ impl Member {
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);
-        let limits = &options.limits;
-        let cursors = Cursors::new(
-            limits.max_cursors,
-            limits.max_cursor_documents,
-            limits.cursor_timeout,
-        );
+        let cursors = Cursors::new(options.limits);
         let mut member = Self {
             index,
             options,
@@ -157,7 +156,9 @@ impl Member {
             routing: Routing::default(),
             outputs: VecDeque::new(),
             takes_turns: false,
+            ahead: 0,
             next_request_id: 0,
+            running: None,
             ids: ObjectIds { unique, count: 0 },
         };
         member.begin_life(Instant::ZERO);
@@ -191,6 +192,7 @@ impl Member {
     /// A client is gone. Returns the cursors that end with its connection.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
+        self.ahead -= connection.as_ref().map_or(0, |c| c.ahead);
         if let Some(at) = connection.and_then(|c| c.pending?.deadline) {
             self.timers.remove(&(at, conn));
         }
@@ -201,6 +203,11 @@ impl Member {
             self.stepping_down = None;
         }
         self.routing.forget(conn)
+    }
+
+    /// Returns the connection whose request a panic has interrupted.
+    pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
+        self.running.take()
     }
 
     /// Cursors whose client is gone.

@@ -60,6 +60,7 @@ impl Member {
             documents: found.into(),
             tail,
             no_timeout: truth(command.get("noCursorTimeout")),
+            bytes: 0,
         };
         Ok(self.first_batch(now, cursor, size, single).into())
     }
@@ -100,6 +101,7 @@ impl Member {
             documents: outcome.result.into(),
             tail: None,
             no_timeout: false,
+            bytes: 0,
         };
         let reply = self.first_batch(now, cursor, size, false);
         Ok(if writes {
@@ -127,6 +129,7 @@ impl Member {
             documents: entries.into_iter().map(Shared::new).collect(),
             tail: None,
             no_timeout: false,
+            bytes: 0,
         };
         Ok(self
             .first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)
@@ -225,6 +228,7 @@ impl Member {
         }
         let (reply, open) = write_batch("firstBatch", id, &mut cursor, size);
         if open {
+            cursor.bytes = cursor.own_bytes();
             self.cursors.insert(now, id, cursor);
         }
         reply

@@ -27,7 +27,12 @@ impl Member {
             let ready = match pending.map(|p| &p.waiting) {
                 Some(Waiting::Replication { index, need, .. }) => self.is_confirmed(*index, *need),
                 Some(Waiting::Time { after }) => self.replica.last_time() >= *after,
-                Some(Waiting::Tail) => self.tail_has_more(now, conn),
+                Some(Waiting::Tail) => {
+                    self.running = Some(conn);
+                    let has_more = self.tail_has_more(now, conn);
+                    self.running = None;
+                    has_more
+                }
                 _ => false,
             };
             if ready && let Some(pending) = self.unpark(conn) {

@@ -11,7 +11,7 @@ use crate::deployment::ConnId;
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     time::Instant,
-    wire::{Flags, Header, LegacyQuery, Message, OpCode, Section},
+    wire::{Flags, FrameDecoder, Header, LegacyQuery, Message, OpCode, Section},
 };
 
 /// Bytes that a client may send ahead while its request waits, beyond one whole message.
@@ -50,10 +50,27 @@ impl Member {
         }
         connection.decoder.extend(bytes);
         connection.ahead += bytes.len();
+        self.ahead += bytes.len();
         if connection.is_busy() && connection.ahead > limit + MAX_BYTES_AHEAD {
             return self.close(conn);
         }
         self.advance(now, conn);
+        self.bound_ahead();
+    }
+
+    /// Closes the connections with most bytes of unfinished messages, while all have too many.
+    fn bound_ahead(&mut self) {
+        while self.ahead > self.options.limits.max_unfinished_bytes {
+            let most = self.connections.iter().max_by_key(|(_, c)| c.ahead);
+            let Some((&conn, _)) = most.filter(|(_, c)| c.ahead > 0) else {
+                return;
+            };
+            if let Some(connection) = self.connections.get_mut(&conn) {
+                self.ahead -= std::mem::take(&mut connection.ahead);
+                connection.decoder = FrameDecoder::new();
+            }
+            self.close(conn);
+        }
     }
 
     /// Handles the messages that lie ready, until one has to wait.
@@ -74,7 +91,9 @@ impl Member {
                 Err(_) => return self.close(conn),
             };
             let (buffer, range) = connection.decoder.take_frame(header.length);
-            connection.ahead = connection.ahead.saturating_sub(header.length);
+            let taken = connection.ahead.min(header.length);
+            connection.ahead -= taken;
+            self.ahead -= taken;
             self.on_frame(now, conn, header, &buffer[range]);
         }
     }

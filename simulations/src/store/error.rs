@@ -2,6 +2,9 @@
 
 use bson::{Bson, Document, doc};
 
+/// The longest message, in bytes; the rest of a longer one is left out.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
 /// A command's or a statement's failure, with the server's code, name and wording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreError {
@@ -19,10 +22,20 @@ impl StoreError {
     /// An error with a code and a message; the name follows from the code.
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        // Messages quote documents, and one command can fail at each of 100,000 statements.
+        if message.len() > MAX_MESSAGE_BYTES {
+            let mut end = MAX_MESSAGE_BYTES;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+            message.push_str("...");
+        }
         Self {
             code,
             code_name: code_name(code),
-            message: message.into(),
+            message,
             details: Box::default(),
         }
     }
@@ -104,6 +117,7 @@ fn code_name(code: i32) -> &'static str {
         40 => "ConflictingUpdateOperators",
         43 => "CursorNotFound",
         48 => "NamespaceExists",
+        50 => "MaxTimeMSExpired",
         52 => "DollarPrefixedFieldName",
         53 => "InvalidIdField",
         54 => "NotSingleValueField",
@@ -121,6 +135,7 @@ fn code_name(code: i32) -> &'static str {
         168 => "InvalidPipelineOperator",
         197 => "InvalidIndexSpecificationOption",
         241 => "ConversionFailure",
+        292 => "QueryExceededMemoryLimitNoDiskUseAllowed",
         11000 => "DuplicateKey",
         10334 => "BSONObjectTooLarge",
         _ => location::name(code),
@@ -144,6 +159,6 @@ mod location {
         13113 15947 15952 15955 15958 15959 15969 15973 15974 15975 15981 15983 16006 16020 16410
         16610 16702 16872 17080 17124 17276 28651 28656 28664 28667 28680 28689 28714 28746 28765
         28818 31002 34449 40061 40066 40081 40087 40156 40169 40228 40234 40272 40319 40323 40324
-        40400 40601 40602 51075 51091 51108 51178 51246 51270 51272 5107200 5858203
+        40400 40601 40602 51075 51091 51108 51178 51246 51270 51272 5107200 5858203 7749501
     }
 }

@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::{self, Scope, Surroundings, summary};
 use super::order::Key;
-use super::path;
 use super::pipeline::count_value;
-use super::projection::{assign, exclude};
+use super::projection::{assign, assign_within, exclude};
 use super::types::Shared;
+use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
 /// One document for each element of an array.
-pub(super) fn unwind(documents: &[Shared], operand: &Bson) -> Answer<Vec<Shared>> {
+pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> Answer<Vec<Shared>> {
     let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
     let given = operand
         .as_str()
@@ -31,38 +32,40 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson) -> Answer<Vec<Shared>
     };
     let keep = option("preserveNullAndEmptyArrays").is_some_and(expression::truthy);
     let numbering = option("includeArrayIndex").and_then(Bson::as_str);
+    path::check(field)?;
     let mut result = Vec::new();
     for document in documents {
-        let mut push = |value: Option<&Bson>, place: Bson| {
-            let mut copy = match value {
-                None => exclude(document, &[field]),
-                Some(_) => Document::clone(document),
-            };
-            if let Some(value) = value {
-                assign(&mut copy, field, value.clone());
-            }
+        let found = path::exact(document, field);
+        let (items, is_array) = match found {
+            Some(Bson::Array(items)) => (items.as_slice(), true),
+            Some(value) => (std::slice::from_ref(value), false),
+            None => (&[][..], false),
+        };
+        let is_null = matches!(items, [Bson::Null | Bson::Undefined]) && !is_array;
+        if (items.is_empty() || is_null) && !keep {
+            continue;
+        }
+        let mut push = |mut copy: Document, place: Bson| {
             if let Some(name) = numbering {
                 copy.insert(name, place);
             }
             result.push(Arc::new(copy));
         };
-        match path::exact(document, field) {
-            Some(Bson::Array(items)) if !items.is_empty() => {
-                for (i, item) in (0_i64..).zip(items) {
-                    push(Some(item), Bson::Int64(i));
-                }
-            }
-            Some(Bson::Array(_)) | None => {
-                if keep {
-                    push(None, Bson::Null);
-                }
-            }
-            Some(value @ (Bson::Null | Bson::Undefined)) => {
-                if keep {
-                    push(Some(value), Bson::Null);
-                }
-            }
-            Some(value) => push(Some(value), Bson::Null),
+        if items.is_empty() {
+            budget.hold_document(document)?;
+            push(exclude(document, &[field]), Bson::Null);
+            continue;
+        }
+        // The array itself is copied once, not for each of its elements.
+        let mut rest = Document::clone(document);
+        assign(&mut rest, field, Bson::Null);
+        let rest_bytes = size::memory_of_document(&rest)?;
+        for (i, item) in (0_i64..).zip(items) {
+            budget.hold(rest_bytes)?;
+            budget.hold_copies(item, 1)?;
+            let mut copy = rest.clone();
+            assign_within(&mut copy, field, item.clone(), budget)?;
+            push(copy, if is_array { Bson::Int64(i) } else { Bson::Null });
         }
     }
     Ok(result)
@@ -106,20 +109,26 @@ pub(super) fn group(
         expression::check(operand, 0)?;
         fields.push((name, operator.as_str(), operand));
     }
+    let budget = &surroundings.budget;
     let mut order: Vec<Bson> = Vec::new();
     let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
     for document in documents {
         let scope = Scope::new(document, surroundings);
+        let mark = budget.held();
         let key = expression::evaluate(id, &scope)?.unwrap_or(Bson::Null);
         let members = groups.entry(Key(key.clone())).or_default();
         if members.is_empty() {
+            budget.hold_copies(&key, 1)?;
             order.push(key);
+        } else {
+            budget.release_to(mark);
         }
         members.push(document);
     }
     let mut result = Vec::new();
     for key in order {
         let members = groups.remove(&Key(key.clone())).unwrap_or_default();
+        let mark = budget.held();
         let mut row = doc! { "_id": key };
         for (name, operator, operand) in &fields {
             row.insert(
@@ -127,6 +136,8 @@ pub(super) fn group(
                 accumulate(operator, operand, &members, surroundings)?,
             );
         }
+        budget.release_to(mark);
+        budget.hold_document(&row)?;
         result.push(Arc::new(row));
     }
     Ok(result)

@@ -9,11 +9,14 @@ use super::error::StoreError;
 use super::expression::Surroundings;
 use super::matcher::Matcher;
 use super::order::{Key, display};
-use super::path;
 use super::types::{Namespace, Shared};
+use super::{path, size};
 
 /// How many keys one document may have in a compound index over arrays.
 const MAX_KEYS: usize = 10_000;
+
+/// Bytes of memory of one document's keys in an index; keys beyond them are left out.
+const MAX_KEY_BYTES: usize = 512 * 1024 * 1024;
 
 /// One index other than that of `_id`.
 #[derive(Clone, Debug)]
@@ -97,6 +100,11 @@ impl Index {
                         .map(|v| [key.as_slice(), std::slice::from_ref(v)].concat())
                 })
                 .take(MAX_KEYS)
+                .scan(0_usize, |bytes, key| {
+                    let more: usize = key.iter().map(|part| size::memory(&part.0)).sum();
+                    *bytes = bytes.saturating_add(more);
+                    (*bytes <= MAX_KEY_BYTES).then_some(key)
+                })
                 .collect();
         }
         if self.sparse && !present {

@@ -4,6 +4,7 @@
 //! deterministic: time, chance and new ids come with each call. A write answers with its result and
 //! the list of [`Change`]s that it made; another member applies them, a rollback reverts them.
 
+mod budget;
 mod catalog;
 mod change;
 mod collection;
@@ -12,6 +13,7 @@ mod expression;
 mod group;
 mod index;
 mod indexes;
+mod lookup;
 mod matcher;
 mod number;
 mod order;
@@ -113,6 +115,7 @@ impl Environment<'_> {
             timestamp: self.timestamp,
             variables: self.variables.clone(),
             chance: std::cell::Cell::new(self.seed),
+            budget: budget::Budget::default(),
         }
     }
 }

@@ -30,6 +30,30 @@ impl Ord for Key {
     }
 }
 
+/// A value that is looked up among others, by the same order as [`Key`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRef<'a>(pub(crate) &'a Bson);
+
+impl PartialEq for KeyRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for KeyRef<'_> {}
+
+impl PartialOrd for KeyRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KeyRef<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(self.0, other.0)
+    }
+}
+
 /// The bracket of a value's type: brackets never overlap.
 pub(crate) fn rank(value: &Bson) -> u8 {
     match value {

@@ -4,7 +4,19 @@ use std::cmp::Ordering;
 
 use bson::{Bson, Document};
 
+use super::error::StoreError;
 use super::order::compare;
+
+/// The most parts of a path; no document is nested deeper.
+const MAX_PARTS: usize = 200;
+
+/// Refuses a path of more parts than a document can have levels.
+pub(crate) fn check(path: &str) -> Result<(), StoreError> {
+    if path.split('.').nth(MAX_PARTS).is_some() {
+        return Err(StoreError::new(15, "FieldPath is too long"));
+    }
+    Ok(())
+}
 
 /// Reads `text` as a place in an array.
 pub(crate) fn index(text: &str) -> Option<usize> {

@@ -9,15 +9,18 @@ use super::expression::{self, Scope, Surroundings};
 use super::group::{group, unwind};
 use super::matcher::Matcher;
 use super::order::type_name;
-use super::projection::{Projection, assign, exclude};
+use super::projection::{Projection, assign_within, exclude, exclude_within};
 use super::sort::Sort;
 use super::types::{Namespace, Shared};
-use super::{Store, number, path};
+use super::{Store, number, path, size};
 
-type Answer<T> = Result<T, StoreError>;
+pub(super) type Answer<T> = Result<T, StoreError>;
 
-/// How deep pipelines may be within pipelines.
+/// How deep pipelines may be within pipelines, and views on views.
 const MAX_DEPTH: usize = 20;
+
+/// The most stages of a pipeline.
+const MAX_STAGES: usize = 1000;
 
 const STAGES: &[&str] = &[
     "$match",
@@ -56,6 +59,10 @@ const OF_UPDATES: &[&str] = &[
 
 /// Complains of a stage that is none, or not alone in its document.
 pub(crate) fn check(stages: &[Document]) -> Answer<()> {
+    if stages.len() > MAX_STAGES {
+        let text = format!("Pipeline length must be no longer than {MAX_STAGES} stages");
+        return Err(StoreError::new(7_749_501, text));
+    }
     for (i, stage) in stages.iter().enumerate() {
         let name = stage_name(stage)?;
         if !STAGES.contains(&name) {
@@ -134,17 +141,27 @@ impl Run<'_> {
         collection: &str,
         stages: &[Document],
     ) -> Answer<Vec<Shared>> {
-        if self.depth > MAX_DEPTH {
-            let text = format!("Sub-pipeline exceeds the maximum depth of {MAX_DEPTH}");
-            return Err(StoreError::new(57, text));
-        }
+        self.check_depth()?;
+        let budget = &self.surroundings.budget;
+        let mark = budget.held();
         for stage in stages {
             let Some((name, operand)) = stage.iter().next() else {
                 continue;
             };
+            // Each stage has the whole limit for what it makes.
+            budget.release_to(mark);
+            budget.step(documents.len() as u64)?;
             documents = self.stage(documents, collection, name, operand)?;
         }
         Ok(documents)
+    }
+
+    fn check_depth(&self) -> Answer<()> {
+        if self.depth > MAX_DEPTH {
+            let text = format!("Sub-pipeline exceeds the maximum depth of {MAX_DEPTH}");
+            return Err(StoreError::new(57, text));
+        }
+        Ok(())
     }
 
     fn stage(
@@ -200,7 +217,7 @@ impl Run<'_> {
                 groups.sort_by_cached_key(|d| sort.key(d));
                 Ok(groups)
             }
-            "$unwind" => unwind(&documents, operand),
+            "$unwind" => unwind(&documents, operand, &self.surroundings.budget),
             "$limit" | "$skip" | "$count" | "$sample" => self.amount(documents, name, operand),
             "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
             "$facet" | "$unionWith" => self.combine(documents, collection, name, operand),
@@ -306,14 +323,18 @@ impl Run<'_> {
     ) -> Answer<Vec<Shared>> {
         match name {
             "$facet" => {
+                let budget = &self.surroundings.budget;
                 let mut result = Document::new();
                 for (facet, stages) in object(40169, name, operand)? {
                     let stages = pipeline(stages)?;
+                    let mark = budget.held();
                     let inner = self
                         .deeper()
                         .stages(documents.clone(), collection, &stages)?;
-                    result.insert(facet, array(inner));
+                    budget.release_to(mark);
+                    result.insert(facet, self.array(&inner)?);
                 }
+                budget.hold_document(&result)?;
                 Ok(vec![Arc::new(result)])
             }
             _ => {
@@ -325,7 +346,10 @@ impl Run<'_> {
                     ),
                     _ => return Err(StoreError::failed_to_parse("$unionWith needs an object")),
                 };
-                documents.extend(self.collection(&from, &stages)?);
+                let more = self.collection(&from, &stages)?;
+                let budget = &self.surroundings.budget;
+                budget.hold((documents.len() + more.len()) * size_of::<Shared>())?;
+                documents.extend(more);
                 Ok(documents)
             }
         }
@@ -372,31 +396,58 @@ impl Run<'_> {
         }
     }
 
-    fn each(
+    /// Makes a document of each; what was built besides it is not held any more afterwards.
+    pub(super) fn each(
         &self,
         documents: Vec<Shared>,
         mut change: impl FnMut(&Document) -> Answer<Document>,
     ) -> Answer<Vec<Shared>> {
-        documents.iter().map(|d| change(d).map(Arc::new)).collect()
+        let budget = &self.surroundings.budget;
+        let mut changed = Vec::with_capacity(documents.len());
+        for document in documents {
+            let mark = budget.held();
+            let result = change(&document)?;
+            budget.release_to(mark);
+            budget.hold_document(&result)?;
+            changed.push(Arc::new(result));
+        }
+        Ok(changed)
     }
 
     fn add_fields(&self, documents: Vec<Shared>, fields: &Document) -> Answer<Vec<Shared>> {
+        fields.keys().try_for_each(|name| path::check(name))?;
         fields.values().try_for_each(|e| expression::check(e, 0))?;
+        let budget = &self.surroundings.budget;
         self.each(documents, |document| {
             let mut result = document.clone();
             let scope = Scope::new(document, self.surroundings);
             for (name, expression) in fields {
                 match expression::evaluate(expression, &scope)? {
-                    Some(value) => assign(&mut result, name, value),
-                    None => result = exclude(&result, &[name]),
+                    Some(value) => assign_within(&mut result, name, value, budget)?,
+                    None => exclude_within(&mut result, name, budget)?,
                 }
             }
             Ok(result)
         })
     }
 
+    /// Documents as an array, charged before it is built.
+    pub(super) fn array(&self, documents: &[Shared]) -> Answer<Bson> {
+        let budget = &self.surroundings.budget;
+        let mut encoded = 0_usize;
+        for document in documents {
+            encoded = encoded.saturating_add(size::of(document));
+            size::check_intermediate(encoded)?;
+            budget.hold_document(document)?;
+        }
+        let copies = documents.iter().map(|d| Document::clone(d).into());
+        Ok(Bson::Array(copies.collect()))
+    }
+
     /// The documents of a collection or view after some stages.
     pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
+        // Views can be on each other in a circle.
+        self.check_depth()?;
         let namespace = Namespace::new(self.database, name);
         let Some(collection) = self.store.collection(&namespace) else {
             return self.deeper().stages(Vec::new(), name, stages);
@@ -419,63 +470,10 @@ impl Run<'_> {
         };
         self.deeper().stages(documents, name, rest)
     }
-
-    fn lookup(&self, documents: Vec<Shared>, spec: &Document) -> Answer<Vec<Shared>> {
-        let text = |name: &str| spec.get_str(name).ok();
-        let Some(into) = text("as") else {
-            return Err(StoreError::failed_to_parse(
-                "must specify 'as' field for a $lookup",
-            ));
-        };
-        let stages = spec.get("pipeline").map_or(Ok(vec![]), pipeline)?;
-        let foreign = self.collection(text("from").unwrap_or_default(), &[])?;
-        self.each(documents, |document| {
-            let mut surroundings = self.surroundings.clone();
-            let scope = Scope::new(document, self.surroundings);
-            for (name, value) in spec.get_document("let").ok().into_iter().flatten() {
-                let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
-                surroundings.variables.insert(name, value);
-            }
-            let mut joined = foreign.clone();
-            if let (Some(local), Some(field)) = (text("localField"), text("foreignField")) {
-                let mut wanted: Vec<Bson> =
-                    path::values(document, local).into_iter().cloned().collect();
-                if wanted.is_empty() {
-                    wanted.push(Bson::Null);
-                }
-                let matcher = Matcher::new(&doc! { field: { "$in": wanted } })?;
-                let mut kept = Vec::new();
-                for other in joined {
-                    if matcher.matches(&other, &surroundings)? {
-                        kept.push(other);
-                    }
-                }
-                joined = kept;
-            }
-            let inner = Run {
-                surroundings: &surroundings,
-                depth: self.depth + 1,
-                ..*self
-            };
-            let joined = inner.stages(joined, "", &stages)?;
-            let mut result = document.clone();
-            assign(&mut result, into, array(joined));
-            Ok(result)
-        })
-    }
 }
 
 pub(super) fn count_value(count: usize) -> Bson {
     i32::try_from(count).map_or(Bson::Int64(i64::MAX), Bson::Int32)
-}
-
-fn array(documents: Vec<Shared>) -> Bson {
-    Bson::Array(
-        documents
-            .iter()
-            .map(|d| Bson::Document(Document::clone(d)))
-            .collect(),
-    )
 }
 
 fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a Document> {
@@ -484,7 +482,7 @@ fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a Document> 
         .ok_or_else(|| StoreError::new(code, format!("the {name} specification must be an object")))
 }
 
-fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
+pub(super) fn pipeline(value: &Bson) -> Answer<Vec<Document>> {
     let items = value
         .as_array()
         .ok_or_else(|| StoreError::type_mismatch("pipeline must be an array"))?;

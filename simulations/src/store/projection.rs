@@ -2,11 +2,12 @@
 
 use bson::{Bson, Document};
 
+use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::{self, Scope, Surroundings, slice};
 use super::matcher::Matcher;
-use super::number;
 use super::order::display;
+use super::{number, path};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -79,6 +80,12 @@ impl Projection {
         })
     }
 
+    /// True if fields are computed, so that documents can become larger.
+    pub(crate) fn computes(&self) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|(_, field)| matches!(field, Field::Computed(_)))
+    }
+
     /// What is left of a document; the matcher tells what `.$` stands for.
     pub(crate) fn apply(
         &self,
@@ -86,6 +93,9 @@ impl Projection {
         matcher: Option<&Matcher>,
         surroundings: &Surroundings,
     ) -> Answer<Document> {
+        let budget = &surroundings.budget;
+        let pairs = self.fields.len().saturating_mul(document.len());
+        budget.step(pairs as u64)?;
         let mut result =
             if self.including {
                 let mut kept: Vec<&str> = if self.id { vec!["_id"] } else { vec![] };
@@ -105,8 +115,8 @@ impl Projection {
             match field {
                 Field::Keep | Field::Drop => {}
                 Field::Computed(expression) => match expression::evaluate(expression, &scope)? {
-                    Some(value) => assign(&mut result, name, value),
-                    None => exclude_in(&mut result, name),
+                    Some(value) => assign_within(&mut result, name, value, budget)?,
+                    None => exclude_within(&mut result, name, budget)?,
                 },
                 Field::Slice(skip, take) => each_array(&mut result, name, &mut |items| {
                     *items = slice(items, *skip, *take);
@@ -155,6 +165,7 @@ fn field(name: &str, value: &Bson, of_find: bool) -> Answer<Field> {
         );
         return Err(StoreError::new(16410, text));
     }
+    path::check(name)?;
     match value {
         Bson::Boolean(_)
         | Bson::Int32(_)
@@ -277,8 +288,43 @@ fn exclude_value(value: &Bson, paths: &[&str]) -> Bson {
     }
 }
 
-fn exclude_in(document: &mut Document, path: &str) {
-    *document = exclude(document, &[path]);
+/// Takes away what is at a path; charges the copy that this makes.
+pub(crate) fn exclude_within(document: &mut Document, path: &str, budget: &Budget) -> Answer<()> {
+    let head = path.split('.').next().unwrap_or(path);
+    if document.contains_key(head) {
+        budget.hold_document(document)?;
+        *document = exclude(document, &[path]);
+    }
+    Ok(())
+}
+
+/// Puts a computed value at a path like [`assign`]; charges a copy for each place after the first.
+pub(crate) fn assign_within(
+    document: &mut Document,
+    path: &str,
+    value: Bson,
+    budget: &Budget,
+) -> Answer<()> {
+    let copies = places(document, path).saturating_sub(1);
+    budget.hold_copies(&value, copies)?;
+    assign(document, path, value);
+    Ok(())
+}
+
+/// How many places a path has in a document, where each document of an array is one.
+fn places(document: &Document, path: &str) -> usize {
+    match path.split_once('.') {
+        None => 1,
+        Some((head, rest)) => document.get(head).map_or(1, |v| places_below(v, rest)),
+    }
+}
+
+fn places_below(value: &Bson, path: &str) -> usize {
+    match value {
+        Bson::Document(inner) => places(inner, path),
+        Bson::Array(items) => items.iter().map(|item| places_below(item, path)).sum(),
+        _ => 1,
+    }
 }
 
 /// Puts a computed value at a path, into each document of an array on the way.

@@ -82,13 +82,20 @@ impl Store {
         let page = found.into_iter().skip(skip).take(limit);
         match projection {
             None => Ok(page.collect()),
-            Some(projection) => page
-                .map(|d| {
-                    projection
-                        .apply(&d, Some(&matcher), &surroundings)
-                        .map(Arc::new)
-                })
-                .collect(),
+            Some(projection) => {
+                let budget = &surroundings.budget;
+                let mut projected = Vec::new();
+                for document in page {
+                    let mark = budget.held();
+                    let result = projection.apply(&document, Some(&matcher), &surroundings)?;
+                    budget.release_to(mark);
+                    if projection.computes() {
+                        budget.hold_document(&result)?;
+                    }
+                    projected.push(Arc::new(result));
+                }
+                Ok(projected)
+            }
         }
     }
 

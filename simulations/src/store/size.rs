@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document};
 
+use super::budget::{MAX_INTERMEDIATE_BYTES, too_large};
 use super::error::StoreError;
 
 /// The largest stored document, in bytes: 16 MiB.
@@ -9,6 +10,12 @@ pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The deepest stored document, the outermost counted.
 pub const MAX_DEPTH: usize = 100;
+
+/// The deepest document that is read or made within a pipeline, the outermost counted.
+pub(crate) const MAX_INTERMEDIATE_DEPTH: usize = 200;
+
+/// Bytes of memory of a field besides its name and its value: the name's header, a hash, a place.
+const FIELD_BYTES: usize = 48;
 
 /// The bytes of a document's encoding.
 pub(crate) fn of(document: &Document) -> usize {
@@ -41,6 +48,67 @@ fn of_value(value: &Bson) -> usize {
         Bson::DbPointer(_) => 30,
         Bson::Null | Bson::Undefined | Bson::MinKey | Bson::MaxKey => 0,
     }
+}
+
+/// The bytes of memory of a value, at least those of its encoding.
+pub(crate) fn memory(value: &Bson) -> usize {
+    size_of::<Bson>()
+        + match value {
+            Bson::Document(inner) => fields(inner),
+            Bson::Array(items) => items.iter().map(memory).sum(),
+            Bson::JavaScriptCodeWithScope(code) => code.code.len() + fields(&code.scope),
+            Bson::DbPointer(_) => 64,
+            Bson::String(_)
+            | Bson::Symbol(_)
+            | Bson::JavaScriptCode(_)
+            | Bson::Binary(_)
+            | Bson::RegularExpression(_) => of_value(value),
+            _ => 0,
+        }
+}
+
+fn fields(document: &Document) -> usize {
+    let fields = document.iter();
+    fields
+        .map(|(name, value)| FIELD_BYTES + name.len() + memory(value))
+        .sum()
+}
+
+/// The bytes of memory of a value within a pipeline; an error if it is too large or too deep.
+pub(crate) fn memory_of_intermediate(value: &Bson) -> Result<usize, StoreError> {
+    if value_too_deep(value, MAX_INTERMEDIATE_DEPTH) {
+        return Err(intermediate_too_deep());
+    }
+    let bytes = memory(value);
+    if bytes > MAX_INTERMEDIATE_BYTES {
+        check_intermediate(of_value(value))?;
+    }
+    Ok(bytes)
+}
+
+/// The bytes of memory of a document within a pipeline; an error if it is too large or too deep.
+pub(crate) fn memory_of_document(document: &Document) -> Result<usize, StoreError> {
+    if too_deep(document, MAX_INTERMEDIATE_DEPTH) {
+        return Err(intermediate_too_deep());
+    }
+    let bytes = size_of::<Document>() + fields(document);
+    if bytes > MAX_INTERMEDIATE_BYTES {
+        check_intermediate(of(document))?;
+    }
+    Ok(bytes)
+}
+
+/// Refuses an encoding that is longer than a document within a pipeline may be.
+pub(crate) fn check_intermediate(encoded_bytes: usize) -> Result<(), StoreError> {
+    if encoded_bytes > MAX_INTERMEDIATE_BYTES {
+        return Err(too_large(encoded_bytes));
+    }
+    Ok(())
+}
+
+fn intermediate_too_deep() -> StoreError {
+    let text = format!("BSONObj exceeds maximum nested object depth: {MAX_INTERMEDIATE_DEPTH}");
+    StoreError::new(15, text)
 }
 
 fn too_deep(document: &Document, left: usize) -> bool {

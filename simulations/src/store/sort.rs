@@ -49,6 +49,7 @@ impl Sort {
         }
         let mut fields = Vec::new();
         for (name, direction) in pattern {
+            path::check(name)?;
             let descending = match number::as_integer(direction) {
                 Some(1) => false,
                 Some(-1) => true,

@@ -1,3 +1,5 @@
+mod limits;
+
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp, bson, doc};
 use proptest::prelude::*;

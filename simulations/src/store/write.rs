@@ -309,7 +309,7 @@ impl Store {
             self.select(namespace, &statement.filter, sort, limit, &surroundings)?;
         let mut done = Updated::default();
         if found.is_empty() && statement.upsert {
-            let base = upsert_base(&matcher, updater.is_replacement())?;
+            let base = upsert_base(&matcher, updater.is_replacement(), &surroundings.budget)?;
             let document = updater.apply(&base, None, true, &surroundings)?;
             let document = self.insert_one(namespace, document, environment, changes)?;
             done.counts.upserted = document.get("_id").cloned();

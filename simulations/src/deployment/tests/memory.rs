@@ -1,7 +1,7 @@
 //! What clients can make a member keep has a bound.
 
 use super::world::{World, set_of};
-use crate::deployment::{ConnId, DeploymentOptions, Story};
+use crate::deployment::{Action, ConnId, DeploymentOptions, Story};
 use bson::{Document, RawDocumentBuf, doc};
 use onionskin_core::{address::Address, wire::MessageWriter};
 use std::time::Duration;
@@ -100,6 +100,68 @@ fn open_cursors_keep_so_many_documents_and_no_more() {
     };
     let open: Vec<bool> = cursors.into_iter().map(&mut is_open).collect();
     assert_eq!(open, [false, false, false, true, true]);
+}
+
+#[test]
+fn open_cursors_keep_so_many_bytes_of_their_own_and_no_more() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_cursor_bytes = 25_000;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    insert(&mut world, conn, 10, 1000);
+    let mut opened = |stages: Vec<Document>| {
+        let command = doc! {
+            "aggregate": "c", "pipeline": stages, "cursor": { "batchSize": 0 }, "$db": "d",
+        };
+        let open: Vec<i64> = (0..5)
+            .map(|_| {
+                let reply = world.ask(conn, &command).expect("a reply");
+                world.run_for(Duration::from_secs(1));
+                let cursor = reply.get_document("cursor").expect("a cursor");
+                cursor.get_i64("id").expect("an id")
+            })
+            .collect();
+        let more = |id: i64| doc! { "getMore": id, "collection": "c", "$db": "d" };
+        let replies = open.into_iter().map(|id| world.ask(conn, &more(id)));
+        let found = replies.map(|reply| reply.is_some_and(|r| r.get_document("cursor").is_ok()));
+        found.collect::<Vec<bool>>()
+    };
+    let made = opened(vec![doc! { "$set": { "n": 1 } }]);
+    assert_eq!(made, [false, false, false, true, true]);
+    // What the collection keeps anyway is not counted.
+    assert_eq!(opened(vec![doc! { "$match": {} }]), [true; 5]);
+}
+
+#[test]
+fn unfinished_messages_of_all_connections_have_a_bound() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_unfinished_bytes = 100_000;
+    let mut world = World::new(options, 1);
+    let ping = doc! { "ping": 1, "text": "x".repeat(60_000), "$db": "admin" };
+    let message = messages(&[ping]);
+    let sent = [50_000, 30_000, 30_000];
+    let conns = sent.map(|count| {
+        let conn = world.connect(0);
+        world
+            .deployment
+            .handle_received(world.now, conn, &message[..count]);
+        conn
+    });
+    let mut closed = Vec::new();
+    while let Some(action) = world.deployment.poll_action() {
+        if let Action::Close(conn) = action {
+            closed.push(conn);
+        }
+    }
+    assert_eq!(closed, [conns[0]], "the connection with most of them");
+    // The others finish their messages, and what was received counts no longer.
+    for (conn, count) in conns.into_iter().zip(sent).skip(1) {
+        world
+            .deployment
+            .handle_received(world.now, conn, &message[count..]);
+        let (answered, _) = world.deployment.poll_transmit().expect("a reply");
+        assert_eq!(answered, conn);
+    }
 }
 
 /// The messages of some commands, behind each other.

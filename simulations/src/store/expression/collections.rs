@@ -1,16 +1,18 @@
 //! Expressions on strings, arrays and documents.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document};
 
 use super::operators::{argument, exactly, is_null, list, null_if_missing};
 use super::values::text;
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
-use crate::store::number;
-use crate::store::order::{equal, type_name};
+use crate::store::order::{KeyRef, equal, type_name};
+use crate::store::{Answer, number, size};
 
-/// The longest array that `$range` makes.
-const MAX_RANGE: i64 = 1_000_000;
+/// Steps that the compilation of a pattern counts for.
+const STEPS_OF_PATTERN: u64 = 100;
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let string = |s: String| Ok(Some(Bson::String(s)));
@@ -19,7 +21,7 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
     }
     let values = list(operand, scope)?;
     if name == "$concat" {
-        return concat(&values);
+        return concat(&values, scope);
     }
     let subject = values
         .first()
@@ -48,12 +50,14 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
                 40087,
                 "$split requires a non-empty separator",
             )),
-            Some(by) if !is_null(&values[0]) => Ok(Some(Bson::Array(
-                subject
-                    .split(by)
-                    .map(|part| Bson::String(part.to_owned()))
-                    .collect(),
-            ))),
+            Some(by) if !is_null(&values[0]) => {
+                let budget = &scope.surroundings.budget;
+                let parts = subject.split(by).count();
+                budget.hold(subject.len().saturating_add(parts * size_of::<Bson>()))?;
+                let parts = subject.split(by);
+                let parts = parts.map(|part| Bson::String(part.to_owned()));
+                Ok(Some(Bson::Array(parts.collect())))
+            }
             _ => Ok(Some(Bson::Null)),
         },
         "$substrCP" => {
@@ -81,7 +85,7 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
 
 /// `$trim` and `$regexMatch`, whose operands have names.
 fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let input = eval(&argument(name, operand, "input")?, scope)?;
+    let input = eval(argument(name, operand, "input")?, scope)?;
     let Some(input) = input.as_ref().and_then(Bson::as_str) else {
         return Ok(Some(if name == "$trim" {
             Bson::Null
@@ -92,12 +96,14 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$trim" {
         return Ok(Some(Bson::String(input.trim().to_owned())));
     }
+    // It is compiled for each document.
+    scope.surroundings.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
         Bson::RegularExpression(r) => {
             crate::store::matcher::pattern(r.pattern.as_str(), r.options.as_str())?
         }
         other => {
-            let value = eval(&other, scope)?;
+            let value = eval(other, scope)?;
             let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
             crate::store::matcher::pattern(text, "")?
         }
@@ -105,8 +111,12 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     Ok(Some(pattern.is_match(input).into()))
 }
 
-fn concat(values: &[Option<Bson>]) -> Evaluated {
-    let mut joined = String::new();
+fn concat(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
+    let strings = values.iter().flatten().filter_map(Bson::as_str);
+    let bytes = strings.map(str::len).sum();
+    size::check_intermediate(bytes)?;
+    scope.surroundings.budget.hold(bytes)?;
+    let mut joined = String::with_capacity(bytes);
     for value in values {
         match value {
             Some(Bson::String(s)) => joined.push_str(s),
@@ -122,38 +132,27 @@ fn concat(values: &[Option<Bson>]) -> Evaluated {
 }
 
 pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    if name == "$in" {
+        return contains(name, operand, scope);
+    }
     let values = list(operand, scope)?;
-    let first = values.first().cloned().flatten();
+    let first = values.first().and_then(Option::as_ref);
     match name {
         "$isArray" => return Ok(Some(matches!(first, Some(Bson::Array(_))).into())),
-        "$in" => return contains(name, operand, scope),
-        "$range" => return range(&values),
+        "$range" => return range(&values, scope),
         "$concatArrays" | "$setUnion" | "$setIntersection" | "$setDifference" => {
-            return combine(name, &values);
+            return combine(name, &values, scope);
         }
         _ => {}
     }
-    let operand_list = |position: usize| match values.get(position) {
-        Some(Some(Bson::Array(items))) => Ok(Some(items)),
-        Some(value) if !is_null(value) && name != "$size" => Err(StoreError::new(
-            28689,
-            format!(
-                "{name}'s argument must be an array, but is {}",
-                kind_of(value)
-            ),
-        )),
-        _ => Ok(None),
-    };
-    let Some(items) = operand_list(0)? else {
-        if name == "$size" {
-            let message = format!(
-                "The argument to $size must be an array, but was of type: {}",
-                kind_of(&first)
-            );
-            return Err(StoreError::new(17124, message));
-        }
+    let Some(items) = array_operand(name, first)? else {
         return Ok(Some(Bson::Null));
     };
+    if let Some(array) = first
+        && matches!(name, "$reverseArray" | "$slice")
+    {
+        scope.surroundings.budget.hold_copies(array, 1)?;
+    }
     let number_at = |i: usize| {
         values
             .get(i)
@@ -181,8 +180,9 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
             Some(Bson::Array(slice(items, skip, take)))
         }
         _ => {
-            let wanted = null_if_missing(values.get(1).cloned().flatten());
-            let place = items.iter().position(|item| equal(item, &wanted));
+            let wanted = values.get(1).and_then(Option::as_ref);
+            let wanted = wanted.unwrap_or(&Bson::Null);
+            let place = items.iter().position(|item| equal(item, wanted));
             Some(Bson::Int32(
                 place.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1),
             ))
@@ -190,8 +190,27 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     })
 }
 
-fn kind_of(value: &Option<Bson>) -> &'static str {
-    value.as_ref().map_or("missing", type_name)
+/// The array that an operator is about; none if it is null or missing.
+fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a Vec<Bson>>> {
+    match value {
+        Some(Bson::Array(items)) => Ok(Some(items)),
+        _ if name == "$size" => {
+            let kind = kind_of(value);
+            let message =
+                format!("The argument to $size must be an array, but was of type: {kind}");
+            Err(StoreError::new(17124, message))
+        }
+        None | Some(Bson::Null | Bson::Undefined) => Ok(None),
+        Some(other) => {
+            let kind = type_name(other);
+            let message = format!("{name}'s argument must be an array, but is {kind}");
+            Err(StoreError::new(28689, message))
+        }
+    }
+}
+
+fn kind_of(value: Option<&Bson>) -> &'static str {
+    value.map_or("missing", type_name)
 }
 
 fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -199,7 +218,7 @@ fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let Some(Bson::Array(items)) = within else {
         let message = format!(
             "$in requires an array as a second argument, found: {}",
-            kind_of(&within)
+            kind_of(within.as_ref())
         );
         return Err(StoreError::new(40081, message));
     };
@@ -207,12 +226,10 @@ fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     Ok(Some(items.iter().any(|item| equal(item, &wanted)).into()))
 }
 
-fn range(values: &[Option<Bson>]) -> Evaluated {
+fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let read = |i: usize| {
-        values
-            .get(i)
-            .and_then(Option::as_ref)
-            .and_then(number::truncated)
+        let value = values.get(i).and_then(Option::as_ref);
+        value.and_then(number::truncated).map(i128::from)
     };
     let (start, end, step) = (read(0).unwrap_or(0), read(1).unwrap_or(0), read(2));
     let step = step.unwrap_or(1);
@@ -222,21 +239,31 @@ fn range(values: &[Option<Bson>]) -> Evaluated {
             "$range requires a non-zero step value",
         ));
     }
-    let count = (end.saturating_sub(start) / step)
-        .saturating_add(1)
-        .clamp(0, MAX_RANGE);
-    let inside = |n: &i64| if step > 0 { *n < end } else { *n > end };
+    // 128 bits hold every difference and every sum of numbers of 64.
+    let count = ((end - start) / step + 1).max(0);
+    let bytes = usize::try_from(count).unwrap_or(usize::MAX);
+    let bytes = bytes.saturating_mul(size_of::<Bson>());
+    scope.surroundings.budget.hold(bytes)?;
+    let inside = |n: &i128| if step > 0 { *n < end } else { *n > end };
     let numbers = (0..count).map(|i| start + i * step).take_while(inside);
-    let numbers = numbers.map(|n| i32::try_from(n).map_or(Bson::Int64(n), Bson::Int32));
+    let numbers = numbers.map(|n| match i32::try_from(n) {
+        Ok(n) => Bson::Int32(n),
+        Err(_) => Bson::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
+    });
     Ok(Some(Bson::Array(numbers.collect())))
 }
 
 /// The operators on several arrays; null if one of them is.
-fn combine(name: &str, values: &[Option<Bson>]) -> Evaluated {
+fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let lists: Option<Vec<&Vec<Bson>>> = values
         .iter()
         .map(|v| v.as_ref().and_then(Bson::as_array))
         .collect();
+    if lists.is_some() {
+        for value in values.iter().flatten() {
+            scope.surroundings.budget.hold_copies(value, 1)?;
+        }
+    }
     match (name, lists) {
         ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
             lists.into_iter().flatten().cloned().collect(),
@@ -249,7 +276,10 @@ fn combine(name: &str, values: &[Option<Bson>]) -> Evaluated {
             {
                 Some(other) => Err(StoreError::new(
                     28664,
-                    format!("{name} only supports arrays, not {}", kind_of(other)),
+                    format!(
+                        "{name} only supports arrays, not {}",
+                        kind_of(other.as_ref())
+                    ),
                 )),
                 None => Ok(Some(Bson::Null)),
             }
@@ -275,53 +305,47 @@ pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
         .collect()
 }
 
+fn set_of(list: &[Bson]) -> BTreeSet<KeyRef<'_>> {
+    list.iter().map(KeyRef).collect()
+}
+
 fn sets(name: &str, lists: &[&Vec<Bson>]) -> Vec<Bson> {
-    let mut result: Vec<Bson> = Vec::new();
-    let add = |item: &Bson, result: &mut Vec<Bson>| {
-        if !result.iter().any(|r| equal(r, item)) {
-            result.push(item.clone());
-        }
+    let distinct = |values: &mut dyn Iterator<Item = &Bson>| {
+        let mut seen = BTreeSet::new();
+        let fresh = values.filter(|value| seen.insert(KeyRef(value)));
+        fresh.cloned().collect()
     };
-    let contains = |list: &[Bson], item: &Bson| list.iter().any(|i| equal(i, item));
     match (name, lists) {
-        ("$setUnion", lists) => {
-            lists
-                .iter()
-                .flat_map(|l| l.iter())
-                .for_each(|item| add(item, &mut result));
+        ("$setUnion", lists) => distinct(&mut lists.iter().flat_map(|l| l.iter())),
+        ("$setIntersection", [first, rest @ ..]) => {
+            let rest: Vec<_> = rest.iter().map(|list| set_of(list)).collect();
+            let common = |v: &&Bson| rest.iter().all(|list| list.contains(&KeyRef(v)));
+            distinct(&mut first.iter().filter(common))
         }
-        ("$setIntersection", [first, rest @ ..]) => first
-            .iter()
-            .filter(|item| rest.iter().all(|list| contains(list, item)))
-            .for_each(|item| add(item, &mut result)),
-        (_, [first, second, ..]) => first
-            .iter()
-            .filter(|item| !contains(second, item))
-            .for_each(|item| add(item, &mut result)),
-        _ => {}
+        (_, [first, second, ..]) => {
+            let second = set_of(second);
+            distinct(&mut first.iter().filter(|v| !second.contains(&KeyRef(v))))
+        }
+        _ => Vec::new(),
     }
-    result
 }
 
 fn get_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let (field, input) = match operand {
         Bson::Document(d) if d.contains_key("field") => {
-            let input = d
-                .get("input")
-                .map_or(Ok(Some(Bson::Document(scope.root.clone()))), |input| {
-                    eval(input, scope)
-                })?;
-            (argument(name, operand, "field")?, input)
+            (argument(name, operand, "field")?, d.get("input"))
         }
-        other => (other.clone(), Some(Bson::Document(scope.root.clone()))),
+        other => (other, None),
     };
-    let field = eval(&field, scope)?;
+    let input = input.map_or(Ok(None), |input| eval(input, scope).map(Some))?;
+    let field = eval(field, scope)?;
     let field = field.as_ref().and_then(Bson::as_str).unwrap_or_default();
-    Ok(input
-        .as_ref()
-        .and_then(Bson::as_document)
-        .and_then(|d| d.get(field))
-        .cloned())
+    let from = match &input {
+        None => Some(scope.root),
+        Some(input) => input.as_ref().and_then(Bson::as_document),
+    };
+    from.and_then(|d| d.get(field))
+        .map_or(Ok(None), |value| scope.copy(value))
 }
 
 pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -349,12 +373,15 @@ pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             Ok(Some(Bson::Document(merged)))
         }
         "$objectToArray" => Ok(Some(match values.into_iter().next().flatten() {
-            Some(Bson::Document(document)) => Bson::Array(
+            Some(Bson::Document(document)) => Bson::Array({
+                // Each field becomes a document of two.
+                let bytes = document.len().saturating_mul(4 * size_of::<Bson>());
+                scope.surroundings.budget.hold(bytes)?;
                 document
                     .into_iter()
                     .map(|(k, v)| Bson::Document(bson::doc! { "k": k, "v": v }))
-                    .collect(),
-            ),
+                    .collect()
+            }),
             _ => Bson::Null,
         })),
         _ => {

@@ -12,13 +12,13 @@ use crate::store::order::type_name;
 pub(super) fn control(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     match (name, operand) {
         ("$cond", Bson::Document(_)) => {
-            let test = eval(&argument(name, operand, "if")?, scope)?;
+            let test = eval(argument(name, operand, "if")?, scope)?;
             let key = if test.as_ref().is_some_and(truthy) {
                 "then"
             } else {
                 "else"
             };
-            eval(&argument(name, operand, key)?, scope)
+            eval(argument(name, operand, key)?, scope)
         }
         ("$cond", Bson::Array(items)) if items.len() == 3 => {
             let test = eval(&items[0], scope)?.as_ref().is_some_and(truthy);
@@ -40,10 +40,10 @@ pub(super) fn control(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
                     "$switch expected an array for 'branches'",
                 ));
             };
-            for branch in &branches {
-                let test = eval(&argument(name, branch, "case")?, scope)?;
+            for branch in branches {
+                let test = eval(argument(name, branch, "case")?, scope)?;
                 if test.as_ref().is_some_and(truthy) {
-                    return eval(&argument(name, branch, "then")?, scope);
+                    return eval(argument(name, branch, "then")?, scope);
                 }
             }
             match operand.as_document().and_then(|d| d.get("default")) {
@@ -58,19 +58,19 @@ pub(super) fn control(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         ("$let", _) => {
             let mut inner = scope.clone();
             if let Bson::Document(variables) = argument(name, operand, "vars")? {
-                for (variable, value) in &variables {
+                for (variable, value) in variables {
                     let value = null_if_missing(eval(value, scope)?);
-                    inner = inner.with(variable, value);
+                    inner.bind(variable, value);
                 }
             }
-            eval(&argument(name, operand, "in")?, &inner)
+            eval(argument(name, operand, "in")?, &inner)
         }
         _ => exactly::<3>(name, operand, scope).map(|_| None),
     }
 }
 
 pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let items = match eval(&argument(name, operand, "input")?, scope)? {
+    let items = match eval(argument(name, operand, "input")?, scope)? {
         Some(Bson::Array(items)) => items,
         value if is_null(&value) => return Ok(Some(Bson::Null)),
         other => {
@@ -83,34 +83,52 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         .as_document()
         .and_then(|d| d.get_str("as").ok())
         .unwrap_or("this");
+    let budget = &scope.surroundings.budget;
+    let mut inner = scope.clone();
+    let outer = inner.bound();
     if name == "$reduce" {
         let body = argument(name, operand, "in")?;
-        let mut value = eval(&argument(name, operand, "initialValue")?, scope)?;
+        let mark = budget.held();
+        let mut value = eval(argument(name, operand, "initialValue")?, scope)?;
         for item in items {
-            let inner = scope
-                .with("this", item)
-                .with("value", null_if_missing(value));
-            value = eval(&body, &inner)?;
+            inner.bind("this", item);
+            inner.bind("value", null_if_missing(value));
+            value = eval(body, &inner)?;
+            inner.unbind_to(outer);
+            // The value before is dropped; the budget forgets it with all else.
+            budget.release_to(mark);
+            if let Some(value) = &value {
+                budget.hold_value(value)?;
+            }
         }
         return Ok(value);
     }
     let body = argument(name, operand, if name == "$map" { "in" } else { "cond" })?;
     let mut result = Vec::new();
     for item in items {
-        let value = eval(&body, &scope.with(variable, item.clone()))?;
+        let mark = budget.held();
         if name == "$map" {
+            inner.bind(variable, item);
+            let value = eval(body, &inner)?;
             result.push(null_if_missing(value));
-        } else if value.as_ref().is_some_and(truthy) {
-            result.push(item);
+        } else {
+            budget.hold_copies(&item, 1)?;
+            inner.bind(variable, item.clone());
+            let value = eval(body, &inner)?;
+            budget.release_to(mark);
+            if value.as_ref().is_some_and(truthy) {
+                result.push(item);
+            }
         }
+        inner.unbind_to(outer);
     }
     Ok(Some(Bson::Array(result)))
 }
 
 pub(super) fn conversion(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$convert" {
-        let input = eval(&argument(name, operand, "input")?, scope)?;
-        let to = match eval(&argument(name, operand, "to")?, scope)? {
+        let input = eval(argument(name, operand, "input")?, scope)?;
+        let to = match eval(argument(name, operand, "to")?, scope)? {
             Some(Bson::String(to)) => to,
             Some(code) => number::as_integer(&code)
                 .and_then(crate::store::order::type_of_number)

@@ -6,11 +6,13 @@ mod operators;
 mod values;
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use bson::{Bson, DateTime, Document, Timestamp};
 
+use super::budget::Budget;
 use super::error::StoreError;
-use super::number;
+use super::{number, path};
 
 pub(crate) use collections::slice;
 pub(crate) use operators::summary;
@@ -30,6 +32,8 @@ pub(crate) struct Surroundings {
     pub(crate) variables: Document,
     /// The state of `$rand` and `$sample`; each draw moves it.
     pub(crate) chance: Cell<u64>,
+    /// What is left of the command's bytes and steps; clones share it.
+    pub(crate) budget: Budget,
 }
 
 impl Default for Surroundings {
@@ -42,6 +46,7 @@ impl Default for Surroundings {
             },
             variables: Document::new(),
             chance: Cell::new(0),
+            budget: Budget::default(),
         }
     }
 }
@@ -62,7 +67,7 @@ impl Surroundings {
 pub(crate) struct Scope<'a> {
     pub(crate) root: &'a Document,
     pub(crate) surroundings: &'a Surroundings,
-    locals: Vec<(String, Bson)>,
+    locals: Vec<(Rc<str>, Rc<Bson>)>,
 }
 
 impl<'a> Scope<'a> {
@@ -74,25 +79,83 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The scope with one more variable.
-    pub(crate) fn with(&self, name: &str, value: Bson) -> Self {
-        let mut inner = self.clone();
-        inner.locals.push((name.to_owned(), value));
-        inner
+    /// Adds a variable, which hides an outer one of the same name.
+    pub(crate) fn bind(&mut self, name: &str, value: Bson) {
+        self.locals.push((Rc::from(name), Rc::new(value)));
     }
 
-    fn variable(&self, name: &str) -> Evaluated {
-        if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| n == name) {
-            return Ok(Some(value.clone()));
+    /// Takes the last variables away, down to a number of them.
+    pub(crate) fn unbind_to(&mut self, count: usize) {
+        self.locals.truncate(count);
+    }
+
+    /// Returns the number of variables of the expression.
+    pub(crate) fn bound(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// Returns a copy of a value, whose memory is charged first.
+    fn copy(&self, value: &Bson) -> Evaluated {
+        self.surroundings.budget.hold_copies(value, 1)?;
+        Ok(Some(value.clone()))
+    }
+
+    /// Returns a copy of what lies under a path, whose memory is charged first.
+    fn field(&self, document: &Document, path: &str) -> Evaluated {
+        match path.split_once('.') {
+            None => document
+                .get(path)
+                .map_or(Ok(None), |value| self.copy(value)),
+            Some((head, rest)) => match document.get(head) {
+                Some(value) => self.field_of(value, rest),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// Through an array, the path gives the array of what its documents have.
+    fn field_of(&self, value: &Bson, path: &str) -> Evaluated {
+        match value {
+            Bson::Document(inner) => self.field(inner, path),
+            Bson::Array(items) => {
+                let mut found = Vec::new();
+                for item in items {
+                    self.surroundings.budget.step(1)?;
+                    found.extend(self.field_of(item, path)?);
+                }
+                Ok(Some(Bson::Array(found)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn variable(&self, name: &str, path: Option<&str>) -> Evaluated {
+        let within = |value: &Bson| match path {
+            None => self.copy(value),
+            Some(path) => self.field_of(value, path),
+        };
+        self.surroundings.budget.step(self.locals.len() as u64)?;
+        if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| **n == *name) {
+            return within(value);
         }
         match name {
-            "ROOT" | "CURRENT" => Ok(Some(Bson::Document(self.root.clone()))),
+            "ROOT" | "CURRENT" => match path {
+                Some(path) => self.field(self.root, path),
+                None => {
+                    let budget = &self.surroundings.budget;
+                    budget.hold_document(self.root)?;
+                    Ok(Some(Bson::Document(self.root.clone())))
+                }
+            },
+            "NOW" | "CLUSTER_TIME" | "REMOVE" | "KEEP" | "PRUNE" | "DESCEND" if path.is_some() => {
+                Ok(None)
+            }
             "NOW" => Ok(Some(Bson::DateTime(self.surroundings.now))),
             "CLUSTER_TIME" => Ok(Some(Bson::Timestamp(self.surroundings.timestamp))),
             "REMOVE" => Ok(None),
             "KEEP" | "PRUNE" | "DESCEND" => Ok(Some(Bson::String(name.to_owned()))),
             _ => match self.surroundings.variables.get(name) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => within(value),
                 None => Err(StoreError::new(
                     17276,
                     format!("Use of undefined variable: {name}"),
@@ -102,24 +165,29 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Evaluates an expression; none is a missing value.
+/// Evaluates an expression; none is a missing value. The value is charged, and what was built on
+/// the way to it is not any more.
 pub(crate) fn evaluate(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let budget = &scope.surroundings.budget;
+    budget.step(1)?;
+    let mark = budget.held();
+    let value = value_of(expression, scope)?;
+    budget.release_to(mark);
+    if let Some(value) = &value {
+        budget.hold_value(value)?;
+    }
+    Ok(value)
+}
+
+fn value_of(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
     match expression {
         Bson::String(text) => match (text.strip_prefix("$$"), text.strip_prefix('$')) {
-            (Some(name), _) => {
-                let (name, path) = name
-                    .split_once('.')
-                    .map_or((name, None), |(n, p)| (n, Some(p)));
-                match (name, path) {
-                    ("ROOT" | "CURRENT", Some(path)) => Ok(field(scope.root, path)),
-                    (_, None) => scope.variable(name),
-                    (_, Some(path)) => Ok(scope
-                        .variable(name)?
-                        .and_then(|value| field_of(&value, path))),
-                }
-            }
-            (None, Some(path)) => Ok(field(scope.root, path)),
-            (None, None) => Ok(Some(expression.clone())),
+            (Some(name), _) => match name.split_once('.') {
+                Some((name, path)) => scope.variable(name, Some(path)),
+                None => scope.variable(name, None),
+            },
+            (None, Some(path)) => scope.field(scope.root, path),
+            (None, None) => scope.copy(expression),
         },
         Bson::Array(items) => {
             let items = items
@@ -139,34 +207,13 @@ pub(crate) fn evaluate(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
                 Ok(Some(Bson::Document(result)))
             }
         },
-        other => Ok(Some(other.clone())),
+        other => scope.copy(other),
     }
 }
 
 fn operator(document: &Document) -> Option<(&str, &Bson)> {
     let (name, operand) = document.iter().next()?;
     name.starts_with('$').then_some((name.as_str(), operand))
-}
-
-/// What a field path gives: through an array, the array of what its documents have.
-fn field(document: &Document, path: &str) -> Option<Bson> {
-    match path.split_once('.') {
-        None => document.get(path).cloned(),
-        Some((head, rest)) => field_of(document.get(head)?, rest),
-    }
-}
-
-fn field_of(value: &Bson, path: &str) -> Option<Bson> {
-    match value {
-        Bson::Document(inner) => field(inner, path),
-        Bson::Array(items) => Some(Bson::Array(
-            items
-                .iter()
-                .filter_map(|item| field_of(item, path))
-                .collect(),
-        )),
-        _ => None,
-    }
 }
 
 /// Checks an expression before any document is there.
@@ -202,6 +249,7 @@ pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
             16872,
             "'$' by itself is not a valid FieldPath",
         )),
+        Bson::String(text) if text.starts_with('$') => path::check(text),
         _ => Ok(()),
     }
 }

@@ -136,7 +136,10 @@ pub(super) fn is_null(value: &Option<Bson>) -> bool {
 pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let yes = |b: bool| Ok(Some(Bson::Boolean(b)));
     match name {
-        "$literal" => Ok(Some(operand.clone())),
+        "$literal" => {
+            scope.surroundings.budget.hold_copies(operand, 1)?;
+            Ok(Some(operand.clone()))
+        }
         "$add" | "$multiply" | "$subtract" | "$divide" | "$mod" | "$pow" => {
             arithmetic(name, operand, scope)
         }
@@ -174,9 +177,10 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
             strings(name, operand, scope)
         }
         "$sum" | "$avg" | "$min" | "$max" => {
-            let values = match list(operand, scope)?.as_slice() {
-                [Some(Bson::Array(items))] => items.clone(),
-                values => values.iter().flatten().cloned().collect(),
+            let mut values = list(operand, scope)?;
+            let values = match values.as_mut_slice() {
+                [Some(Bson::Array(items))] => std::mem::take(items),
+                _ => values.into_iter().flatten().collect(),
             };
             Ok(Some(summary(name, &values)))
         }
@@ -403,10 +407,13 @@ pub(crate) fn summary(name: &str, values: &[Bson]) -> Bson {
     }
 }
 
-pub(super) fn argument(name: &str, operand: &Bson, key: &str) -> Result<Bson, StoreError> {
+pub(super) fn argument<'a>(
+    name: &str,
+    operand: &'a Bson,
+    key: &str,
+) -> Result<&'a Bson, StoreError> {
     operand
         .as_document()
         .and_then(|d| d.get(key))
-        .cloned()
         .ok_or_else(|| StoreError::new(17080, format!("Missing '{key}' parameter to {name}")))
 }

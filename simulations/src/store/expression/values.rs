@@ -115,36 +115,21 @@ fn days_before(year: i64) -> i64 {
     y * 365 + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) - 719_162
 }
 
-/// The date of a day counted from 1970-01-01.
+/// The date of a day counted from 1970-01-01, in constant time: a client can name any day.
 fn civil(days: i64) -> (i64, i64, i64) {
-    let mut year = 1970 + days.div_euclid(366);
-    while days_before(year + 1) <= days {
-        year += 1;
-    }
-    while days_before(year) > days {
-        year -= 1;
-    }
-    let leap = days_before(year + 1) - days_before(year) == 366;
-    let lengths = [
-        31,
-        if leap { 29 } else { 28 },
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
-    let mut rest = days - days_before(year);
-    for (month, length) in (1..).zip(lengths) {
-        if rest < length {
-            return (year, month, rest + 1);
-        }
-        rest -= length;
-    }
-    (year, 12, 31)
+    // Days are counted from 0000-03-01, so that the leap day is the last one of its year.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }

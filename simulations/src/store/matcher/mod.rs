@@ -11,6 +11,7 @@ use super::error::StoreError;
 use super::expression::{self, Scope, Surroundings};
 use super::order::equal;
 use super::path;
+use parse::Nesting;
 pub(crate) use parse::pattern;
 use predicate::Predicate;
 
@@ -33,7 +34,7 @@ impl Matcher {
     /// Parses a filter.
     pub(crate) fn new(filter: &Document) -> Result<Self, StoreError> {
         Ok(Self {
-            root: parse::filter(filter, 0)?,
+            root: parse::filter(filter, Nesting::of(filter))?,
         })
     }
 
@@ -90,7 +91,9 @@ impl Node {
             Self::Path(path, predicate) => predicate.matches(document, path, surroundings),
             Self::Expression(expression) => {
                 let scope = Scope::new(document, surroundings);
+                let mark = surroundings.budget.held();
                 let value = expression::evaluate(expression, &scope)?;
+                surroundings.budget.release_to(mark);
                 Ok(value.is_some_and(|v| expression::truthy(&v)))
             }
         }
@@ -173,11 +176,14 @@ impl ItemMatcher {
     /// Reads the operand of `$pull`.
     pub(crate) fn new(operand: &Bson) -> Result<Self, StoreError> {
         match operand {
-            Bson::Document(document) if parse::is_operators(document) => {
-                Ok(Self::Value(parse::predicates(document, 0)?))
-            }
+            Bson::Document(document) if parse::is_operators(document) => Ok(Self::Value(
+                parse::predicates(document, Nesting::of(document))?,
+            )),
             Bson::Document(document) => Ok(Self::Fields(Matcher::new(document)?)),
-            Bson::RegularExpression(_) => Ok(Self::Value(vec![parse::equality(operand)?])),
+            Bson::RegularExpression(_) => Ok(Self::Value(vec![parse::equality(
+                operand,
+                Nesting::of(&Document::new()),
+            )?])),
             other => Ok(Self::Equal(other.clone())),
         }
     }

@@ -6,8 +6,8 @@ use regex::{Regex, RegexBuilder};
 use super::predicate::{Bits, Predicate};
 use super::{Matcher, Node};
 use crate::store::error::StoreError;
-use crate::store::order::type_of_number;
-use crate::store::{expression, number};
+use crate::store::order::{compare, type_of_number};
+use crate::store::{expression, number, path};
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -17,22 +17,66 @@ const MAX_DEPTH: usize = 100;
 /// The longest pattern of a regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 16_384;
 
-fn check_depth(depth: usize) -> Answer<()> {
-    if depth > MAX_DEPTH {
-        let text = format!("exceeded maximum query tree depth of {MAX_DEPTH}");
-        return Err(StoreError::bad_value(text));
-    }
-    Ok(())
+/// Bytes of memory that all compiled patterns of one filter may have together.
+const MAX_COMPILED_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of memory that one compiled pattern may have.
+const MAX_COMPILED_PATTERN_BYTES: usize = 10 * 1024 * 1024;
+
+/// Where a part of a filter stands, and what each pattern in the filter may cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nesting {
+    levels: usize,
+    pattern_bytes: usize,
 }
 
-pub(super) fn filter(filter: &Document, depth: usize) -> Answer<Node> {
-    check_depth(depth)?;
+impl Nesting {
+    /// The outermost level of a filter. Its patterns share [`MAX_COMPILED_BYTES`].
+    pub(super) fn of(filter: &Document) -> Self {
+        let share = MAX_COMPILED_BYTES / patterns_in(filter).max(1);
+        Self {
+            levels: 0,
+            pattern_bytes: share.min(MAX_COMPILED_PATTERN_BYTES),
+        }
+    }
+
+    fn deeper(self) -> Self {
+        Self {
+            levels: self.levels + 1,
+            ..self
+        }
+    }
+
+    fn check(self) -> Answer<()> {
+        if self.levels > MAX_DEPTH {
+            let text = format!("exceeded maximum query tree depth of {MAX_DEPTH}");
+            return Err(StoreError::bad_value(text));
+        }
+        Ok(())
+    }
+}
+
+/// Counts the regular expressions of a filter; the depth of what is received is bounded.
+fn patterns_in(filter: &Document) -> usize {
+    fn count(value: &Bson) -> usize {
+        match value {
+            Bson::RegularExpression(_) => 1,
+            Bson::Document(inner) => patterns_in(inner),
+            Bson::Array(items) => items.iter().map(count).sum(),
+            _ => 0,
+        }
+    }
+    usize::from(filter.contains_key("$regex")) + filter.values().map(count).sum::<usize>()
+}
+
+pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
+    nesting.check()?;
     let mut nodes = Vec::new();
     for (name, value) in filter {
         match name.as_str() {
-            "$and" => nodes.push(Node::And(list(name, value, depth)?)),
-            "$or" => nodes.push(Node::Or(list(name, value, depth)?)),
-            "$nor" => nodes.push(Node::Nor(list(name, value, depth)?)),
+            "$and" => nodes.push(Node::And(list(name, value, nesting)?)),
+            "$or" => nodes.push(Node::Or(list(name, value, nesting)?)),
+            "$nor" => nodes.push(Node::Nor(list(name, value, nesting)?)),
             "$comment" => {}
             "$expr" => {
                 expression::check(value, 0)?;
@@ -44,13 +88,13 @@ pub(super) fn filter(filter: &Document, depth: usize) -> Answer<Node> {
                      with a '$' symbol, consider using $getField or $setField."
                 )));
             }
-            _ => field(name, value, depth, &mut nodes)?,
+            _ => field(name, value, nesting, &mut nodes)?,
         }
     }
     Ok(Node::And(nodes))
 }
 
-fn list(name: &str, value: &Bson, depth: usize) -> Answer<Vec<Node>> {
+fn list(name: &str, value: &Bson, nesting: Nesting) -> Answer<Vec<Node>> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value(format!("{name} must be an array")));
     };
@@ -62,7 +106,7 @@ fn list(name: &str, value: &Bson, depth: usize) -> Answer<Vec<Node>> {
     items
         .iter()
         .map(|item| match item {
-            Bson::Document(inner) => filter(inner, depth + 1),
+            Bson::Document(inner) => filter(inner, nesting.deeper()),
             _ => Err(StoreError::bad_value(
                 "$or/$and/$nor entries need to be full objects",
             )),
@@ -70,14 +114,15 @@ fn list(name: &str, value: &Bson, depth: usize) -> Answer<Vec<Node>> {
         .collect()
 }
 
-fn field(name: &str, value: &Bson, depth: usize, nodes: &mut Vec<Node>) -> Answer<()> {
+fn field(name: &str, value: &Bson, nesting: Nesting, nodes: &mut Vec<Node>) -> Answer<()> {
+    path::check(name)?;
     match value {
         Bson::Document(inner) if is_operators(inner) => {
-            for predicate in predicates(inner, depth + 1)? {
+            for predicate in predicates(inner, nesting.deeper())? {
                 nodes.push(Node::Path(name.to_owned(), predicate));
             }
         }
-        _ => nodes.push(Node::Path(name.to_owned(), equality(value)?)),
+        _ => nodes.push(Node::Path(name.to_owned(), equality(value, nesting)?)),
     }
     Ok(())
 }
@@ -90,10 +135,14 @@ pub(super) fn is_operators(document: &Document) -> bool {
 }
 
 /// A value standing for itself: a regular expression is a question, all else is equality.
-pub(super) fn equality(value: &Bson) -> Answer<Predicate> {
+pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(r) => {
-            let pattern = pattern(r.pattern.as_str(), r.options.as_str())?;
+            let pattern = compile(
+                r.pattern.as_str(),
+                r.options.as_str(),
+                nesting.pattern_bytes,
+            )?;
             Ok(Predicate::Regex(pattern, Box::new(value.clone())))
         }
         Bson::Undefined => Err(StoreError::bad_value("cannot compare to undefined")),
@@ -102,26 +151,26 @@ pub(super) fn equality(value: &Bson) -> Answer<Predicate> {
 }
 
 /// Reads the operators on one field.
-pub(super) fn predicates(document: &Document, depth: usize) -> Answer<Vec<Predicate>> {
-    check_depth(depth)?;
+pub(super) fn predicates(document: &Document, nesting: Nesting) -> Answer<Vec<Predicate>> {
+    nesting.check()?;
     let mut found = Vec::new();
     for (name, value) in document {
         let predicate = match name.as_str() {
             "$comment" => continue,
             "$options" if document.contains_key("$regex") => continue,
             "$options" => return Err(StoreError::bad_value("$options needs a $regex")),
-            "$regex" => regex_operator(value, document.get("$options"))?,
-            "$not" => negation(value, depth)?,
-            "$elemMatch" => element_match(value, depth)?,
-            "$all" => all(value, depth)?,
-            _ => comparison(name, value)?,
+            "$regex" => regex_operator(value, document.get("$options"), nesting)?,
+            "$not" => negation(value, nesting)?,
+            "$elemMatch" => element_match(value, nesting)?,
+            "$all" => all(value, nesting)?,
+            _ => comparison(name, value, nesting)?,
         };
         found.push(predicate);
     }
     Ok(found)
 }
 
-fn comparison(name: &str, value: &Bson) -> Answer<Predicate> {
+fn comparison(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     let plain = |value: &Bson| match value {
         Bson::RegularExpression(_) => Err(StoreError::bad_value(format!(
             "Can't have RegEx as arg to predicate over field: {name}."
@@ -132,18 +181,18 @@ fn comparison(name: &str, value: &Bson) -> Answer<Predicate> {
     Ok(match name {
         "$eq" => match value {
             Bson::RegularExpression(_) => Predicate::Equal(value.clone()),
-            _ => equality(value)?,
+            _ => equality(value, nesting)?,
         },
         "$ne" if matches!(value, Bson::RegularExpression(_)) => {
             return Err(StoreError::bad_value("Can't have regex as arg to $ne."));
         }
-        "$ne" => Predicate::Not(vec![equality(value)?]),
+        "$ne" => Predicate::Not(vec![equality(value, nesting)?]),
         "$lt" => Predicate::Less(plain(value)?),
         "$lte" => Predicate::LessOrEqual(plain(value)?),
         "$gt" => Predicate::Greater(plain(value)?),
         "$gte" => Predicate::GreaterOrEqual(plain(value)?),
-        "$in" => membership(name, value)?,
-        "$nin" => Predicate::Not(vec![membership(name, value)?]),
+        "$in" => membership(name, value, nesting)?,
+        "$nin" => Predicate::Not(vec![membership(name, value, nesting)?]),
         "$exists" if expression::truthy(value) => Predicate::Exists,
         "$exists" => Predicate::Not(vec![Predicate::Exists]),
         "$type" => Predicate::Type(types(value)?),
@@ -157,7 +206,7 @@ fn comparison(name: &str, value: &Bson) -> Answer<Predicate> {
     })
 }
 
-fn membership(name: &str, value: &Bson) -> Answer<Predicate> {
+fn membership(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value(format!("{name} needs an array")));
     };
@@ -165,7 +214,11 @@ fn membership(name: &str, value: &Bson) -> Answer<Predicate> {
     for item in items {
         match item {
             Bson::RegularExpression(r) => {
-                patterns.push(pattern(r.pattern.as_str(), r.options.as_str())?);
+                patterns.push(compile(
+                    r.pattern.as_str(),
+                    r.options.as_str(),
+                    nesting.pattern_bytes,
+                )?);
             }
             Bson::Document(inner) if is_operators(inner) => {
                 return Err(StoreError::bad_value(format!("cannot nest $ under {name}")));
@@ -173,10 +226,11 @@ fn membership(name: &str, value: &Bson) -> Answer<Predicate> {
             other => values.push(other.clone()),
         }
     }
+    values.sort_by(compare);
     Ok(Predicate::In(values, patterns))
 }
 
-fn regex_operator(value: &Bson, options: Option<&Bson>) -> Answer<Predicate> {
+fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Answer<Predicate> {
     let given = match options {
         None => None,
         Some(Bson::String(options)) => Some(options.as_str()),
@@ -184,7 +238,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>) -> Answer<Predicate> {
     };
     match value {
         Bson::String(text) => Ok(Predicate::Regex(
-            pattern(text, given.unwrap_or_default())?,
+            compile(text, given.unwrap_or_default(), nesting.pattern_bytes)?,
             Box::new(Bson::Undefined),
         )),
         Bson::RegularExpression(r) => {
@@ -193,19 +247,30 @@ fn regex_operator(value: &Bson, options: Option<&Bson>) -> Answer<Predicate> {
                 let text = "options set in both $regex and $options";
                 return Err(StoreError::new(51075, text));
             }
-            let compiled = pattern(r.pattern.as_str(), given.unwrap_or(own))?;
+            let compiled = compile(
+                r.pattern.as_str(),
+                given.unwrap_or(own),
+                nesting.pattern_bytes,
+            )?;
             Ok(Predicate::Regex(compiled, Box::new(value.clone())))
         }
         _ => Err(StoreError::bad_value("$regex has to be a string")),
     }
 }
 
-/// Compiles a pattern with the options of a BSON regular expression.
+/// Compiles the pattern of an expression, which is dropped after one use.
 pub(crate) fn pattern(text: &str, options: &str) -> Answer<Regex> {
+    compile(text, options, MAX_COMPILED_PATTERN_BYTES)
+}
+
+/// Compiles a pattern with the options of a BSON regular expression, within a bound of memory.
+fn compile(text: &str, options: &str, max_bytes: usize) -> Answer<Regex> {
     if text.len() > MAX_PATTERN_BYTES {
         return Err(StoreError::new(51091, "Regular expression is too long"));
     }
     let mut builder = RegexBuilder::new(text);
+    builder.size_limit(max_bytes);
+    builder.dfa_size_limit(max_bytes / 4);
     for option in options.chars() {
         match option {
             'i' => builder.case_insensitive(true),
@@ -226,31 +291,34 @@ pub(crate) fn pattern(text: &str, options: &str) -> Answer<Regex> {
     })
 }
 
-fn negation(value: &Bson, depth: usize) -> Answer<Predicate> {
+fn negation(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     match value {
-        Bson::RegularExpression(_) => Ok(Predicate::Not(vec![equality(value)?])),
+        Bson::RegularExpression(_) => Ok(Predicate::Not(vec![equality(value, nesting)?])),
         Bson::Document(inner) if inner.is_empty() => {
             Err(StoreError::bad_value("$not cannot be empty"))
         }
-        Bson::Document(inner) => Ok(Predicate::Not(predicates(inner, depth + 1)?)),
+        Bson::Document(inner) => Ok(Predicate::Not(predicates(inner, nesting.deeper())?)),
         _ => Err(StoreError::bad_value("$not needs a regex or a document")),
     }
 }
 
-fn element_match(value: &Bson, depth: usize) -> Answer<Predicate> {
+fn element_match(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     let Bson::Document(inner) = value else {
         return Err(StoreError::bad_value("$elemMatch needs an Object"));
     };
     let first = inner.keys().next().map(String::as_str).unwrap_or_default();
     let on_fields = matches!(first, "$and" | "$or" | "$nor" | "$expr");
     if is_operators(inner) && !on_fields {
-        return Ok(Predicate::ElementValue(predicates(inner, depth + 1)?));
+        return Ok(Predicate::ElementValue(predicates(
+            inner,
+            nesting.deeper(),
+        )?));
     }
-    let root = filter(inner, depth + 1)?;
+    let root = filter(inner, nesting.deeper())?;
     Ok(Predicate::ElementFields(Box::new(Matcher { root })))
 }
 
-fn all(value: &Bson, depth: usize) -> Answer<Predicate> {
+fn all(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     let Bson::Array(items) = value else {
         return Err(StoreError::bad_value("$all needs an array"));
     };
@@ -259,12 +327,12 @@ fn all(value: &Bson, depth: usize) -> Answer<Predicate> {
     }
     let inner = items.iter().map(|item| match item {
         Bson::Document(inner) if inner.keys().next().is_some_and(|k| k == "$elemMatch") => {
-            element_match(inner.get("$elemMatch").unwrap_or(&Bson::Null), depth)
+            element_match(inner.get("$elemMatch").unwrap_or(&Bson::Null), nesting)
         }
         Bson::Document(inner) if is_operators(inner) => {
             Err(StoreError::bad_value("no $ expressions in $all"))
         }
-        other => equality(other),
+        other => equality(other, nesting),
     });
     Ok(Predicate::All(inner.collect::<Answer<_>>()?))
 }

@@ -19,6 +19,7 @@ pub(crate) enum Predicate {
     LessOrEqual(Bson),
     Greater(Bson),
     GreaterOrEqual(Bson),
+    /// The values are sorted.
     In(Vec<Bson>, Vec<Regex>),
     Exists,
     Type(Vec<&'static str>),
@@ -50,6 +51,8 @@ impl Predicate {
         path: &str,
         surroundings: &Surroundings,
     ) -> Result<bool, StoreError> {
+        let budget = &surroundings.budget;
+        budget.step(1)?;
         match self {
             Self::Not(inner) => {
                 for predicate in inner {
@@ -71,6 +74,10 @@ impl Predicate {
                 let mut answer = Ok(false);
                 path::any(document, path, &mut |value| {
                     for item in value.and_then(Bson::as_array).into_iter().flatten() {
+                        if let Err(error) = budget.step(1) {
+                            answer = Err(error);
+                            return true;
+                        }
                         let found = match item {
                             Bson::Document(inner) => matcher.matches(inner, surroundings),
                             Bson::Array(inner) => matcher.matches(&numbered(inner), surroundings),
@@ -85,9 +92,24 @@ impl Predicate {
                 });
                 answer
             }
-            _ => Ok(path::any(document, path, &mut |value| {
-                self.test_value(value)
-            })),
+            _ => {
+                let mut questions = 0;
+                let found = path::any(document, path, &mut |value| {
+                    let items = value.and_then(Bson::as_array).map_or(0, Vec::len);
+                    questions += items.saturating_mul(self.parts());
+                    self.test_value(value)
+                });
+                budget.step(questions as u64)?;
+                Ok(found)
+            }
+        }
+    }
+
+    /// How many questions are asked of each element of an array.
+    fn parts(&self) -> usize {
+        match self {
+            Self::Not(inner) | Self::All(inner) | Self::ElementValue(inner) => inner.len(),
+            _ => 1,
         }
     }
 
@@ -137,7 +159,8 @@ impl Predicate {
             Self::GreaterOrEqual(wanted) => ordered(value, wanted, Ordering::is_ge),
             Self::In(wanted, patterns) => {
                 let value = value.unwrap_or(&null);
-                wanted.iter().any(|w| equal(value, w)) || patterns.iter().any(|p| fits(p, value))
+                wanted.binary_search_by(|w| compare(w, value)).is_ok()
+                    || patterns.iter().any(|p| fits(p, value))
             }
             Self::Type(names) => value.is_some_and(|v| names.contains(&type_name(v))),
             Self::Regex(pattern, source) => {

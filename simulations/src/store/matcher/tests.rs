@@ -1,4 +1,4 @@
-use bson::{Document, doc};
+use bson::{Document, bson, doc};
 
 use super::*;
 
@@ -192,4 +192,17 @@ fn positions_name_the_element_that_matched() {
             expected
         );
     }
+}
+
+#[test]
+fn the_patterns_of_a_filter_share_a_bound_of_memory() {
+    let pattern = || bson!({ "$regex": "(x{1,100}){1,100}" });
+    assert!(Matcher::new(&doc! { "a": pattern() }).is_ok());
+    let many: Vec<Bson> = (0..300).map(|_| bson!({ "a": pattern() })).collect();
+    let error = Matcher::new(&doc! { "$or": many }).expect_err("too much memory");
+    assert_eq!(error.code, 51091);
+    let small: Vec<Bson> = (0..1000)
+        .map(|n| bson!({ "a": { "$regex": format!("^x{n}") } }))
+        .collect();
+    assert!(Matcher::new(&doc! { "$or": small }).is_ok());
 }

@@ -1,5 +1,7 @@
 //! The operators on arrays.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document};
 
 use super::operators::id_of;
@@ -7,7 +9,7 @@ use super::{Answer, Effect, Operation};
 use crate::store::error::StoreError;
 use crate::store::expression::{Surroundings, slice};
 use crate::store::number;
-use crate::store::order::{equal, type_name};
+use crate::store::order::{KeyRef, type_name};
 use crate::store::sort::Sort;
 
 /// Complains of the modifiers of `$push` and `$addToSet`.
@@ -99,9 +101,10 @@ pub(super) fn effect(
                 .as_array()
                 .map(Vec::as_slice)
                 .unwrap_or_default();
+            let gone: BTreeSet<KeyRef<'_>> = gone.iter().map(KeyRef).collect();
             items
                 .into_iter()
-                .filter(|item| !gone.iter().any(|g| equal(g, item)))
+                .filter(|item| !gone.contains(&KeyRef(item)))
                 .collect()
         }
         _ => {
@@ -191,11 +194,10 @@ fn add_to_set(mut items: Vec<Bson>, operand: &Bson) -> Vec<Bson> {
         .as_document()
         .and_then(|d| d.get_array("$each").ok());
     let wanted = each.map_or_else(|| std::slice::from_ref(operand), Vec::as_slice);
-    for value in wanted {
-        if !items.iter().any(|item| equal(item, value)) {
-            items.push(value.clone());
-        }
-    }
+    let mut present: BTreeSet<KeyRef<'_>> = items.iter().map(KeyRef).collect();
+    let fresh = wanted.iter().filter(|value| present.insert(KeyRef(value)));
+    let fresh: Vec<Bson> = fresh.cloned().collect();
+    items.extend(fresh);
     items
 }
 

@@ -6,10 +6,11 @@ mod paths;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document};
 
+use super::budget::Budget;
 use super::error::StoreError;
 use super::expression::Surroundings;
 use super::matcher::{ItemMatcher, Matcher};
@@ -98,6 +99,8 @@ impl Updater {
         inserting: bool,
         surroundings: &Surroundings,
     ) -> Answer<Document> {
+        let budget = &surroundings.budget;
+        let mark = budget.held();
         let result = match self {
             Self::Replacement(replacement) => replace(document, replacement),
             Self::Operators(operations, filters) => {
@@ -109,6 +112,8 @@ impl Updater {
                     let targets =
                         paths::expand(&result, &operation.path, position, filters, surroundings)?;
                     for target in targets {
+                        budget.step(1)?;
+                        budget.hold_copies(&operation.operand, 1)?;
                         operation.apply(&mut result, &target, surroundings)?;
                     }
                 }
@@ -116,6 +121,7 @@ impl Updater {
             }
             Self::Pipeline(stages) => pipeline::transform(document, stages, surroundings)?,
         };
+        budget.release_to(mark);
         match (document.get("_id"), result.get("_id")) {
             (Some(before), Some(after)) if equal(before, after) => Ok(result),
             (None, _) => Ok(result),
@@ -191,25 +197,20 @@ fn operations(document: &Document) -> Answer<Vec<Operation>> {
             });
         }
     }
-    let mut taken: Vec<&str> = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     for operation in &found {
         let mut touched = vec![operation.path.as_str()];
         if operation.operator == "$rename" {
             touched.push(operation.operand.as_str().unwrap_or_default());
         }
         for path in touched {
-            if let Some(other) = taken.iter().find(|other| paths::conflict(other, path)) {
-                let at = if other.len() < path.len() {
-                    other
-                } else {
-                    path
-                };
+            if let Some(at) = paths::conflict(&taken, path) {
                 return Err(StoreError::new(
                     40,
                     format!("Updating the path '{path}' would create a conflict at '{at}'"),
                 ));
             }
-            taken.push(path);
+            taken.insert(path);
         }
     }
     // The server goes through the fields in their names' order, whatever the operators' order.
@@ -251,12 +252,12 @@ impl Operation {
         surroundings: &Surroundings,
     ) -> Answer<()> {
         if self.operator == "$rename" {
-            return self.rename(document, target);
+            return self.rename(document, target, &surroundings.budget);
         }
         let effect = operators::effect(self, document, target, surroundings)?;
         match effect {
             Effect::Keep => Ok(()),
-            Effect::Set(value) => paths::set(document, target, value),
+            Effect::Set(value) => paths::set(document, target, value, &surroundings.budget),
             Effect::Unset => {
                 paths::unset(document, target);
                 Ok(())
@@ -264,29 +265,31 @@ impl Operation {
         }
     }
 
-    fn rename(&self, document: &mut Document, target: &str) -> Answer<()> {
+    fn rename(&self, document: &mut Document, target: &str, budget: &Budget) -> Answer<()> {
         let Some(value) = path::exact(document, target).cloned() else {
             return Ok(());
         };
         paths::unset(document, target);
-        paths::set(document, self.operand.as_str().unwrap_or_default(), value)
+        let to = self.operand.as_str().unwrap_or_default();
+        paths::set(document, to, value, budget)
     }
 }
 
 /// The document that an upsert starts from: what the filter asks for by equality.
-pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool) -> Answer<Document> {
+pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
     let mut base = Document::new();
     for (path, value) in matcher.upsert_fields() {
         if replacing && path != "_id" {
             continue;
         }
+        path::check(path)?;
         if path::exact(&base, path).is_some_and(|before| !equal(before, value)) {
             return Err(StoreError::new(
                 54,
                 format!("cannot infer query fields to set, path '{path}' is matched twice"),
             ));
         }
-        paths::set(&mut base, path, value.clone())?;
+        paths::set(&mut base, path, value.clone(), budget)?;
     }
     Ok(base)
 }

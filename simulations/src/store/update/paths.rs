@@ -1,11 +1,13 @@
 //! The paths of an update: expansion of positional parts, and writing at them.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use bson::{Bson, Document};
 
 use super::Answer;
+use crate::store::budget::Budget;
 use crate::store::error::StoreError;
 use crate::store::expression::Surroundings;
 use crate::store::matcher::Matcher;
@@ -20,6 +22,7 @@ pub(super) fn check(path: &str) -> Answer<()> {
     if path.is_empty() {
         return Err(StoreError::new(56, "An empty update path is not valid."));
     }
+    crate::store::path::check(path)?;
     for part in path.split('.') {
         if part.is_empty() {
             let text = format!(
@@ -47,13 +50,16 @@ pub(super) fn check(path: &str) -> Answer<()> {
     Ok(())
 }
 
-/// True if one path is the other or lies above it.
-pub(super) fn conflict(a: &str, b: &str) -> bool {
-    let below = |long: &str, short: &str| {
-        long.strip_prefix(short)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    below(a, b) || below(b, a)
+/// Returns where a path conflicts with those taken before: at the path itself, or above it.
+pub(super) fn conflict<'a>(taken: &BTreeSet<&str>, path: &'a str) -> Option<&'a str> {
+    let above = path.match_indices('.').map(|(end, _)| &path[..end]);
+    if let Some(above) = above.into_iter().find(|above| taken.contains(above)) {
+        return Some(above);
+    }
+    let inside = format!("{path}.");
+    let mut below = taken.range::<str, _>((Bound::Included(inside.as_str()), Bound::Unbounded));
+    let is_above = below.next().is_some_and(|other| other.starts_with(&inside));
+    (taken.contains(path) || is_above).then_some(path)
 }
 
 /// Orders paths part by part, places in arrays as numbers.
@@ -81,10 +87,12 @@ pub(super) fn expand(
     if !path.contains('$') {
         return Ok(vec![path.to_owned()]);
     }
+    let budget = &surroundings.budget;
     let mut found: Vec<String> = vec![String::new()];
     for part in path.split('.') {
         let mut next = Vec::new();
         for prefix in &found {
+            budget.hold(size_of::<String>() + prefix.len() + part.len())?;
             let join = |part: &str| match prefix.as_str() {
                 "" => part.to_owned(),
                 prefix => format!("{prefix}.{part}"),
@@ -98,6 +106,8 @@ pub(super) fn expand(
                 next.push(join(&position.to_string()));
             } else if let Some(name) = part.strip_prefix("$[").and_then(|p| p.strip_suffix(']')) {
                 let places = places(document, prefix, path, name, filters, surroundings)?;
+                let bytes = size_of::<String>() + prefix.len() + part.len();
+                budget.hold(bytes.saturating_mul(places.len()))?;
                 next.extend(places.into_iter().map(|i| join(&i.to_string())));
             } else {
                 next.push(join(part));
@@ -151,7 +161,7 @@ fn places(
 }
 
 /// Writes a value at a path, making documents on the way.
-pub(super) fn set(document: &mut Document, path: &str, value: Bson) -> Answer<()> {
+pub(super) fn set(document: &mut Document, path: &str, value: Bson, budget: &Budget) -> Answer<()> {
     match path.split_once('.') {
         None => {
             document.insert(path, value);
@@ -161,12 +171,12 @@ pub(super) fn set(document: &mut Document, path: &str, value: Bson) -> Answer<()
             let slot = document
                 .entry(head.to_owned())
                 .or_insert_with(|| Document::new().into());
-            set_below(head, slot, rest, value)
+            set_below(head, slot, rest, value, budget)
         }
     }
 }
 
-fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson) -> Answer<()> {
+fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson, budget: &Budget) -> Answer<()> {
     let (head, rest) = match path.split_once('.') {
         Some((head, rest)) => (head, Some(rest)),
         None => (path, None),
@@ -179,17 +189,18 @@ fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson) -> Answer<()>
         )
     };
     match slot {
-        Bson::Document(inner) => set(inner, path, value),
+        Bson::Document(inner) => set(inner, path, value, budget),
         Bson::Array(items) => {
             let Some(place) = index(head) else {
                 return Err(blocked(&Bson::Array(std::mem::take(items))));
             };
-            if place > items.len() + MAX_PADDING {
+            if place > items.len().saturating_add(MAX_PADDING) {
                 return Err(StoreError::bad_value(format!(
                     "can't backfill more than {MAX_PADDING} elements"
                 )));
             }
             if place >= items.len() {
+                budget.hold((place - items.len()).saturating_mul(size_of::<Bson>()))?;
                 items.resize(place, Bson::Null);
                 items.push(if rest.is_some() {
                     Document::new().into()
@@ -202,7 +213,7 @@ fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson) -> Answer<()>
                     items[place] = value;
                     Ok(())
                 }
-                Some(rest) => set_below(head, &mut items[place], rest, value),
+                Some(rest) => set_below(head, &mut items[place], rest, value, budget),
             }
         }
         other => Err(blocked(other)),

@@ -216,6 +216,6 @@ fn impossible_updates_are_refused_with_the_servers_codes() {
 fn upserts_start_from_the_filters_equalities() {
     let matcher =
         Matcher::new(&doc! { "a.b": 1, "$and": [{ "c": { "$eq": 2 } }], "d": { "$gt": 1 } });
-    let base = upsert_base(&matcher.expect("a filter"), false).expect("a base");
+    let base = upsert_base(&matcher.expect("a filter"), false, &Budget::default()).expect("a base");
     assert_eq!(base, doc! { "a": { "b": 1 }, "c": 2 });
 }

@@ -1,0 +1,90 @@
+//! Requests that must end neither the process nor anybody else's connection.
+
+use super::{addresses, ask, connect};
+use crate::serve::{Embedded, ServeOptions};
+use bson::{RawArrayBuf, RawDocumentBuf, doc, rawdoc};
+
+/// Sends a request, and checks that another client is answered afterwards.
+fn request(options: ServeOptions, command: &RawDocumentBuf) -> Option<RawDocumentBuf> {
+    let deployment = Embedded::start(options).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut other = connect(&address).expect("a connection");
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    ask(&mut other, &ping).expect("a reply");
+    let mut stream = connect(&address).expect("a connection");
+    let insert = rawdoc! { "insert": "c", "documents": [{ "s": "x".repeat(1000) }], "$db": "d" };
+    ask(&mut stream, &insert).expect("a reply");
+    let reply = ask(&mut stream, command);
+    ask(&mut other, &ping).expect("another client is still answered");
+    reply
+}
+
+fn code(options: ServeOptions, command: &RawDocumentBuf) -> i32 {
+    let reply = request(options, command).expect("a reply");
+    reply.get_i32("code").expect("an error")
+}
+
+#[test]
+fn a_panic_in_a_request_closes_its_connection_alone() {
+    let command = rawdoc! { "panicForTest": 1, "$db": "d" };
+    for options in [ServeOptions::standalone(), ServeOptions::sharded(1)] {
+        assert_eq!(request(options, &command), None, "the connection ends");
+    }
+}
+
+#[test]
+fn a_panic_in_a_request_that_waited_closes_its_connection() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut stream = connect(&address).expect("a connection");
+    let block = rawdoc! {
+        "configureFailPoint": "failCommand", "mode": { "times": 1 }, "$db": "admin",
+        "data": {
+            "failCommands": ["panicForTest"], "blockConnection": true, "blockTimeMS": 1,
+        },
+    };
+    ask(&mut stream, &block).expect("a reply");
+    let command = rawdoc! { "panicForTest": 1, "$db": "d" };
+    assert_eq!(ask(&mut stream, &command), None, "the connection ends");
+    let mut other = connect(&address).expect("a connection");
+    ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
+}
+
+#[test]
+fn a_pipeline_that_doubles_is_refused_and_others_are_answered() {
+    let mut pipeline = RawArrayBuf::new();
+    for _ in 0..34 {
+        pipeline.push(rawdoc! { "$set": { "s": { "$concat": ["$s", "$s"] } } });
+    }
+    let command = rawdoc! { "aggregate": "c", "pipeline": pipeline, "cursor": {}, "$db": "d" };
+    assert_eq!(code(ServeOptions::standalone(), &command), 10334);
+}
+
+#[test]
+fn views_on_each_other_are_refused() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut stream = connect(&address).expect("a connection");
+    for (view, on) in [("a", "b"), ("b", "a")] {
+        let create = rawdoc! { "create": view, "viewOn": on, "pipeline": [], "$db": "d" };
+        ask(&mut stream, &create).expect("a reply");
+    }
+    let find = rawdoc! { "find": "a", "$db": "d" };
+    let reply = ask(&mut stream, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(57));
+}
+
+#[test]
+fn an_update_path_of_many_parts_is_refused() {
+    let path = vec!["x"; 200_000].join(".");
+    let set = doc! { "q": {}, "u": { "$set": { &path: 1 } }, "upsert": true };
+    let equal = doc! { "q": { &path: 1 }, "u": { "$set": { "a": 1 } }, "upsert": true };
+    for statement in [set, equal] {
+        let statement = RawDocumentBuf::try_from(&statement).expect("BSON");
+        let command = rawdoc! { "update": "c", "updates": [statement], "$db": "d" };
+        let reply = request(ServeOptions::standalone(), &command).expect("a reply");
+        let errors = reply.get_array("writeErrors").expect("errors");
+        let error = errors.get_document(0).expect("an error");
+        assert_eq!(error.get_i32("code").ok(), Some(15), "{error:?}");
+    }
+}

@@ -1,0 +1,143 @@
+//! What one command may hold and do: bytes of intermediate values, and steps.
+//!
+//! A short pipeline can ask for documents of any size and for work without end. Values are charged
+//! before they are built or as soon as they are evaluated, so that memory stays bounded; steps are
+//! counted, because the store has no clock.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use bson::{Bson, Document};
+
+use super::error::StoreError;
+use super::size::{self, MAX_DOCUMENT_BYTES};
+
+/// The bytes of memory that one stage of a pipeline may hold: 100 MiB.
+pub(crate) const MAX_STAGE_BYTES: usize = 100 * 1024 * 1024;
+
+/// The largest value or document between two stages, in bytes of BSON: 16 MiB and 16 KiB.
+pub(crate) const MAX_INTERMEDIATE_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;
+
+/// Steps that one statement may take: some seconds of work.
+const MAX_STEPS: u64 = 50_000_000;
+
+/// Bytes that are built in one step.
+const BYTES_PER_STEP: usize = 64;
+
+/// Counts what a command holds and does. A clone counts in the same place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Rc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    held: Cell<usize>,
+    steps: Cell<u64>,
+}
+
+impl Budget {
+    /// Returns the bytes that are held now; [`Budget::release_to`] takes it.
+    pub(crate) fn held(&self) -> usize {
+        self.0.held.get()
+    }
+
+    /// Gives back what was charged since [`Budget::held`] returned `mark`.
+    pub(crate) fn release_to(&self, mark: usize) {
+        self.0.held.set(mark);
+    }
+
+    /// Charges bytes that are about to be built.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), StoreError> {
+        let held = self.held().saturating_add(bytes);
+        if held > MAX_STAGE_BYTES {
+            return Err(StoreError::new(
+                292,
+                format!(
+                    "Exceeded memory limit of {MAX_STAGE_BYTES} bytes for one stage of an \
+                     aggregation; use stages that leave fewer or smaller documents"
+                ),
+            ));
+        }
+        self.0.held.set(held);
+        self.step((bytes / BYTES_PER_STEP) as u64)
+    }
+
+    /// Charges the memory of `count` copies of a value that are about to be made.
+    pub(crate) fn hold_copies(&self, value: &Bson, count: usize) -> Result<(), StoreError> {
+        if count == 0 {
+            return Ok(());
+        }
+        self.hold(size::memory(value).saturating_mul(count))
+    }
+
+    /// Charges a value that was built, and refuses one that is too large or nested too deeply.
+    pub(crate) fn hold_value(&self, value: &Bson) -> Result<(), StoreError> {
+        let bytes = size::memory_of_intermediate(value)?;
+        self.hold(bytes)
+    }
+
+    /// Charges a document that was built, and refuses one that is too large or nested too deeply.
+    pub(crate) fn hold_document(&self, document: &Document) -> Result<(), StoreError> {
+        let bytes = size::memory_of_document(document)?;
+        self.hold(bytes)
+    }
+
+    /// Charges steps.
+    pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
+        let taken = self.0.steps.get().saturating_add(steps);
+        self.0.steps.set(taken);
+        if taken > MAX_STEPS {
+            return Err(StoreError::new(
+                50,
+                format!("operation exceeded the limit of {MAX_STEPS} steps of evaluation"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The complaint about a value that no document can have.
+pub(crate) fn too_large(size: usize) -> StoreError {
+    StoreError::new(
+        10334,
+        format!(
+            "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and \
+             {MAX_INTERMEDIATE_BYTES}(16MB)"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{bson, doc};
+
+    use super::super::expression::{Scope, Surroundings, evaluate};
+    use super::*;
+
+    #[test]
+    fn loops_in_loops_end_when_their_steps_are_used_up() {
+        let mut body = bson!(1);
+        for _ in 0..6 {
+            let input = bson!({ "$range": [0, 1000] });
+            body = bson!({ "$size": { "$map": { "input": input, "in": body } } });
+        }
+        let (document, surroundings) = (doc! {}, Surroundings::default());
+        let used = MAX_STEPS - 100_000;
+        surroundings.budget.step(used).expect("some are left");
+        let scope = Scope::new(&document, &surroundings);
+        let error = evaluate(&body, &scope).expect_err("steps without end");
+        assert_eq!((error.code, error.code_name), (50, "MaxTimeMSExpired"));
+    }
+
+    #[test]
+    fn what_was_built_on_the_way_to_a_value_is_given_back() {
+        let document = doc! { "s": "x".repeat(1_000_000) };
+        let surroundings = Surroundings::default();
+        let scope = Scope::new(&document, &surroundings);
+        let length = bson!({ "$strLenBytes": { "$concat": vec!["$s"; 10] } });
+        for _ in 0..20 {
+            let value = evaluate(&length, &scope).expect("a value");
+            assert_eq!(value, Some(bson!(10_000_000)));
+        }
+        assert_eq!(surroundings.budget.held(), 20 * size_of::<Bson>());
+    }
+}

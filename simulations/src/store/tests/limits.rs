@@ -1,0 +1,228 @@
+//! Short commands that ask for more memory or depth than any server has.
+
+use super::*;
+
+fn code(store: &mut Store, pipeline: &[Document]) -> i32 {
+    let error = aggregate(store, pipeline).expect_err("the pipeline is refused");
+    error.code
+}
+
+fn one(document: Document) -> Store {
+    filled(vec![document])
+}
+
+/// 1,000 documents of 20,000 bytes.
+fn large() -> Store {
+    let text = "x".repeat(20_000);
+    filled((0..1000).map(|n| doc! { "_id": n, "s": &text }).collect())
+}
+
+fn update(store: &mut Store, filter: Document, set: Document) -> Option<i32> {
+    let update = Update::Document(doc! { "$set": set });
+    let statement = UpdateStatement {
+        upsert: true,
+        ..UpdateStatement::one(filter, update)
+    };
+    let outcome = with(|e| store.update(&namespace(), &[statement], true, e)).expect("a result");
+    outcome.result.errors.first().map(|e| e.error.code)
+}
+
+#[test]
+fn values_that_double_are_refused_at_the_largest_document() {
+    let doubling = [
+        doc! { "$set": { "s": { "$concat": ["$s", "$s"] } } },
+        doc! { "$set": { "s": ["$s", "$s"] } },
+        doc! { "$set": { "s": { "$concatArrays": [["$s"], ["$s"]] } } },
+        doc! { "$project": { "s": ["$s", "$s"] } },
+        doc! { "$replaceWith": { "s": { "a": "$s", "b": "$s" } } },
+        doc! { "$group": { "_id": Bson::Null, "s": { "$push": ["$s", "$s"] } } },
+        doc! { "$addFields": { "s": { "$map": { "input": [1, 2], "in": "$s" } } } },
+    ];
+    for stage in doubling {
+        let mut store = one(doc! { "s": "x".repeat(1000) });
+        assert_eq!(code(&mut store, &vec![stage.clone(); 34]), 10334, "{stage}");
+    }
+    let mut store = one(doc! { "s": "x".repeat(1000) });
+    let double = doc! { "$concat": ["$$value", "$$value"] };
+    let all: Vec<i32> = (0..34).collect();
+    let reduce = doc! { "input": all, "initialValue": "$s", "in": double };
+    let reduce = [doc! { "$set": { "s": { "$reduce": reduce } } }];
+    assert_eq!(code(&mut store, &reduce), 10334);
+    let stages = vec![doc! { "$set": { "s": { "$concat": ["$s", "$s"] } } }; 34];
+    let statement = UpdateStatement::one(doc! {}, Update::Pipeline(stages));
+    let outcome = with(|e| store.update(&namespace(), &[statement], true, e)).expect("a result");
+    assert_eq!(outcome.result.errors[0].error.code, 10334);
+}
+
+#[test]
+fn a_stage_that_makes_too_many_documents_is_refused() {
+    let hundred: Vec<i32> = (0..100).collect();
+    let names = ["a", "b", "c", "d", "e"];
+    let mut store = one(names
+        .iter()
+        .map(|n| (n.to_string(), Bson::from(hundred.clone())))
+        .collect());
+    let stages = names.map(|name| doc! { "$unwind": format!("${name}") });
+    assert_eq!(code(&mut store, &stages), 292);
+    let push =
+        doc! { "$push": { "a": "$s", "b": "$s", "c": "$s", "d": "$s", "e": "$s", "f": "$s" } };
+    let stages = [doc! { "$group": { "_id": Bson::Null, "all": push } }];
+    assert_eq!(code(&mut large(), &stages), 292);
+    let copies = (0..6)
+        .map(|n| (n.to_string(), Bson::from("$s")))
+        .collect::<Document>();
+    assert_eq!(code(&mut large(), &[doc! { "$set": copies.clone() }]), 292);
+    let find = Find {
+        projection: Some(copies),
+        ..Find::default()
+    };
+    let error = with(|e| large().find(&namespace(), &find, e)).expect_err("too much");
+    assert_eq!(error.code, 292);
+}
+
+#[test]
+fn documents_joined_into_one_are_bounded() {
+    let lookup = doc! { "$lookup": { "from": "c", "pipeline": [], "as": "all" } };
+    assert_eq!(code(&mut large(), &[lookup]), 10334);
+    let facet = doc! { "$facet": { "all": [{ "$match": {} }] } };
+    assert_eq!(code(&mut large(), &[facet]), 10334);
+    let all: Vec<Bson> = (0..10_000).map(|_| doc! {}.into()).collect();
+    let mut store = one(doc! { "a": all, "s": "x".repeat(20_000) });
+    assert_eq!(code(&mut store, &[doc! { "$set": { "a.b": "$s" } }]), 292);
+    let set = doc! { "a.$[].b": "x".repeat(20_000) };
+    assert_eq!(update(&mut store, doc! {}, set), Some(292));
+}
+
+#[test]
+fn arrays_filled_up_by_an_update_are_bounded() {
+    let names = (0..100).map(|n| format!("a{n}"));
+    let arrays: Document = names.clone().map(|n| (n, Bson::Array(vec![]))).collect();
+    let set: Document = names
+        .map(|n| (format!("{n}.1499999"), Bson::from(1)))
+        .collect();
+    assert_eq!(update(&mut one(arrays), doc! {}, set), Some(292));
+}
+
+#[test]
+fn pipelines_make_no_document_deeper_than_one_that_is_read() {
+    let mut nested = bson!("$a");
+    for _ in 0..90 {
+        nested = bson!([nested]);
+    }
+    let stages = vec![doc! { "$set": { "a": nested } }; 900];
+    assert_eq!(code(&mut one(doc! { "a": 1 }), &stages), 15);
+    let reduce = doc! {
+        "input": { "$range": [0, 100_000] }, "initialValue": [], "in": ["$$value"],
+    };
+    let stages = [doc! { "$set": { "a": { "$reduce": reduce } } }];
+    assert_eq!(code(&mut one(doc! { "a": 1 }), &stages), 15);
+    let stages = vec![doc! { "$limit": 1 }; 1001];
+    assert_eq!(code(&mut one(doc! {}), &stages), 7_749_501);
+}
+
+#[test]
+fn paths_of_many_parts_are_refused_wherever_they_stand() {
+    let path = vec!["x"; 201].join(".");
+    let mut store = one(doc! { "a": 1 });
+    let dollar = format!("${path}");
+    for stage in [
+        doc! { "$set": { &path: 1 } },
+        doc! { "$set": { "a": &dollar } },
+        doc! { "$project": { &path: 1 } },
+        doc! { "$match": { &path: 1 } },
+        doc! { "$sort": { &path: 1 } },
+        doc! { "$unwind": &dollar },
+        doc! { "$group": { "_id": &dollar } },
+        doc! { "$lookup": { "from": "c", "pipeline": [], "as": &path } },
+    ] {
+        assert_eq!(
+            code(&mut store, std::slice::from_ref(&stage)),
+            15,
+            "{stage}"
+        );
+    }
+    for (filter, set) in [
+        (doc! {}, doc! { &path: 1 }),
+        (doc! { &path: 1 }, doc! { "a": 1 }),
+    ] {
+        assert_eq!(update(&mut store, filter, set), Some(15));
+    }
+    let deepest = vec!["x"; 200].join(".");
+    assert!(aggregate(&mut store, &[doc! { "$match": { &deepest: 1 } }]).is_ok());
+}
+
+#[test]
+fn views_on_each_other_in_a_circle_are_refused() {
+    let mut store = Store::new();
+    for (view, on) in [("c", "d"), ("d", "c")] {
+        let options = doc! { "viewOn": on, "pipeline": [] };
+        let made = store.create_collection(&Namespace::new("db", view), options);
+        assert!(made.is_ok());
+    }
+    assert_eq!(code(&mut store, &[]), 57);
+}
+
+#[test]
+fn numbers_at_the_ends_of_their_range_overflow_nowhere() {
+    let (least, most) = (i64::MIN, i64::MAX);
+    let mut store = one(doc! { "list": [1, 2, 3] });
+    for range in [
+        bson!([least, -1]),
+        bson!(["$list", least, -1]),
+        bson!([least, most]),
+    ] {
+        let stage = doc! { "$project": { "x": { "$range": range } } };
+        assert_eq!(code(&mut store, &[stage]), 292);
+    }
+    for (expression, expected) in [
+        (
+            bson!({ "$size": { "$range": [least, most, most] } }),
+            bson!(3),
+        ),
+        (
+            bson!({ "$size": { "$range": [0, least, least] } }),
+            bson!(1),
+        ),
+        (
+            bson!({ "$range": [most, least, -most] }),
+            bson!([most, 0, -most]),
+        ),
+        (
+            bson!({ "$range": [least, -1, 0x4000_0000_0000_0000_i64] }),
+            { bson!([least, -0x4000_0000_0000_0000_i64]) },
+        ),
+        (
+            bson!({ "$year": DateTime::from_millis(most) }),
+            bson!(292_278_994),
+        ),
+        (
+            bson!({ "$year": DateTime::from_millis(least) }),
+            bson!(-292_275_055),
+        ),
+        (
+            bson!({ "$month": DateTime::from_millis(951_782_400_000) }),
+            bson!(2),
+        ),
+        (
+            bson!({ "$dayOfMonth": DateTime::from_millis(951_782_400_000) }),
+            bson!(29),
+        ),
+        (
+            bson!({ "$dayOfYear": DateTime::from_millis(-1) }),
+            bson!(365),
+        ),
+        (
+            bson!({ "$slice": ["$list", least, most] }),
+            bson!([1, 2, 3]),
+        ),
+        (bson!({ "$arrayElemAt": ["$list", -3] }), bson!(1)),
+        (bson!({ "$mod": [least, -1] }), bson!(0_i64)),
+    ] {
+        let rows = aggregate(
+            &mut store,
+            &[doc! { "$project": { "x": expression.clone() } }],
+        );
+        let rows = rows.unwrap_or_else(|error| panic!("{expression}: {error}"));
+        assert_eq!(rows[0].get("x"), Some(&expected), "{expression}");
+    }
+}
