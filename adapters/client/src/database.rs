@@ -87,7 +87,8 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
 
     /// Bounds the whole operation: finding a server, waiting for a connection, the exchange. The
     /// server is told what is left as `maxTimeMS`. A command that has this field itself then has
-    /// it twice, and what the server makes of that is undefined (RUN-24).
+    /// it twice, and what the server makes of that is undefined (RUN-24). Default: the client's
+    /// `timeoutMS`; zero is no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

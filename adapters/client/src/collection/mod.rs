@@ -248,7 +248,7 @@ macro_rules! call {
     ($name:ident, $options:ident $(. $part:ident)?, $output:ty, $decode:ty) => {
         impl<'a, R: Runtime, T: Send + Sync> $name<'a, R, T> {
             /// Bounds the whole operation: finding a server, waiting for a connection, the
-            /// exchange, and retries.
+            /// exchange, and retries. Default: the client's `timeoutMS`; zero is no limit.
             pub fn timeout(mut self, timeout: Duration) -> Self {
                 self.$options$(.$part)?.timeout = Some(timeout);
                 self

@@ -33,7 +33,7 @@ impl<R: Runtime, T> FindOne<'_, R, T> {
     }
 
     /// Bounds the whole operation: finding a server, waiting for a connection, the exchange, and
-    /// retries.
+    /// retries. Default: the client's `timeoutMS`; zero is no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
