@@ -1,16 +1,20 @@
-//! Runs futures on the calling thread, for as long as it waits for one of them.
+//! Runs futures on the calling threads, for as long as they wait for them.
+//!
+//! Each thread polls the future that it waits for. One thread at a time drives: it also polls the
+//! tasks and waits for sockets and timers. The others park until their futures are woken or until it
+//! is their turn to drive. So a time limit of one thread holds while another thread drives.
 
 use crate::{flag::Flag, reactor::Reactor};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     future::Future,
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::{self, ThreadId},
+    thread::{self, Thread, ThreadId},
     time::Duration,
 };
 
@@ -24,10 +28,9 @@ const LAST_TURNS: usize = 16;
 /// Tasks, and the one thread at a time that moves them.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// Held by the thread that drives.
-    driving: Mutex<()>,
-    /// Which thread that is.
-    driver: Mutex<Option<ThreadId>>,
+    turn: Mutex<Turn>,
+    /// Threads that wait for a future, or run tasks.
+    busy: Mutex<Vec<ThreadId>>,
     /// Tasks that were woken.
     ready: Mutex<VecDeque<Arc<Task>>>,
     /// Which process this was last; zero at first.
@@ -60,58 +63,136 @@ impl Wake for Task {
     }
 }
 
+/// Which thread drives.
+#[derive(Debug, Default)]
+struct Turn {
+    is_taken: bool,
+    /// Threads that are to drive next, in the order of their numbers.
+    waiting: BTreeMap<u64, Thread>,
+    next: u64,
+}
+
+impl Turn {
+    /// Wakes the thread that is to drive, if none does. It stays in the queue until it drives or
+    /// leaves.
+    fn hand_over(&self) {
+        if !self.is_taken
+            && let Some((_, thread)) = self.waiting.first_key_value()
+        {
+            thread.unpark();
+        }
+    }
+}
+
 /// Wakes the future that the thread waits for.
 struct Caller {
     is_woken: Flag,
+    thread: Thread,
     executor: Weak<Executor>,
 }
 
 impl Wake for Caller {
     fn wake(self: Arc<Self>) {
         self.is_woken.raise();
+        self.thread.unpark();
         if let Some(executor) = self.executor.upgrade() {
             executor.reactor.ring();
         }
     }
 }
 
-/// Says who drives, until it is dropped.
-struct Driving<'a> {
-    executor: &'a Executor,
-    _guard: MutexGuard<'a, ()>,
-}
+/// The turn of the thread that drives, until it is dropped.
+struct Driving<'a>(&'a Executor);
 
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
-        *lock(&self.executor.driver) = None;
+        let mut turn = lock(&self.0.turn);
+        turn.is_taken = false;
+        turn.hand_over();
+    }
+}
+
+/// A place in the queue of the threads that wait for the turn, until it is dropped.
+struct Queued<'a> {
+    executor: &'a Executor,
+    number: u64,
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        let mut turn = lock(&self.executor.turn);
+        turn.waiting.remove(&self.number);
+        // This thread may have been the one that was woken to drive.
+        turn.hand_over();
+    }
+}
+
+/// A thread that waits for a future or runs tasks, until it is dropped.
+struct Busy<'a>(&'a Executor);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut busy = lock(&self.0.busy);
+        let here = thread::current().id();
+        if let Some(at) = busy.iter().rposition(|&id| id == here) {
+            busy.swap_remove(at);
+        }
     }
 }
 
 impl Executor {
-    /// Runs a future to its end, and all tasks as far as they come meanwhile. Where another thread
-    /// is at it, its turn is waited for.
+    /// Runs a future to its end, and all tasks as far as they come meanwhile. While another thread
+    /// drives, only the future is polled here.
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         assert!(
-            !self.is_driven_here(),
+            !self.is_busy_here(),
             "a blocking call was made from within another one, such as by an event listener"
         );
-        let _driving = self.driven(self.driving.lock().unwrap_or_else(PoisonError::into_inner));
+        let _busy = self.busy();
         let mut future = pin!(future);
         let caller = Arc::new(Caller {
             is_woken: Flag::new(true),
+            thread: thread::current(),
             executor: Arc::downgrade(self),
         });
         let waker = Waker::from(caller.clone());
         let mut context = Context::from_waker(&waker);
+        let mut queued = None;
+        loop {
+            if let Some(_driving) = self.take_turn() {
+                drop(queued);
+                return self.drive(&caller, &mut context, future);
+            }
+            if caller.is_woken.take() {
+                if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                    self.run_ready();
+                    return output;
+                }
+            } else if queued.is_none() {
+                // The turn may have been given back before this thread stood in the queue.
+                queued = Some(self.queue());
+            } else {
+                thread::park();
+            }
+        }
+    }
+
+    /// Polls the future and the tasks, and waits for sockets and timers.
+    fn drive<F: Future>(
+        &self,
+        caller: &Caller,
+        context: &mut Context<'_>,
+        mut future: Pin<&mut F>,
+    ) -> F::Output {
         let mut turns = 0;
         loop {
             if caller.is_woken.take()
-                && let Poll::Ready(output) = future.as_mut().poll(&mut context)
+                && let Poll::Ready(output) = future.as_mut().poll(context)
             {
                 self.last_turns();
                 return output;
             }
-            self.turn();
+            self.poll_tasks();
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
             turns += 1;
             if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
@@ -123,13 +204,32 @@ impl Executor {
 
     /// Gives ready tasks their turn, unless a thread drives already and does so itself.
     pub(crate) fn run_ready(&self) {
-        let guard = match self.driving.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        let _driving = self.driven(guard);
-        self.last_turns();
+        if let Some(_driving) = self.take_turn() {
+            let _busy = self.busy();
+            self.last_turns();
+        }
+    }
+
+    /// Lets this thread drive, unless another one does.
+    fn take_turn(&self) -> Option<Driving<'_>> {
+        let is_taken = std::mem::replace(&mut lock(&self.turn).is_taken, true);
+        (!is_taken).then(|| Driving(self))
+    }
+
+    fn queue(&self) -> Queued<'_> {
+        let mut turn = lock(&self.turn);
+        let number = turn.next;
+        turn.next += 1;
+        turn.waiting.insert(number, thread::current());
+        Queued {
+            executor: self,
+            number,
+        }
+    }
+
+    fn busy(&self) -> Busy<'_> {
+        lock(&self.busy).push(thread::current().id());
+        Busy(self)
     }
 
     pub(crate) fn spawn(self: &Arc<Self>, future: impl Future<Output = ()> + Send + 'static) {
@@ -151,21 +251,13 @@ impl Executor {
         process
     }
 
-    /// True in the thread that drives.
-    pub(crate) fn is_driven_here(&self) -> bool {
-        *lock(&self.driver) == Some(thread::current().id())
-    }
-
-    fn driven<'a>(&'a self, guard: MutexGuard<'a, ()>) -> Driving<'a> {
-        *lock(&self.driver) = Some(thread::current().id());
-        Driving {
-            executor: self,
-            _guard: guard,
-        }
+    /// True in a thread that waits for a future or runs tasks.
+    pub(crate) fn is_busy_here(&self) -> bool {
+        lock(&self.busy).contains(&thread::current().id())
     }
 
     /// Polls each task that is ready once; true if there was one.
-    fn turn(&self) -> bool {
+    fn poll_tasks(&self) -> bool {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let was_ready = !ready.is_empty();
         for task in ready {
@@ -188,7 +280,7 @@ impl Executor {
 
     fn last_turns(&self) {
         for _ in 0..LAST_TURNS {
-            if !self.turn() {
+            if !self.poll_tasks() {
                 return;
             }
         }

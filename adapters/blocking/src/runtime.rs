@@ -46,7 +46,7 @@ impl BlockingRuntime {
 
     /// True within [`block_on`](Self::block_on), in the thread that called it.
     pub(crate) fn is_busy_here(&self) -> bool {
-        self.executor.is_driven_here()
+        self.executor.is_busy_here()
     }
 }
 
