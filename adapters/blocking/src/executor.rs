@@ -1,12 +1,12 @@
 //! Runs futures on the calling threads, for as long as they wait for them.
 //!
 //! Each thread polls the future that it waits for. One thread at a time drives: it also polls the
-//! tasks and waits for sockets and timers. The others park until their futures are woken or until it
-//! is their turn to drive. So a time limit of one thread holds while another thread drives.
+//! tasks and waits for sockets and timers. The others park until their futures are woken or until
+//! it is their turn to drive. So a time limit of one thread holds while another thread drives.
 
 use crate::{flag::Flag, reactor::Reactor};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     future::Future,
     pin::{Pin, pin},
     sync::{
@@ -14,7 +14,7 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread, ThreadId},
+    thread::{self, Thread},
     time::Duration,
 };
 
@@ -29,8 +29,6 @@ const LAST_TURNS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     turn: Mutex<Turn>,
-    /// Threads that wait for a future, or run tasks.
-    busy: Mutex<Vec<ThreadId>>,
     /// Tasks that were woken.
     ready: Mutex<VecDeque<Arc<Task>>>,
     /// Which process this was last; zero at first.
@@ -67,21 +65,8 @@ impl Wake for Task {
 #[derive(Debug, Default)]
 struct Turn {
     is_taken: bool,
-    /// Threads that are to drive next, in the order of their numbers.
-    waiting: BTreeMap<u64, Thread>,
-    next: u64,
-}
-
-impl Turn {
-    /// Wakes the thread that is to drive, if none does. It stays in the queue until it drives or
-    /// leaves.
-    fn hand_over(&self) {
-        if !self.is_taken
-            && let Some((_, thread)) = self.waiting.first_key_value()
-        {
-            thread.unpark();
-        }
-    }
+    /// Threads that wait for a future, or run tasks.
+    busy: Vec<Thread>,
 }
 
 /// Wakes the future that the thread waits for.
@@ -101,41 +86,31 @@ impl Wake for Caller {
     }
 }
 
-/// The turn of the thread that drives, until it is dropped.
-struct Driving<'a>(&'a Executor);
-
-impl Drop for Driving<'_> {
-    fn drop(&mut self) {
-        let mut turn = lock(&self.0.turn);
-        turn.is_taken = false;
-        turn.hand_over();
-    }
-}
-
-/// A place in the queue of the threads that wait for the turn, until it is dropped.
-struct Queued<'a> {
-    executor: &'a Executor,
-    number: u64,
-}
-
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        let mut turn = lock(&self.executor.turn);
-        turn.waiting.remove(&self.number);
-        // This thread may have been the one that was woken to drive.
-        turn.hand_over();
-    }
-}
-
 /// A thread that waits for a future or runs tasks, until it is dropped.
-struct Busy<'a>(&'a Executor);
+struct Busy<'a> {
+    executor: &'a Executor,
+    drives: bool,
+}
+
+impl Busy<'_> {
+    /// Lets this thread drive, unless another one does.
+    fn drives(&mut self) -> bool {
+        self.drives |= !std::mem::replace(&mut lock(&self.executor.turn).is_taken, true);
+        self.drives
+    }
+}
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut busy = lock(&self.0.busy);
         let here = thread::current().id();
-        if let Some(at) = busy.iter().rposition(|&id| id == here) {
-            busy.swap_remove(at);
+        let mut turn = lock(&self.executor.turn);
+        turn.is_taken &= !self.drives;
+        if let Some(at) = turn.busy.iter().rposition(|thread| thread.id() == here) {
+            turn.busy.remove(at);
+        }
+        // This thread drove, or may be the one that was woken to drive.
+        if let (false, Some(next)) = (turn.is_taken, turn.busy.first()) {
+            next.unpark();
         }
     }
 }
@@ -148,7 +123,8 @@ impl Executor {
             !self.is_busy_here(),
             "a blocking call was made from within another one, such as by an event listener"
         );
-        let _busy = self.busy();
+        let mut busy = self.busy();
+        busy.drives();
         let mut future = pin!(future);
         let caller = Arc::new(Caller {
             is_woken: Flag::new(true),
@@ -157,43 +133,25 @@ impl Executor {
         });
         let waker = Waker::from(caller.clone());
         let mut context = Context::from_waker(&waker);
-        let mut queued = None;
-        loop {
-            if let Some(_driving) = self.take_turn() {
-                drop(queued);
-                return self.drive(&caller, &mut context, future);
-            }
-            if caller.is_woken.take() {
-                if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                    self.run_ready();
-                    return output;
-                }
-            } else if queued.is_none() {
-                // The turn may have been given back before this thread stood in the queue.
-                queued = Some(self.queue());
-            } else {
-                thread::park();
-            }
-        }
-    }
-
-    /// Polls the future and the tasks, and waits for sockets and timers.
-    fn drive<F: Future>(
-        &self,
-        caller: &Caller,
-        context: &mut Context<'_>,
-        mut future: Pin<&mut F>,
-    ) -> F::Output {
         let mut turns = 0;
         loop {
             if caller.is_woken.take()
-                && let Poll::Ready(output) = future.as_mut().poll(context)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut context)
             {
-                self.last_turns();
+                if busy.drives() {
+                    self.last_turns();
+                }
                 return output;
             }
-            self.poll_tasks();
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
+            if !busy.drives() {
+                // Whoever wakes the future or gives the turn back unparks this thread.
+                if !caller.is_woken.is_raised() {
+                    thread::park();
+                }
+                continue;
+            }
+            self.poll_tasks();
             turns += 1;
             if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
                 turns = 0;
@@ -204,32 +162,18 @@ impl Executor {
 
     /// Gives ready tasks their turn, unless a thread drives already and does so itself.
     pub(crate) fn run_ready(&self) {
-        if let Some(_driving) = self.take_turn() {
-            let _busy = self.busy();
+        let mut busy = self.busy();
+        if busy.drives() {
             self.last_turns();
         }
     }
 
-    /// Lets this thread drive, unless another one does.
-    fn take_turn(&self) -> Option<Driving<'_>> {
-        let is_taken = std::mem::replace(&mut lock(&self.turn).is_taken, true);
-        (!is_taken).then(|| Driving(self))
-    }
-
-    fn queue(&self) -> Queued<'_> {
-        let mut turn = lock(&self.turn);
-        let number = turn.next;
-        turn.next += 1;
-        turn.waiting.insert(number, thread::current());
-        Queued {
-            executor: self,
-            number,
-        }
-    }
-
     fn busy(&self) -> Busy<'_> {
-        lock(&self.busy).push(thread::current().id());
-        Busy(self)
+        lock(&self.turn).busy.push(thread::current());
+        Busy {
+            executor: self,
+            drives: false,
+        }
     }
 
     pub(crate) fn spawn(self: &Arc<Self>, future: impl Future<Output = ()> + Send + 'static) {
@@ -253,7 +197,9 @@ impl Executor {
 
     /// True in a thread that waits for a future or runs tasks.
     pub(crate) fn is_busy_here(&self) -> bool {
-        lock(&self.busy).contains(&thread::current().id())
+        let here = thread::current().id();
+        let turn = lock(&self.turn);
+        turn.busy.iter().any(|thread| thread.id() == here)
     }
 
     /// Polls each task that is ready once; true if there was one.

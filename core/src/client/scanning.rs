@@ -12,8 +12,8 @@
 //!   left for the operation itself.
 //! * An earlier operation waited for the servers that are left.
 //!
-//! Operations of a sharded cluster that have time wait for the whole scan: otherwise all would go to
-//! the first mongos that answered (SEL-58).
+//! Operations of a sharded cluster that have time wait for the whole scan: otherwise all would go
+//! to the first mongos that answered (SEL-58).
 
 use super::{
     Client, Outcome, Start, Verdict, pools::PoolSlot, selecting::Selected, waiting::Waiting,

@@ -25,8 +25,8 @@
 //!   and when the topology becomes stale.
 //! * The check under way is cancelled when its scan is suspended. That is no error of the server,
 //!   so the server description stays. The server is asked after all others from then on.
-//! * Operations do not wait for servers whose checks were cancelled, nor for the rest of a scan that
-//!   outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
+//! * Operations do not wait for servers whose checks were cancelled, nor for the rest of a scan
+//!   that outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
 
 use super::{
     Life, Sdam,
@@ -242,16 +242,17 @@ impl Sdam {
         running.is_overdue || left.next().is_none()
     }
 
-    /// An operation waited for `serverSelectionTimeoutMS` and does not wait for the rest of the scan
-    /// under way. From now on no other operation does that could be served.
+    /// An operation waited for `serverSelectionTimeoutMS` and does not wait for the rest of the
+    /// scan under way. From now on no other operation does that could be served.
     pub(crate) fn note_scan_overdue(&mut self) {
         if let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) {
             running.is_overdue = true;
         }
     }
 
-    /// The topology description as far as the scan under way has come: servers that were not checked
-    /// in it are Unknown. `None` while no scan is under way and before its first check is over.
+    /// The topology description as far as the scan under way has come: servers that were not
+    /// checked in it are Unknown. `None` while no scan is under way and before its first check is
+    /// over.
     #[must_use]
     pub(crate) fn scanned_description(&self) -> Option<TopologyDescription> {
         let running = self.scan.as_ref()?.running.as_ref()?;
