@@ -9,6 +9,7 @@ use onionskin_blocking::{
     },
 };
 use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_tests::conformance::server::{Gate, Server, Step, answer};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, OnceLock},
@@ -207,6 +208,76 @@ fn threads_have_their_turns() -> Result<(), Error> {
         thread.join().expect("no panic");
     }
     assert_eq!(people(&client).count_documents(doc! {}).run()?, 200);
+    client.shutdown();
+    Ok(())
+}
+
+/// Replies at once, except to finds of a negative `n`: they are held until the gate opens.
+fn holding(gate: &Arc<Gate>) -> Server {
+    let gate = gate.clone();
+    Server::unix(move |request| {
+        if request.n().is_none_or(|n| n >= 0) {
+            return answer(request);
+        }
+        [vec![Step::Hold(gate.clone())], answer(request)].concat()
+    })
+}
+
+#[test]
+fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
+    let gate = Gate::new();
+    let server = holding(&gate);
+    let client = Client::with_uri_str(server.uri(""))?;
+    people(&client).find_one(doc! { "n": 1 }).run()?;
+    let first = people(&client);
+    let first = thread::spawn(move || first.find_one(doc! { "n": -1 }).run());
+    until("the first thread", || server.seen("find").len() == 2);
+    // A reply comes, on a new connection, and a time limit holds.
+    let found = people(&client).find_one(doc! { "n": 2 }).run()?;
+    assert_eq!(found, Some(doc! { "n": 2 }));
+    assert!(!first.is_finished(), "the call waited for the other thread");
+    let limit = Duration::from_millis(50);
+    let people_here = people(&client);
+    let late = people_here.find_one(doc! { "n": -2 }).timeout(limit);
+    let error = late.run().expect_err("it is late");
+    assert!(error.is_timeout(), "{error}");
+    assert!(
+        !first.is_finished(),
+        "the time limit waited for the other thread"
+    );
+    // The thread that drives hands over to one that waits.
+    let other = people(&client);
+    let other = thread::spawn(move || other.find_one(doc! { "n": -3 }).run());
+    until("the other thread", || server.seen("find").len() == 5);
+    gate.open();
+    for thread in [first, other] {
+        assert!(thread.join().expect("no panic")?.is_some());
+    }
+    assert_eq!(client.counts().leased, 0);
+    client.shutdown();
+    until("the closing of all sockets", || server.open() == 0);
+    Ok(())
+}
+
+#[test]
+fn threads_take_over_from_each_other() -> Result<(), Error> {
+    let gate = Gate::new();
+    let server = holding(&gate);
+    let client = Client::with_uri_str(server.uri(""))?;
+    let calls: Vec<_> = [60, 20, 40, 80]
+        .into_iter()
+        .map(|millis| {
+            let people = people(&client);
+            let limit = Duration::from_millis(millis);
+            thread::spawn(move || people.find_one(doc! { "n": -1 }).timeout(limit).run())
+        })
+        .collect();
+    // Each has its own time limit, whichever thread drives when it passes.
+    for call in calls {
+        let error = call.join().expect("no panic").expect_err("it is late");
+        assert!(error.is_timeout(), "{error}");
+    }
+    gate.open();
     client.shutdown();
     Ok(())
 }

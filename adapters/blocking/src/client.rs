@@ -10,10 +10,24 @@ use std::{fmt, ops::Deref};
 /// [run](crate::Run) instead of awaited. Nothing happens between calls: no thread keeps watch over
 /// the servers. When it is time to, a call looks at them first, one after the other. So finding a
 /// server may take as long as such a scan, which bounds each server by `connectTimeoutMS`; with
-/// `serverSelectionTryOnce=false`, as long as `serverSelectionTimeoutMS` and a scan.
+/// `serverSelectionTryOnce=false`, as long as `serverSelectionTimeoutMS` and a scan. An operation
+/// does not wait for the whole scan if it needs the primary of a replica set and the primary has
+/// replied. Other operations that a checked server can serve wait for the rest of the scan no
+/// longer than `serverSelectionTimeoutMS` or half of their own time limit.
 ///
-/// Threads may share a client, or have clones of it, but they have their turns one after the other;
-/// where they should not wait for each other, give each a client of its own.
+/// Threads may share a client, or have clones of it. One of the threads that make a call waits for
+/// sockets and time on behalf of all. It delays the others while it runs an event listener,
+/// resolves a host name or derives a key (see [`Run`](crate::Run)); give threads that must not wait
+/// for that a client of their own.
+///
+/// # Operations that are awaited
+///
+/// The client derefs to [`onionskin::Client`], so its operations can also be awaited. Only
+/// [`Run::run`](crate::Run::run), [`BlockingRuntime::block_on`] and the iteration over a
+/// [`Cursor`](crate::Cursor) wait for sockets and time. An operation that another executor polls
+/// makes no progress while no thread is in one of these calls: it neither gets its reply nor
+/// reaches its time limit. Asynchronous programs use `onionskin-tokio`, `onionskin-async-std` or
+/// `onionskin-smol`.
 ///
 /// In a child that was forked, a client goes on with connections of its own: see [Forking]. Fork
 /// between calls, and while no other thread makes one.

@@ -1,4 +1,8 @@
-//! Runs futures on the calling thread, for as long as it waits for one of them.
+//! Runs futures on the calling threads, for as long as they wait for them.
+//!
+//! Each thread polls the future that it waits for. One thread at a time drives: it also polls the
+//! tasks and waits for sockets and timers. The others park until their futures are woken or until
+//! it is their turn to drive. So a time limit of one thread holds while another thread drives.
 
 use crate::{flag::Flag, reactor::Reactor};
 use std::{
@@ -6,11 +10,11 @@ use std::{
     future::Future,
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::{self, ThreadId},
+    thread::{self, Thread},
     time::Duration,
 };
 
@@ -24,10 +28,7 @@ const LAST_TURNS: usize = 16;
 /// Tasks, and the one thread at a time that moves them.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    /// Held by the thread that drives.
-    driving: Mutex<()>,
-    /// Which thread that is.
-    driver: Mutex<Option<ThreadId>>,
+    turn: Mutex<Turn>,
     /// Tasks that were woken.
     ready: Mutex<VecDeque<Arc<Task>>>,
     /// Which process this was last; zero at first.
@@ -60,45 +61,74 @@ impl Wake for Task {
     }
 }
 
+/// Which thread drives.
+#[derive(Debug, Default)]
+struct Turn {
+    is_taken: bool,
+    /// Threads that wait for a future, or run tasks.
+    busy: Vec<Thread>,
+}
+
 /// Wakes the future that the thread waits for.
 struct Caller {
     is_woken: Flag,
+    thread: Thread,
     executor: Weak<Executor>,
 }
 
 impl Wake for Caller {
     fn wake(self: Arc<Self>) {
         self.is_woken.raise();
+        self.thread.unpark();
         if let Some(executor) = self.executor.upgrade() {
             executor.reactor.ring();
         }
     }
 }
 
-/// Says who drives, until it is dropped.
-struct Driving<'a> {
+/// A thread that waits for a future or runs tasks, until it is dropped.
+struct Busy<'a> {
     executor: &'a Executor,
-    _guard: MutexGuard<'a, ()>,
+    drives: bool,
 }
 
-impl Drop for Driving<'_> {
+impl Busy<'_> {
+    /// Lets this thread drive, unless another one does.
+    fn drives(&mut self) -> bool {
+        self.drives |= !std::mem::replace(&mut lock(&self.executor.turn).is_taken, true);
+        self.drives
+    }
+}
+
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        *lock(&self.executor.driver) = None;
+        let here = thread::current().id();
+        let mut turn = lock(&self.executor.turn);
+        turn.is_taken &= !self.drives;
+        if let Some(at) = turn.busy.iter().rposition(|thread| thread.id() == here) {
+            turn.busy.remove(at);
+        }
+        // This thread drove, or may be the one that was woken to drive.
+        if let (false, Some(next)) = (turn.is_taken, turn.busy.first()) {
+            next.unpark();
+        }
     }
 }
 
 impl Executor {
-    /// Runs a future to its end, and all tasks as far as they come meanwhile. Where another thread
-    /// is at it, its turn is waited for.
+    /// Runs a future to its end, and all tasks as far as they come meanwhile. While another thread
+    /// drives, only the future is polled here.
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         assert!(
-            !self.is_driven_here(),
+            !self.is_busy_here(),
             "a blocking call was made from within another one, such as by an event listener"
         );
-        let _driving = self.driven(self.driving.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut busy = self.busy();
+        busy.drives();
         let mut future = pin!(future);
         let caller = Arc::new(Caller {
             is_woken: Flag::new(true),
+            thread: thread::current(),
             executor: Arc::downgrade(self),
         });
         let waker = Waker::from(caller.clone());
@@ -108,11 +138,20 @@ impl Executor {
             if caller.is_woken.take()
                 && let Poll::Ready(output) = future.as_mut().poll(&mut context)
             {
-                self.last_turns();
+                if busy.drives() {
+                    self.last_turns();
+                }
                 return output;
             }
-            self.turn();
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
+            if !busy.drives() {
+                // Whoever wakes the future or gives the turn back unparks this thread.
+                if !caller.is_woken.is_raised() {
+                    thread::park();
+                }
+                continue;
+            }
+            self.poll_tasks();
             turns += 1;
             if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
                 turns = 0;
@@ -123,13 +162,18 @@ impl Executor {
 
     /// Gives ready tasks their turn, unless a thread drives already and does so itself.
     pub(crate) fn run_ready(&self) {
-        let guard = match self.driving.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        let _driving = self.driven(guard);
-        self.last_turns();
+        let mut busy = self.busy();
+        if busy.drives() {
+            self.last_turns();
+        }
+    }
+
+    fn busy(&self) -> Busy<'_> {
+        lock(&self.turn).busy.push(thread::current());
+        Busy {
+            executor: self,
+            drives: false,
+        }
     }
 
     pub(crate) fn spawn(self: &Arc<Self>, future: impl Future<Output = ()> + Send + 'static) {
@@ -151,21 +195,15 @@ impl Executor {
         process
     }
 
-    /// True in the thread that drives.
-    pub(crate) fn is_driven_here(&self) -> bool {
-        *lock(&self.driver) == Some(thread::current().id())
-    }
-
-    fn driven<'a>(&'a self, guard: MutexGuard<'a, ()>) -> Driving<'a> {
-        *lock(&self.driver) = Some(thread::current().id());
-        Driving {
-            executor: self,
-            _guard: guard,
-        }
+    /// True in a thread that waits for a future or runs tasks.
+    pub(crate) fn is_busy_here(&self) -> bool {
+        let here = thread::current().id();
+        let turn = lock(&self.turn);
+        turn.busy.iter().any(|thread| thread.id() == here)
     }
 
     /// Polls each task that is ready once; true if there was one.
-    fn turn(&self) -> bool {
+    fn poll_tasks(&self) -> bool {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let was_ready = !ready.is_empty();
         for task in ready {
@@ -188,7 +226,7 @@ impl Executor {
 
     fn last_turns(&self) {
         for _ in 0..LAST_TURNS {
-            if !self.turn() {
+            if !self.poll_tasks() {
                 return;
             }
         }

@@ -109,6 +109,8 @@ impl Reactor {
 
     pub(crate) fn remove_source(&self, source: &Arc<Source>) {
         lock(&self.sources).retain(|other| !Arc::ptr_eq(other, source));
+        // A thread that waits for the socket keeps it open.
+        self.ring();
     }
 
     /// Wakes at `until`, under the number that is returned.

@@ -26,6 +26,11 @@ pub trait Run {
 
     /// Does it.
     ///
+    /// The time limit of an operation includes the time in which another thread's call uses the
+    /// client. A time limit that passes while a host name is resolved or a key is derived from the
+    /// password takes effect after that. The server chooses the iterations of the derivation, at
+    /// most 2,000,000, which took 0.2 s in a release build.
+    ///
     /// # Panics
     ///
     /// If it is called by an event listener, while another call is under way.

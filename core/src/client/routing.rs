@@ -88,7 +88,9 @@ impl Client {
                     self.drain_pool(now, server);
                 }
                 sdam::Action::ClosePool { server } => self.close_pool(now, server),
-                sdam::Action::Publish | sdam::Action::ScanEnded => self.reselect = true,
+                sdam::Action::Publish | sdam::Action::CheckEnded | sdam::Action::ScanEnded => {
+                    self.reselect = true
+                }
             }
         }
     }

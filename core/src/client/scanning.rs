@@ -3,12 +3,25 @@
 //!
 //! Finding a server may take as long as a scan where `serverSelectionTryOnce` is true, and as long
 //! as `serverSelectionTimeoutMS` and one scan more where it is false (SEL-73).
+//!
+//! An operation uses a scan that is not over in these cases, so that a server that does not answer
+//! cannot stop the operations that other servers could serve (see `sdam/scan.rs`):
+//!
+//! * It needs the primary of a replica set, and the primary was checked in this scan.
+//! * It waited for `serverSelectionTimeoutMS`, or for half of its own time limit. The other half is
+//!   left for the operation itself.
+//! * An earlier operation waited for the servers that are left.
+//!
+//! Operations of a sharded cluster that have time wait for the whole scan: otherwise all would go
+//! to the first mongos that answered (SEL-58).
 
-use super::{Client, Outcome, Start, Verdict, pools::PoolSlot, selecting::Selected};
+use super::{
+    Client, Outcome, Start, Verdict, pools::PoolSlot, selecting::Selected, waiting::Waiting,
+};
 use crate::{
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_at_end},
+    operation::{Command, CommandKind, Lease, Operation, OperationId, SessionUse, error_at_end},
     options::{ClientOptions, Monitoring},
     pool::Condition,
     time::{Instant, earliest},
@@ -60,7 +73,9 @@ impl Client {
             Some(scans) => scans,
             None => {
                 self.sdam.wants_scan(now);
-                *operation.scans_before.insert(self.sdam.scans_completed())
+                *operation
+                    .scans_before
+                    .insert(self.sdam.scans_begun_before())
             }
         };
         let has_looked = !self.sdam.is_stale();
@@ -83,8 +98,14 @@ impl Client {
                 return Err(self.nothing_suits(operation));
             }
         }
-        // A scan under way is waited for, however late it is (SEL-73). Only the operation's own
-        // limit cuts it short.
+        if !has_looked {
+            match self.select_scanned(now, operation)? {
+                Selected::Nothing => {}
+                selected => return Ok(selected),
+            }
+        }
+        // Without a suitable server a scan under way is waited for, however late it is (SEL-73).
+        // Only the operation's own limit cuts it short.
         let began = operation.selection_began.filter(|_| !rules.try_once);
         let limit = began.and_then(|began| began.checked_add(self.limits.selection));
         if !self.sdam.is_scan_under_way() {
@@ -98,6 +119,83 @@ impl Client {
             self.tell_selection_waits(now, operation, limit);
         }
         Ok(Selected::Nothing)
+    }
+
+    /// Chooses among the servers that were checked in the scan under way, where the operation does
+    /// not wait for the rest of it.
+    fn select_scanned(
+        &mut self,
+        now: Instant,
+        operation: &mut Operation,
+    ) -> Result<Selected, Error> {
+        if operation.command.target.is_some() || !self.sdam.is_scan_under_way() {
+            return Ok(Selected::Nothing);
+        }
+        let selected = if self.needs_primary(operation) && self.sdam.has_scanned_primary() {
+            self.select(operation)
+        } else {
+            let is_late = self.scan_limit(operation).is_some_and(|limit| limit <= now);
+            if !is_late && !self.sdam.is_rest_of_scan_optional() {
+                return Ok(Selected::Nothing);
+            }
+            let Some(description) = self.sdam.scanned_description() else {
+                return Ok(Selected::Nothing);
+            };
+            self.select_by(operation, &description)
+        };
+        match selected {
+            // The rest of the scan may still tell otherwise.
+            Err(error) if matches!(error.kind(), ErrorKind::Incompatible { .. }) => {
+                Ok(Selected::Nothing)
+            }
+            Ok(Selected::Server(server)) => {
+                operation.scans_before = None;
+                let began = operation.selection_began.unwrap_or(now);
+                if began + self.limits.selection <= now {
+                    self.sdam.note_scan_overdue();
+                }
+                Ok(Selected::Server(server))
+            }
+            selected => selected,
+        }
+    }
+
+    /// Until when the operation waits for the end of a scan although a server suits:
+    /// `serverSelectionTimeoutMS`, and no longer than half of the operation's time limit.
+    fn scan_limit(&self, operation: &Operation) -> Option<Instant> {
+        let began = operation.selection_began?;
+        let half = operation.deadline.and_then(|deadline| {
+            let left = deadline.saturating_since(began);
+            began.checked_add(left / 2)
+        });
+        earliest(began.checked_add(self.limits.selection), half)
+    }
+
+    /// When an operation that waits for a scan selects again, or fails, if nothing happens before.
+    pub(super) fn scan_patience(&self, now: Instant, operation: &Operation) -> Option<Instant> {
+        let limit = self.scan_limit(operation).filter(|&limit| limit > now);
+        earliest(limit, operation.deadline)
+    }
+
+    /// An operation waited for a scan as long as it does if a server suits. It selects again; if no
+    /// server that was checked suits, it waits on. False if its time limit has passed, or if it
+    /// does not wait for a scan.
+    pub(super) fn select_before_scan_ends(&mut self, now: Instant, id: OperationId) -> bool {
+        let Some(Waiting::ForServer { operation, .. }) = self.waiting.get(&id) else {
+            return false;
+        };
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if self.limits.scan.is_none() || is_late || operation.paused_until.is_some() {
+            return false;
+        }
+        let Some(Waiting::ForServer { operation, .. }) = self.waiting.remove(&id) else {
+            return false;
+        };
+        self.without_server.remove(&id);
+        // The check under way goes on meanwhile: the operation has not left yet.
+        self.acquire_in_background(now, operation);
+        self.sdam.set_waiting(now, !self.without_server.is_empty());
+        true
     }
 
     /// True for a connection that was idle for so long that it may be dead without a sign.

@@ -4,7 +4,7 @@
 use super::Client;
 use crate::{
     address::Address,
-    description::ServerId,
+    description::{ServerId, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
     operation::{CommandKind, Operation},
     options::ReadPreference,
@@ -30,13 +30,50 @@ impl From<Option<ServerId>> for Selected {
 impl Client {
     pub(super) fn select(&mut self, operation: &mut Operation) -> Result<Selected, Error> {
         if self.selector.is_narrowed() && operation.command.target.is_none() {
-            return self.select_narrowed(operation);
+            return self.select_narrowed(operation, None);
         }
         self.select_freely(operation).map(Selected::from)
     }
 
+    /// Chooses by this description, which is not the client's: it leaves servers out.
+    pub(super) fn select_by(
+        &mut self,
+        operation: &mut Operation,
+        description: &TopologyDescription,
+    ) -> Result<Selected, Error> {
+        if self.selector.is_narrowed() {
+            return self.select_narrowed(operation, Some(description));
+        }
+        let Self {
+            sdam,
+            selector,
+            limits,
+            ..
+        } = self;
+        let id = |address: &Address| sdam.server_id(address);
+        let criteria = criteria(operation, &limits.primary);
+        let avoided = &operation.deprioritized;
+        let found = selector.select_once(description, id, &criteria, avoided)?;
+        Ok(found.into())
+    }
+
+    /// True if only the primary of a replica set can serve the operation.
+    pub(super) fn needs_primary(&self, operation: &Operation) -> bool {
+        let description = self.sdam.description();
+        if description.topology_type != TopologyType::ReplicaSetWithPrimary {
+            return false;
+        }
+        let criteria = criteria(operation, &self.limits.primary);
+        let preference = criteria.read_preference(description);
+        preference.is_none_or(ReadPreference::is_primary)
+    }
+
     /// Chooses among what the application left, or asks it.
-    fn select_narrowed(&mut self, operation: &mut Operation) -> Result<Selected, Error> {
+    fn select_narrowed(
+        &mut self,
+        operation: &mut Operation,
+        description: Option<&TopologyDescription>,
+    ) -> Result<Selected, Error> {
         let Self {
             sdam,
             selector,
@@ -44,7 +81,8 @@ impl Client {
             ..
         } = self;
         let criteria = criteria(operation, &limits.primary);
-        let (changes, description) = (sdam.changes(), sdam.description());
+        let changes = sdam.changes();
+        let description = description.unwrap_or_else(|| sdam.description());
         let avoided = &operation.deprioritized;
         if let Some(answer) = operation.narrowed.take() {
             let id = |address: &Address| sdam.server_id(address);

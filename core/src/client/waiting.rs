@@ -144,9 +144,8 @@ impl Client {
         // It was about the servers that there are now.
         operation.narrowed = None;
         operation.unwaited = 0;
-        // Where servers are scanned, the limit of a selection is looked at after each scan.
         let limit = match self.limits.scan {
-            Some(_) => operation.deadline,
+            Some(_) => self.scan_patience(now, &operation),
             None => self.selection_limit(&operation),
         };
         if let Some(limit) = limit {
@@ -313,6 +312,9 @@ impl Client {
             return;
         }
         let has_server = self.wait_timeout(id);
+        if self.select_before_scan_ends(now, id) {
+            return;
+        }
         let Some(mut operation) = self.withdraw(now, id) else {
             return;
         };

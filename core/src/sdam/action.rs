@@ -161,6 +161,10 @@ pub enum Action {
         /// Its server.
         server: ServerId,
     },
+    /// A check of the scan under way is over, and others follow. Operations that wait select again;
+    /// the next check begins with [`Sdam::set_waiting`](super::Sdam::set_waiting), if an operation
+    /// still waits then.
+    CheckEnded,
     /// The scan that operations waited for is over (MON-26).
     ScanEnded,
     /// There is a new description; whoever waits for a server looks again (MON-18).

@@ -144,6 +144,7 @@ impl Sdam {
             // Any other error makes a default Unknown (SDAM-55, SDAM-95).
             let version = version.filter(|_| verdict.monitor == MonitorOrder::Check);
             self.mark_unknown(now, server, &error.error, version, pool);
+            self.doubt_scanned(server);
         }
         match verdict.monitor {
             MonitorOrder::Leave => {}

@@ -13,6 +13,20 @@
 //! * The pause after a network error counts only errors of checks, as the text of `cooldownMS`
 //!   says, and not those of operations, as its pseudocode would: a server that an operation found
 //!   stepped down is what the next scan has to look at.
+//!
+//! A scan asks one server at a time, so one server that does not answer could stop all operations.
+//! Four rules prevent that. They depart from "scans all the servers before selecting" (MON-25):
+//!
+//! * After each check the scan pauses until the client has let the waiting operations select again.
+//!   An operation that needs the primary continues as soon as the primary was checked in this scan.
+//!   The other members are checked when an operation needs them.
+//! * A scan for which no operation waits any more is suspended. The next operation continues it
+//!   instead of starting the same scan again. A suspended scan ends after `heartbeatFrequencyMS`,
+//!   and when the topology becomes stale.
+//! * The check under way is cancelled when its scan is suspended. That is no error of the server,
+//!   so the server description stays. The server is asked after all others from then on.
+//! * Operations do not wait for servers whose checks were cancelled, nor for the rest of a scan
+//!   that outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
 
 use super::{
     Life, Sdam,
@@ -21,13 +35,14 @@ use super::{
     transition::MAX_SERVERS,
 };
 use crate::{
-    description::{ServerDescription, ServerId, ServerType},
+    description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
     random::Random,
     time::Instant,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -51,6 +66,9 @@ pub(super) struct Scan {
     earliest: Instant,
     /// Until when servers are left out, by the last network error of a check.
     cooldowns: BTreeMap<ServerId, Instant>,
+    /// Servers whose last check was cancelled because no operation waited any more, with the time
+    /// of that. The longest ago comes first, after all other servers.
+    cancelled: BTreeMap<ServerId, Instant>,
 }
 
 /// A scan under way.
@@ -59,8 +77,14 @@ struct Running {
     started: Instant,
     /// Servers whose turn has come, so that each has one (MON-28).
     checked: BTreeSet<ServerId>,
-    /// The last of them.
+    /// The server whose check is under way; none between two checks.
     current: Option<ServerId>,
+    /// When the check under way began.
+    turn_began: Instant,
+    /// When the last operation that waited for this scan left.
+    suspended: Option<Instant>,
+    /// An operation waited for `serverSelectionTimeoutMS` and used a part of this scan.
+    is_overdue: bool,
     /// Something made the topology stale meanwhile, so that one more scan has to follow.
     outdated: bool,
 }
@@ -101,7 +125,15 @@ impl Scan {
             ended: None,
             earliest: Instant::ZERO,
             cooldowns: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
         }
+    }
+}
+
+impl Running {
+    /// True if the server was checked in this scan, and the check is over.
+    fn has_checked(&self, id: ServerId) -> bool {
+        self.checked.contains(&id) && self.current != Some(id)
     }
 }
 
@@ -121,6 +153,13 @@ impl Sdam {
             return false;
         };
         scan.stale |= scan.ended.is_none_or(|ended| ended + frequency <= now);
+        // What a suspended scan learned is too old.
+        if let Some(running) = &scan.running
+            && running.suspended.is_some()
+            && running.started + frequency <= now
+        {
+            scan.running = None;
+        }
         scan.stale
     }
 
@@ -130,7 +169,7 @@ impl Sdam {
         self.scan.as_ref().is_some_and(|scan| scan.stale)
     }
 
-    /// True from the begin of a scan to its end.
+    /// True from the begin of a scan to its end, also while it is suspended.
     #[must_use]
     pub fn is_scan_under_way(&self) -> bool {
         self.scan
@@ -143,8 +182,16 @@ impl Sdam {
     pub fn mark_stale(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.stale = true;
-            if let Some(running) = &mut scan.running {
-                running.outdated = true;
+            match &mut scan.running {
+                Some(Running {
+                    suspended: Some(suspended),
+                    ..
+                }) => {
+                    scan.earliest = *suspended + MIN_HEARTBEAT_FREQUENCY;
+                    scan.running = None;
+                }
+                Some(running) => running.outdated = true,
+                None => {}
             }
             self.plan_scan(now);
         }
@@ -156,6 +203,72 @@ impl Sdam {
         self.scan.as_ref().map_or(0, |scan| scan.completed)
     }
 
+    /// The value of [`scans_completed`](Self::scans_completed) up to which a selection that begins
+    /// now has not seen a whole scan. A scan that is continued checked some servers too early.
+    #[must_use]
+    pub(crate) fn scans_begun_before(&self) -> u64 {
+        let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
+        let is_suspended = running.is_some_and(|running| running.suspended.is_some());
+        self.scans_completed() + u64::from(is_suspended)
+    }
+
+    /// True if the primary of a replica set was checked in the scan that is under way.
+    #[must_use]
+    pub(crate) fn has_scanned_primary(&self) -> bool {
+        let Some(running) = self.scan.as_ref().and_then(|scan| scan.running.as_ref()) else {
+            return false;
+        };
+        let mut servers = self.topology.description().servers.values();
+        let primary = servers.find(|server| server.server_type == ServerType::RsPrimary);
+        primary
+            .and_then(|primary| self.server_id(&primary.address))
+            .is_some_and(|id| running.has_checked(id))
+    }
+
+    /// True if no operation that has a suitable server waits for the rest of the scan under way:
+    /// the scan is overdue, or the checks of all servers that are left were cancelled before.
+    #[must_use]
+    pub(crate) fn is_rest_of_scan_optional(&self) -> bool {
+        let Some(scan) = &self.scan else {
+            return false;
+        };
+        let Some(running) = &scan.running else {
+            return false;
+        };
+        let mut left = self.servers.keys().filter(|id| {
+            let was_cancelled = scan.cancelled.contains_key(id);
+            !running.has_checked(**id) && !scan.is_cooling(running, **id) && !was_cancelled
+        });
+        running.is_overdue || left.next().is_none()
+    }
+
+    /// An operation waited for `serverSelectionTimeoutMS` and does not wait for the rest of the
+    /// scan under way. From now on no other operation does that could be served.
+    pub(crate) fn note_scan_overdue(&mut self) {
+        if let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) {
+            running.is_overdue = true;
+        }
+    }
+
+    /// The topology description as far as the scan under way has come: servers that were not
+    /// checked in it are Unknown. `None` while no scan is under way and before its first check is
+    /// over.
+    #[must_use]
+    pub(crate) fn scanned_description(&self) -> Option<TopologyDescription> {
+        let running = self.scan.as_ref()?.running.as_ref()?;
+        if !running.checked.iter().any(|&id| running.has_checked(id)) {
+            return None;
+        }
+        let mut description = TopologyDescription::clone(self.topology.description());
+        for (address, server) in &mut description.servers {
+            let id = self.server_id(address);
+            if !id.is_some_and(|id| running.has_checked(id)) {
+                *server = Arc::new(ServerDescription::unknown(address.clone()));
+            }
+        }
+        Some(description)
+    }
+
     /// The earliest begin of the next scan: 500 ms after the last one (MON-26).
     #[must_use]
     pub fn earliest_scan(&self) -> Instant {
@@ -164,8 +277,9 @@ impl Sdam {
             .map_or(Instant::ZERO, |scan| scan.earliest)
     }
 
-    /// Operations wait for a scan, or nobody waits any more. Then a scan under way is given up,
-    /// without a word about the server that it was asking: nobody would move its bytes.
+    /// Operations wait for a scan, or no operation does any more. Then the scan under way is
+    /// suspended and its check cancelled, because no thread would move the bytes of the check. The
+    /// server description stays as it is.
     pub(super) fn set_waiting_for_scan(&mut self, now: Instant, waiting: bool) {
         self.waiting = waiting;
         if waiting {
@@ -176,16 +290,23 @@ impl Sdam {
         let Some(scan) = &mut self.scan else {
             return;
         };
-        if let Some(running) = scan.running.take() {
-            scan.earliest = now + MIN_HEARTBEAT_FREQUENCY;
-            if let Some(current) = running.current {
-                let cause = Error::new(ErrorKind::Abandoned);
-                self.with_monitor(current, |m, out| m.cancel(now, out, &cause));
+        let Some(running) = &mut scan.running else {
+            return;
+        };
+        running.suspended.get_or_insert(now);
+        if let Some(current) = running.current.take() {
+            running.checked.remove(&current);
+            // A check that was cancelled at the moment of its begin was not given any time.
+            if running.turn_began < now {
+                scan.cancelled.insert(current, now);
             }
+            let cause = Error::new(ErrorKind::Abandoned);
+            self.with_monitor(current, |m, out| m.cancel(now, out, &cause));
         }
     }
 
-    /// The time for a scan has come: somebody waits for it, and the last one ended long enough ago.
+    /// The time for a scan has come: an operation waits for it, and the last one ended long enough
+    /// ago.
     pub(super) fn begin_scan(&mut self, now: Instant) {
         let Some(scan) = &mut self.scan else {
             return;
@@ -193,28 +314,22 @@ impl Sdam {
         let servers = &self.servers;
         scan.cooldowns
             .retain(|id, until| *until > now && servers.contains_key(id));
+        scan.cancelled
+            .retain(|id, at| *at + COOLDOWN > now && servers.contains_key(id));
         scan.running = Some(Running {
             started: now,
             checked: BTreeSet::new(),
             current: None,
+            turn_began: now,
+            suspended: None,
+            is_overdue: false,
             outdated: false,
         });
-        self.continue_scan(now);
+        self.take_turn(now);
     }
 
-    /// What every input ends with: once a check is over, the next server has its turn, or the scan
-    /// is over too.
-    pub(super) fn continue_scan(&mut self, now: Instant) {
-        let Some(running) = self.scan.as_ref().and_then(|scan| scan.running.as_ref()) else {
-            return;
-        };
-        let current = running.current.and_then(|id| self.servers.get(&id));
-        if current
-            .and_then(|server| server.monitor.as_ref())
-            .is_some_and(|monitor| monitor.is_checking())
-        {
-            return;
-        }
+    /// The next server has its turn, or the scan is over.
+    fn take_turn(&mut self, now: Instant) {
         let next = self.next_to_check();
         let Some(scan) = &mut self.scan else {
             return;
@@ -222,6 +337,8 @@ impl Sdam {
         if let (Some(id), Some(running)) = (next, &mut scan.running) {
             running.checked.insert(id);
             running.current = Some(id);
+            running.turn_began = now;
+            running.suspended = None;
             self.with_monitor(id, |monitor, out| monitor.on_turn(now, out));
             return;
         }
@@ -232,11 +349,42 @@ impl Sdam {
         self.out.push(Action::ScanEnded);
     }
 
+    /// Ends each input: once a check is over, waiting operations select again before the next
+    /// server has its turn. After the last check the scan is over.
+    pub(super) fn continue_scan(&mut self, now: Instant) {
+        let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) else {
+            return;
+        };
+        let Some(current) = running.current else {
+            return;
+        };
+        let monitor = self.servers.get(&current).and_then(|s| s.monitor.as_ref());
+        if monitor.is_some_and(|monitor| monitor.is_checking()) {
+            return;
+        }
+        running.current = None;
+        if self.candidates().is_empty() {
+            self.take_turn(now);
+        } else {
+            self.out.push(Action::CheckEnded);
+        }
+    }
+
+    /// An operation found a server that was checked in a suspended scan no longer usable. It is
+    /// checked once more when the scan continues.
+    pub(super) fn doubt_scanned(&mut self, id: ServerId) {
+        let running = self.scan.as_mut().and_then(|scan| scan.running.as_mut());
+        if let Some(running) = running.filter(|running| running.suspended.is_some()) {
+            running.checked.remove(&id);
+        }
+    }
+
     /// A check was answered, or failed.
     pub(super) fn note_check(&mut self, now: Instant, id: ServerId, failure: Option<&Error>) {
         let Some(scan) = &mut self.scan else {
             return;
         };
+        scan.cancelled.remove(&id);
         if failure.is_some_and(Error::is_network) {
             scan.cooldowns.insert(id, now + COOLDOWN);
         } else {
@@ -258,6 +406,7 @@ impl Sdam {
             scan.stale = true;
             scan.earliest = now;
             scan.cooldowns.clear();
+            scan.cancelled.clear();
         }
     }
 
@@ -265,10 +414,14 @@ impl Sdam {
         let Some(scan) = &self.scan else {
             return;
         };
-        if self.phase != Life::Running || !self.waiting || !scan.stale || scan.running.is_some() {
+        if self.phase != Life::Running || !self.waiting || !scan.stale {
             return;
         }
-        if scan.earliest > now {
+        if let Some(running) = &scan.running {
+            if running.current.is_none() {
+                self.take_turn(now);
+            }
+        } else if scan.earliest > now {
             self.out.timers.set(Timer::Scan, scan.earliest);
         } else {
             self.out.timers.cancel(Timer::Scan);
@@ -276,31 +429,39 @@ impl Sdam {
         }
     }
 
-    /// The order of MON-27. A scan has a bound, whatever names servers report meanwhile.
     fn next_to_check(&mut self) -> Option<ServerId> {
-        let Self {
-            scan,
-            servers,
-            topology,
-            ..
-        } = self;
-        let scan = scan.as_mut()?;
-        let running = scan.running.as_ref()?;
-        if running.checked.len() >= MAX_SERVERS {
-            return None;
+        let first = self.candidates();
+        match first.len() {
+            0 => None,
+            1 => Some(first[0]),
+            count => {
+                let random = &mut self.scan.as_mut()?.random;
+                Some(first[random.below(count as u64) as usize])
+            }
         }
-        let cools = |id| {
-            let until = scan.cooldowns.get(id);
-            until.is_some_and(|&until| until > running.started)
-        };
-        let mut best = None;
+    }
+
+    /// The servers of which one is checked next: those that come first in the order of MON-27. A
+    /// scan has a bound, whatever names servers report meanwhile.
+    fn candidates(&self) -> Vec<ServerId> {
         let mut first = Vec::new();
-        for (id, server) in servers.iter() {
-            let known = topology.server(&server.address);
-            let Some(known) = known.filter(|_| !running.checked.contains(id) && !cools(id)) else {
+        let Some(scan) = &self.scan else {
+            return first;
+        };
+        let Some(running) = &scan.running else {
+            return first;
+        };
+        if running.checked.len() >= MAX_SERVERS {
+            return first;
+        }
+        let mut best = None;
+        for (id, server) in &self.servers {
+            let known = self.topology.server(&server.address);
+            let left = !running.checked.contains(id) && !scan.is_cooling(running, *id);
+            let Some(known) = known.filter(|_| left) else {
                 continue;
             };
-            let order = order(known);
+            let order = (scan.cancelled.get(id).copied(), order(known));
             if best.is_none_or(|best| order < best) {
                 best = Some(order);
                 first.clear();
@@ -309,11 +470,15 @@ impl Sdam {
                 first.push(*id);
             }
         }
-        match first.len() {
-            0 => None,
-            1 => Some(first[0]),
-            count => Some(first[scan.random.below(count as u64) as usize]),
-        }
+        first
+    }
+}
+
+impl Scan {
+    /// True if this scan leaves the server out (MON-23).
+    fn is_cooling(&self, running: &Running, id: ServerId) -> bool {
+        let until = self.cooldowns.get(&id);
+        until.is_some_and(|&until| until > running.started)
     }
 }
 

@@ -110,6 +110,20 @@ impl Selector {
         Ok(chosen)
     }
 
+    /// Chooses as [`select`](Self::select) does, without remembering the candidates: for a
+    /// description that is used once.
+    pub fn select_once(
+        &mut self,
+        description: &TopologyDescription,
+        server_id: impl Fn(&Address) -> Option<ServerId>,
+        criteria: &Criteria,
+        deprioritized: &[Address],
+    ) -> Result<Option<ServerId>, Error> {
+        check_compatibility(description)?;
+        let window = self.compute(description, server_id, criteria, deprioritized, None)?;
+        Ok(self.choose(&window, |&id| id))
+    }
+
     /// What to ask the application before a server is chosen (SEL-10). `None` where it has no say,
     /// or where no server suits that it could keep.
     pub fn question(

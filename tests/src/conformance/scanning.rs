@@ -10,11 +10,12 @@ use onionskin_core::{
     client::SOCKET_CHECK_INTERVAL,
     error::ErrorKind,
     event::{CommandEvent, Event, EventKind},
+    options::{ReadMode, ReadPreference},
     sdam::COOLDOWN,
 };
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -140,6 +141,46 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
     let (first, second) = (&servers[0], &servers[1]);
     end::<H>(client, first).await;
     until::<H>("the closing of all sockets", || second.open() == 0).await;
+}
+
+/// A member that accepts connections and says nothing costs operations on the primary nothing, and
+/// those that would prefer it no more than a half of one time limit.
+pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let silent = Server::scripted::<H>(move |_| vec![Step::Hold(held.clone()), Step::Close]);
+    let other = silent.address();
+    let own: Arc<OnceLock<String>> = Arc::default();
+    let known = own.clone();
+    let server = Server::scripted::<H>(move |request| {
+        if !request.is_hello() {
+            return answer(request);
+        }
+        let own = known.get().expect("it is known by now");
+        let mut greeting = hello(request.connection);
+        greeting.extend(doc! { "setName": "rs", "me": own, "hosts": [own, &other] });
+        request.reply(&greeting)
+    });
+    own.set(server.address()).expect("it is set once");
+    let client = client::<H>(&server.uri("replicaSet=rs"));
+    let limit = Duration::from_secs(1);
+    for n in 0..15 {
+        let things = things(&client);
+        let found = things.find_one(doc! { "n": n }).timeout(limit).await;
+        assert_eq!(found.expect("a reply"), Some(doc! { "n": n }));
+    }
+    assert_eq!(silent.accepted(), 0, "no operation needs it");
+    let mode = ReadMode::SecondaryPreferred;
+    for n in 0..15 {
+        let things = things(&client);
+        let find = things.find_one(doc! { "n": n }).timeout(limit);
+        let found = find.read_preference(ReadPreference::new(mode)).await;
+        assert_eq!(found.expect("a reply"), Some(doc! { "n": n }));
+    }
+    assert_eq!(silent.accepted(), 1);
+    gate.open();
+    end::<H>(client, &server).await;
+    until::<H>("the closing of all sockets", || silent.open() == 0).await;
 }
 
 /// A write that is never repeated succeeds although its connection was closed while it rested.

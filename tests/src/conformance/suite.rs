@@ -113,6 +113,7 @@ macro_rules! conformance_suite {
             scanning::one_scan_decides,
             scanning::a_server_that_starts_late_is_found_by_scans,
             scanning::one_server_is_asked_at_a_time,
+            scanning::a_silent_member_holds_up_no_operation,
             scanning::a_connection_that_died_in_its_sleep_costs_nothing,
             scanning::an_idle_connection_is_asked_once_and_nobody_is_told,
         }

@@ -15,6 +15,7 @@ mod messages;
 mod metadata;
 mod operations;
 mod overload;
+mod partial_scans;
 mod pauses;
 mod promises;
 mod resting;
@@ -56,6 +57,10 @@ pub(super) struct World {
     pub(super) is_dead: bool,
     /// Sockets connect, and nothing that is sent is answered.
     pub(super) is_silent: bool,
+    /// The same for the sockets of these servers.
+    pub(super) silent: BTreeSet<Address>,
+    /// Hello replies of servers that do not reply as the others do.
+    pub(super) hellos: BTreeMap<Address, RawDocumentBuf>,
     /// Operations that were woken, in order.
     pub(super) woken: Vec<OperationId>,
 }
@@ -124,6 +129,8 @@ impl World {
             messages: Vec::new(),
             is_dead: false,
             is_silent: false,
+            silent: BTreeSet::new(),
+            hellos: BTreeMap::new(),
             woken: Vec::new(),
         };
         world.client.open(world.now);
@@ -147,13 +154,13 @@ impl World {
                     self.sent.push(socket);
                     self.fail(socket);
                 }
-                Action::Transmit { socket, .. } if self.is_silent => self.sent.push(socket),
+                Action::Transmit { socket, .. } if self.is_silent(socket) => self.sent.push(socket),
                 Action::Transmit { socket, bytes } => {
                     self.sent.push(socket);
                     let header = Header::decode(&bytes, 1 << 20).expect("a request");
                     let mut reply = Vec::new();
                     MessageWriter::begin(&mut reply, 1, header.request_id)
-                        .body(&self.hello)
+                        .body(self.hello_of(socket))
                         .end();
                     self.messages.push(bytes);
                     self.client.handle_received(self.now, socket, &reply);
@@ -170,6 +177,21 @@ impl World {
                 }
             }
         }
+    }
+
+    fn address_of(&self, socket: SocketId) -> Option<&Address> {
+        let dialled = self.dialled.iter().find(|(id, _)| *id == socket);
+        dialled.map(|(_, address)| address)
+    }
+
+    fn is_silent(&self, socket: SocketId) -> bool {
+        let address = self.address_of(socket);
+        self.is_silent || address.is_some_and(|address| self.silent.contains(address))
+    }
+
+    fn hello_of(&self, socket: SocketId) -> &RawDocumentBuf {
+        let own = self.address_of(socket).and_then(|a| self.hellos.get(a));
+        own.unwrap_or(&self.hello)
     }
 
     fn fail(&mut self, socket: SocketId) {

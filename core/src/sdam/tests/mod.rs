@@ -50,10 +50,21 @@ impl Bench {
     /// Everything ordered since the last call, one word or two each.
     pub(super) fn orders(&mut self) -> Vec<String> {
         let mut orders = Vec::new();
-        while let Some(action) = self.sdam.poll_action() {
+        while let Some(action) = self.poll() {
             orders.push(describe(&action));
         }
         orders
+    }
+
+    /// The next action. Operations that wait for a scan wait for its end.
+    pub(super) fn poll(&mut self) -> Option<Action> {
+        let action = self.sdam.poll_action()?;
+        if !matches!(action, Action::CheckEnded) {
+            return Some(action);
+        }
+        let waiting = self.sdam.waiting;
+        self.sdam.set_waiting(self.now, waiting);
+        self.poll()
     }
 
     pub(super) fn pass(&mut self, millis: u64) {
@@ -206,6 +217,7 @@ fn describe(action: &Action) -> String {
             format!("clear pool to {generation}{how}")
         }
         Action::ClosePool { server } => format!("close pool of {server}"),
+        Action::CheckEnded => "check ended".to_owned(),
         Action::ScanEnded => "scan ended".to_owned(),
         Action::Publish => "publish".to_owned(),
     }

@@ -295,7 +295,7 @@ impl Watcher {
             Action::ClosePool { server } => {
                 assert!(self.pools.remove(server).is_some());
             }
-            Action::Publish | Action::ScanEnded => {}
+            Action::Publish | Action::CheckEnded | Action::ScanEnded => {}
             Action::Emit(event) => self.watch_event(event),
         }
     }

@@ -57,7 +57,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
     let mut open: Vec<(CheckId, String)> = Vec::new();
     let mut asked = Vec::new();
     loop {
-        let Some(action) = bench.sdam.poll_action() else {
+        let Some(action) = bench.poll() else {
             // Somebody waits for the pause after the last scan.
             let deadline = bench.sdam.deadline().expect("the scan goes on or ends");
             bench.now = deadline;
@@ -188,6 +188,7 @@ fn the_hint_is_seen_until_the_server_answers() {
     let mut bench = scanning(&["c:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.connected(1, &of_three(false, Some("a:1")));
+    bench.orders();
     assert_eq!(bench.server_type("a:1"), ServerType::PossiblePrimary);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     bench.failed(2);

@@ -1,0 +1,282 @@
+//! Scans of which one server does not answer: the operations that other servers can serve go on,
+//! and the next operation continues the scan.
+
+use super::*;
+use crate::{
+    error::ErrorKind,
+    operation::OperationId,
+    options::{Monitoring, ReadMode, ReadPreference},
+};
+use std::{sync::Arc, time::Duration};
+
+const URI: &str = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
+
+fn address(name: &str) -> Address {
+    format!("{name}:27017").parse().expect("an address")
+}
+
+/// A replica set with the primary `a`, of which some other members are silent.
+fn set_of(uri: &str, secondaries: &[&str], silent: &[&str]) -> World {
+    let names: Vec<String> = ["a"]
+        .iter()
+        .chain(secondaries)
+        .map(|name| address(name).to_string())
+        .collect();
+    let hello = |name: &str| {
+        let mut hosts = bson::RawArrayBuf::new();
+        names.iter().for_each(|name| hosts.push(name.as_str()));
+        rawdoc! {
+            "ok": 1, "isWritablePrimary": name == "a", "secondary": name != "a", "hosts": hosts,
+            "me": address(name).to_string(), "setName": "rs", "setVersion": 1, "minWireVersion": 0,
+            "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+        }
+    };
+    let parsed = uri::parse_for(uri, Monitoring::Scanning).expect("a connection string");
+    let mut world = World::with_options(parsed.options, hello("a"), Subscriptions::default());
+    for name in secondaries {
+        world.hellos.insert(address(name), hello(name));
+    }
+    world.silent = silent.iter().map(|name| address(name)).collect();
+    world
+}
+
+fn limited(mut command: Command, millis: u64) -> Command {
+    command.set_timeout(Some(Duration::from_millis(millis)));
+    command
+}
+
+fn preferring_secondaries() -> Command {
+    let mut command = find();
+    let preference = ReadPreference::new(ReadMode::SecondaryPreferred);
+    command.set_read_preference(Arc::new(preference));
+    command
+}
+
+/// Starts an operation and goes as far with it as is possible without waiting.
+fn begin(world: &mut World, command: Command) -> Start {
+    let start = world.client.start(world.now, command);
+    world.run();
+    match start {
+        Start::Waiting(id) => resume(world, id),
+        start => start,
+    }
+}
+
+fn resume(world: &mut World, id: OperationId) -> Start {
+    world.client.resume(world.now, id)
+}
+
+fn waiting(start: Start) -> OperationId {
+    match start {
+        Start::Waiting(id) => id,
+        other => panic!("it does not wait: {other:?}"),
+    }
+}
+
+/// Ends an operation that has its connection; the name of its server.
+fn finish(world: &mut World, start: Start) -> String {
+    let Start::Leased(mut lease) = start else {
+        panic!("it has no connection: {start:?}");
+    };
+    lease.begin(world.now).expect("it fits");
+    let server = lease.facts().address.to_string();
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    server
+}
+
+/// How often sockets to this server were opened.
+fn dials(world: &World, name: &str) -> usize {
+    let address = address(name);
+    world.dialled.iter().filter(|(_, a)| *a == address).count()
+}
+
+#[test]
+fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
+    // MON-25, with the exception that `sdam/scan.rs` gives.
+    let mut world = set_of(URI, &["b"], &["b"]);
+    for command in [find, insert, ping] {
+        for _ in 0..5 {
+            let start = begin(&mut world, limited(command(), 1_000));
+            assert_eq!(finish(&mut world, start), "a:27017");
+            assert_eq!(world.client.exact_deadline(), None);
+        }
+    }
+    assert_eq!(dials(&world, "b"), 0, "no operation needs it");
+    assert_eq!(dials(&world, "a"), 2, "one to check, one for operations");
+    // A heartbeat later it is the primary again that is checked first.
+    let checks = world.dialled[0].0;
+    world.wait(Duration::from_secs(60));
+    let start = begin(&mut world, insert());
+    let sent = world.sent.iter().filter(|&&socket| socket == checks);
+    assert_eq!(sent.count(), 2);
+    let Start::Leased(lease) = start else {
+        panic!("{start:?}");
+    };
+    assert!(lease.is_preliminary(), "idle for long (SEL-72)");
+    world.check_in(lease, Outcome::Abandoned);
+}
+
+#[test]
+fn no_member_holds_up_two_operations() {
+    let mut world = set_of(URI, &["b", "c"], &["b", "c"]);
+    for _ in 0..2 {
+        let id = waiting(begin(&mut world, limited(preferring_secondaries(), 1_000)));
+        world.wait(Duration::from_millis(499));
+        let id = waiting(resume(&mut world, id));
+        // Half of the time limit is left for the operation.
+        world.wait(Duration::from_millis(1));
+        let start = resume(&mut world, id);
+        assert_eq!(finish(&mut world, start), "a:27017");
+    }
+    assert_eq!((dials(&world, "b"), dials(&world, "c")), (1, 1));
+    for _ in 0..15 {
+        let start = begin(&mut world, limited(preferring_secondaries(), 1_000));
+        assert_eq!(finish(&mut world, start), "a:27017");
+    }
+    // A cancelled check says nothing about the server.
+    let topology = world.client.topology();
+    assert!(topology.servers.values().all(|s| s.error.is_none()));
+    assert_eq!(world.client.counts().waiting, 0);
+    assert_eq!(world.client.exact_deadline(), None);
+}
+
+#[test]
+fn a_scan_that_was_suspended_finds_the_secondaries_that_answer() {
+    let mut world = set_of(URI, &["b", "c"], &["b", "c"]);
+    let id = waiting(begin(&mut world, limited(preferring_secondaries(), 100)));
+    world.wait(Duration::from_millis(50));
+    let start = resume(&mut world, id);
+    assert_eq!(finish(&mut world, start), "a:27017");
+    let first = if dials(&world, "b") == 1 { "b" } else { "c" };
+    let other = if first == "b" { "c" } else { "b" };
+    assert_eq!(dials(&world, other), 0);
+    world.silent.remove(&address(other));
+    // The primary is not asked again, and the operation does not wait for the member that did not
+    // answer before.
+    let asked = world.sent.len();
+    let start = begin(&mut world, preferring_secondaries());
+    assert_eq!(finish(&mut world, start), address(other).to_string());
+    assert_eq!(world.sent.len() - asked, 2, "two handshakes of `{other}`");
+}
+
+#[test]
+fn silent_members_hold_up_one_operation_for_the_selection_timeout() {
+    let silent: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
+    let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
+    let limits = "connectTimeoutMS=1000&serverSelectionTimeoutMS=2500";
+    for once in [true, false] {
+        let uri = format!("{URI}&{limits}&serverSelectionTryOnce={once}");
+        let mut world = set_of(&uri, &silent, &silent);
+        let mut id = waiting(begin(&mut world, preferring_secondaries()));
+        for _ in 0..2 {
+            world.wait(Duration::from_secs(1));
+            id = waiting(resume(&mut world, id));
+        }
+        world.wait(Duration::from_millis(500));
+        let start = resume(&mut world, id);
+        assert_eq!(finish(&mut world, start), "a:27017", "once: {once}");
+        let asked: usize = silent.iter().map(|name| dials(&world, name)).sum();
+        assert_eq!(asked, 3);
+        for _ in 0..15 {
+            let start = begin(&mut world, preferring_secondaries());
+            assert_eq!(finish(&mut world, start), "a:27017");
+        }
+    }
+}
+
+#[test]
+fn the_only_server_is_asked_again_by_the_next_operation() {
+    let mut world = set_of(URI, &[], &["a"]);
+    let id = waiting(begin(&mut world, limited(ping(), 100)));
+    // At half of its limit nothing suits yet, and its check goes on.
+    world.wait(Duration::from_millis(50));
+    let id = waiting(resume(&mut world, id));
+    assert_eq!(dials(&world, "a"), 1);
+    world.wait(Duration::from_millis(50));
+    assert!(matches!(resume(&mut world, id), Start::Failed(_)));
+    assert_eq!(world.client.counts().sockets, 0);
+    world.silent.clear();
+    let start = begin(&mut world, ping());
+    assert_eq!(finish(&mut world, start), "a:27017");
+}
+
+#[test]
+fn a_stale_topology_ends_a_suspended_scan() {
+    // SDAM-97
+    let mut world = set_of(URI, &["b"], &["b"]);
+    let start = begin(&mut world, insert());
+    let lease = match start {
+        Start::Leased(mut lease) => {
+            lease.begin(world.now).expect("it fits");
+            World::answer(
+                &mut lease,
+                &rawdoc! { "ok": 0, "code": 10107, "errmsg": "x" },
+            );
+            lease
+        }
+        other => panic!("{other:?}"),
+    };
+    world.check_in(lease, Outcome::Completed);
+    assert!(world.client.sdam.is_stale());
+    world.silent.clear();
+    let id = waiting(begin(&mut world, insert()));
+    world.wait(Duration::from_millis(499));
+    let id = waiting(resume(&mut world, id));
+    world.wait(Duration::from_millis(1));
+    let start = resume(&mut world, id);
+    assert_eq!(finish(&mut world, start), "a:27017");
+}
+
+#[test]
+fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
+    let mut world = set_of(URI, &["b"], &[]);
+    let Start::Leased(lease) = begin(&mut world, insert()) else {
+        panic!("the primary was checked");
+    };
+    let verdict = world.check_in(lease, reset());
+    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    let start = begin(&mut world, insert());
+    assert_eq!(finish(&mut world, start), "a:27017");
+}
+
+#[test]
+fn a_scan_that_is_continued_does_not_decide_alone() {
+    // SEL-71: the servers that the earlier operation saw were checked before this one began.
+    let mut world = set_of(URI, &["b"], &["b"]);
+    let start = begin(&mut world, insert());
+    finish(&mut world, start);
+    world.silent.clear();
+    let mut command = find();
+    let tags = vec![[("dc".to_owned(), "x".to_owned())].into_iter().collect()];
+    let preference = ReadPreference::new(ReadMode::Secondary).with_tag_sets(tags);
+    command.set_read_preference(Arc::new(preference.expect("tags")));
+    let id = waiting(begin(&mut world, command));
+    world.wait(Duration::from_millis(500));
+    match resume(&mut world, id) {
+        Start::Failed(error) => assert!(
+            matches!(error.kind(), ErrorKind::ServerSelection { .. }),
+            "{error}"
+        ),
+        other => panic!("two scans found nothing: {other:?}"),
+    }
+}
+
+#[test]
+fn operations_wait_for_every_mongos_that_answers() {
+    // SEL-58: a client that did not would send all its operations to the first one.
+    let uri = "mongodb://a,b,c/";
+    let parsed = uri::parse_for(uri, Monitoring::Scanning).expect("a connection string");
+    let mut world = World::with_options(parsed.options, mongos(), Subscriptions::default());
+    world.silent.insert(address("b"));
+    let id = waiting(begin(&mut world, limited(insert(), 1_000)));
+    world.wait(Duration::from_millis(500));
+    let start = resume(&mut world, id);
+    let mut servers = BTreeSet::from([finish(&mut world, start)]);
+    for _ in 0..30 {
+        let start = begin(&mut world, limited(insert(), 1_000));
+        servers.insert(finish(&mut world, start));
+    }
+    assert_eq!(servers.len(), 2, "{servers:?}");
+}
