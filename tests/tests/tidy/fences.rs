@@ -9,7 +9,7 @@ use crate::words::contains_word;
 pub(crate) const ADAPTER_LINES_MAX: usize = 150;
 
 /// Lines of logic that the adapter may have which is a runtime itself.
-pub(crate) const BLOCKING_LINES_MAX: usize = 800;
+pub(crate) const BLOCKING_LINES_MAX: usize = 850;
 
 /// What would let the core act, with what takes its place.
 const OUTSIDE: [(&str, &str); 14] = [
