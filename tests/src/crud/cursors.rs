@@ -15,7 +15,7 @@ async fn filled<R: Runtime + Default>(b: &Bench<R>, case: &str) -> Collection<R,
     let items = b.empty::<Document>(case).await;
     let documents = (0..DOCUMENTS).map(|n| doc! { "_id": n });
     items.insert_many(documents).await.expect("inserts");
-    b.watch.clear();
+    b.watch().await.clear();
     items
 }
 
@@ -33,14 +33,14 @@ pub(super) async fn a_cursor_fetches_batch_by_batch<R: Runtime + Default>(b: &Be
     for expected in 0..DOCUMENTS {
         let document = cursor.next().await.expect("more").expect("a document");
         assert_eq!(id(&document), expected);
-        let fetched = b.watch.of("getMore").len();
+        let fetched = b.watch().await.of("getMore").len();
         let needed = expected as usize / BATCH as usize;
         assert_eq!(fetched, needed, "batches fetched before {expected}");
     }
     assert!(cursor.next().await.is_none());
     assert!(cursor.next().await.is_none(), "it stays over");
-    assert_eq!(b.watch.of("find").len(), 1);
-    let fetches = b.watch.of("getMore");
+    assert_eq!(b.watch().await.of("find").len(), 1);
+    let fetches = b.watch().await.of("getMore");
     assert_eq!(fetches.len(), 4);
     for fetch in fetches {
         assert_eq!(
@@ -51,7 +51,10 @@ pub(super) async fn a_cursor_fetches_batch_by_batch<R: Runtime + Default>(b: &Be
     }
     drop(cursor);
     assert_eq!(items.count_documents(doc! {}).await, Ok(33));
-    assert!(b.watch.of("killCursors").is_empty(), "it was at its end");
+    assert!(
+        b.watch().await.of("killCursors").is_empty(),
+        "it was at its end"
+    );
 }
 
 pub(super) async fn a_cursor_is_a_stream<R: Runtime + Default>(b: &Bench<R>) {
@@ -66,7 +69,7 @@ pub(super) async fn a_cursor_is_a_stream<R: Runtime + Default>(b: &Bench<R>) {
         ids.push(id(&document.expect("a document")));
     }
     assert_eq!(ids, (0..DOCUMENTS).rev().collect::<Vec<_>>());
-    assert_eq!(b.watch.of("getMore").len(), 4);
+    assert_eq!(b.watch().await.of("getMore").len(), 4);
 }
 
 pub(super) async fn a_cursor_over_nothing_ends_at_once<R: Runtime + Default>(b: &Bench<R>) {
@@ -77,7 +80,7 @@ pub(super) async fn a_cursor_over_nothing_ends_at_once<R: Runtime + Default>(b: 
     let all = items.find(doc! {}).limit(5).await.expect("finds");
     let all = all.collect().await.expect("collects");
     assert_eq!(all.len(), 5);
-    assert!(b.watch.of("getMore").is_empty());
+    assert!(b.watch().await.of("getMore").is_empty());
 }
 
 pub(super) async fn a_cursor_dropped_half_way_is_killed_on_the_server<R>(b: &Bench<R>)
@@ -95,7 +98,7 @@ where
     b.until("the end of the cursor", || killed().is_some())
         .await;
     let reply = killed().expect("it was there");
-    let find = b.watch.of("find").pop().and_then(|sent| sent.reply);
+    let find = b.watch().await.of("find").pop().and_then(|sent| sent.reply);
     let opened = find.expect("it succeeded");
     let opened = opened.get_document("cursor").and_then(|c| c.get_i64("id"));
     let named = reply.get_array("cursorsKilled").expect("a list");

@@ -66,7 +66,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         let items = self.bench.empty::<Document>(case).await;
         let documents = (0..DOCUMENTS).map(|n| doc! { "_id": n });
         items.insert_many(documents).await.expect("inserts");
-        self.bench.watch.clear();
+        self.bench.watch().await.clear();
         items
     }
 
@@ -84,15 +84,15 @@ impl<R: Runtime + Default> Stage<'_, R> {
                 "all connections lead to {services:?}"
             );
             cursors.push(open(items).await);
-            services = self.services().into_values().collect();
+            services = self.services().await.into_values().collect();
         }
         cursors
     }
 
     /// The services that answered on connections, as commands told.
-    fn services(&self) -> BTreeMap<u64, ObjectId> {
+    async fn services(&self) -> BTreeMap<u64, ObjectId> {
         let mut services = BTreeMap::new();
-        for sent in self.bench.watch.all() {
+        for sent in self.bench.watch().await.all() {
             let service = sent.service.expect("each command tells of its service");
             let before = services.insert(sent.connection, service);
             assert!(before.is_none_or(|before| before == service), "{sent:?}");
@@ -110,7 +110,7 @@ async fn connections_lead_to_different_services<R: Runtime + Default>(s: &Stage<
     let items = s.filled("services").await;
     let cursors = s.open_many(&items, 2).await;
     assert_eq!(
-        s.services().len(),
+        s.services().await.len(),
         cursors.len(),
         "each cursor keeps a connection"
     );
@@ -138,12 +138,12 @@ async fn a_cursor_stays_where_it_is<R: Runtime + Default>(s: &Stage<'_, R>) {
         cursor.get_i64("id").ok().filter(|id| *id != 0)
     };
     let mut homes = BTreeMap::new();
-    for sent in s.bench.watch.of("find") {
+    for sent in s.bench.watch().await.of("find") {
         let reply = sent.reply.as_ref().expect("a reply");
         homes.extend(cursor_of(reply).map(|id| (id, sent.connection)));
     }
     assert_eq!(homes.len(), 3);
-    let fetches = s.bench.watch.of("getMore");
+    let fetches = s.bench.watch().await.of("getMore");
     assert!(fetches.len() >= 3 * 5, "{}", fetches.len());
     for fetch in fetches {
         let id = fetch.command.get_i64("getMore").expect("an id");
@@ -157,14 +157,20 @@ where
 {
     let items = s.filled("lost").await;
     let cursors = s.open_many(&items, 4).await;
-    let services = s.services();
+    let services = s.services().await;
     s.deployment.disconnect(0);
     // Those cursors go on that are with the other service.
     let mut lost = BTreeSet::new();
     for cursor in cursors {
         if let Err(error) = cursor.collect().await {
             assert!(error.is_network(), "{error:?}");
-            let failed = s.bench.watch.of("getMore").pop().expect("it was asked");
+            let failed = s
+                .bench
+                .watch()
+                .await
+                .of("getMore")
+                .pop()
+                .expect("it was asked");
             lost.insert(failed.service.expect("a service"));
         }
     }
@@ -188,7 +194,8 @@ where
     }
     let cleared = s
         .bench
-        .watch
+        .watch()
+        .await
         .pool()
         .into_iter()
         .filter_map(|event| match event {
@@ -201,7 +208,7 @@ where
 async fn writes_survive_the_end_of_a_service<R: Runtime + Default>(s: &Stage<'_, R>) {
     let items = s.filled("ends").await;
     drop(s.open_many(&items, 2).await);
-    let known: BTreeSet<_> = s.services().into_values().collect();
+    let known: BTreeSet<_> = s.services().await.into_values().collect();
     for id in DOCUMENTS..DOCUMENTS + INSERTS {
         if id == DOCUMENTS + INSERTS / 3 {
             s.deployment.kill(0);
@@ -215,7 +222,12 @@ async fn writes_survive_the_end_of_a_service<R: Runtime + Default>(s: &Stage<'_,
     // A new process is a new service, to which the balancer leads sooner or later.
     s.deployment.restart(0);
     let mut held = Vec::new();
-    while s.services().values().all(|service| known.contains(service)) {
+    while s
+        .services()
+        .await
+        .values()
+        .all(|service| known.contains(service))
+    {
         assert!(held.len() < MOST_HELD, "the service is not found again");
         held.push(open(&items).await);
         R::default().sleep(LOOK_AGAIN).await;

@@ -60,6 +60,12 @@ impl<R: Runtime + Default> Bench<R> {
         Self { client, watch }
     }
 
+    /// What it sent so far, once listeners have heard of it all.
+    pub(crate) async fn watch(&self) -> &Watch {
+        self.client.flush_events().await;
+        &self.watch
+    }
+
     /// A collection for one case, without documents.
     pub(crate) async fn empty<T: Send + Sync>(&self, case: &str) -> Collection<R, T> {
         let collection = self.client.database(DATABASE).collection::<T>(case);

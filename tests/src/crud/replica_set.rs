@@ -68,7 +68,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         };
         let admin = self.bench.client.database("admin");
         admin.run_command(point).await.expect("a fail point");
-        self.bench.watch.clear();
+        self.bench.watch().await.clear();
     }
 
     fn primary(&self) -> Option<Address> {
@@ -86,12 +86,12 @@ fn ids(documents: &[Document]) -> BTreeSet<i32> {
 
 async fn cluster_time_goes_along_with_each_command<R: Runtime + Default>(s: &Stage<'_, R>) {
     let items = s.bench.empty::<Document>("gossip").await;
-    s.bench.watch.clear();
+    s.bench.watch().await.clear();
     for id in 0..10 {
         items.insert_one(doc! { "_id": id }).await.expect("inserts");
         items.find_one(doc! { "_id": id }).await.expect("finds");
     }
-    let sent = s.bench.watch.all();
+    let sent = s.bench.watch().await.all();
     let mut times = Vec::new();
     for attempt in &sent[1..] {
         let time = attempt.cluster_time();
@@ -120,7 +120,7 @@ where
         .insert_one(doc! { "_id": 1 })
         .await
         .expect("is sent again");
-    let sent = s.bench.watch.of("insert");
+    let sent = s.bench.watch().await.of("insert");
     let [first, second] = &sent[..] else {
         panic!("{} attempts: {sent:?}", sent.len());
     };
@@ -137,7 +137,7 @@ where
     s.fail_next("insert", doc! { "writeConcernError": error })
         .await;
     items.insert_one(doc! { "_id": 2 }).await.expect("is known");
-    assert_eq!(s.bench.watch.of("insert").len(), 2);
+    assert_eq!(s.bench.watch().await.of("insert").len(), 2);
     assert_eq!(items.count_documents(doc! {}).await, Ok(2));
 }
 
@@ -147,7 +147,7 @@ async fn a_read_that_lost_its_connection_is_sent_again<R: Runtime + Default>(s: 
     s.fail_next("find", doc! { "closeConnection": true }).await;
     let found = items.find_one(doc! {}).await;
     assert_eq!(found, Ok(Some(doc! { "_id": 1 })));
-    assert_eq!(s.bench.watch.of("find").len(), 2);
+    assert_eq!(s.bench.watch().await.of("find").len(), 2);
 }
 
 async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(s: &Stage<'_, R>) {
@@ -156,7 +156,7 @@ async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(
     let items = bench.empty::<Document>("once").await;
     for command in ["insert", "find"] {
         s.fail_next(command, doc! { "closeConnection": true }).await;
-        bench.watch.clear();
+        bench.watch().await.clear();
         let error = match command {
             "insert" => items.insert_one(doc! { "_id": 1 }).await.err(),
             _ => items.find_one(doc! {}).await.err(),
@@ -164,7 +164,7 @@ async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(
         let error = error.expect("the connection is lost");
         assert!(error.is_network(), "{error:?}");
         assert!(error.server().is_some(), "{error:?}");
-        assert_eq!(bench.watch.of(command).len(), 1);
+        assert_eq!(bench.watch().await.of(command).len(), 1);
     }
     drop(items);
     bench.client.shutdown().await;
@@ -203,7 +203,7 @@ async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s
         .write_concern(everywhere);
     insert.await.expect("reaches all members");
     let primary = s.primary().expect("one is known");
-    s.bench.watch.clear();
+    s.bench.watch().await.clear();
     for mode in ReadMode::ALL {
         for _ in 0..8 {
             let find = items
@@ -211,8 +211,8 @@ async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s
                 .read_preference(ReadPreference::new(mode));
             assert!(matches!(find.await, Ok(Some(_))), "{mode:?}");
         }
-        let sent = s.bench.watch.of("find");
-        s.bench.watch.clear();
+        let sent = s.bench.watch().await.of("find");
+        s.bench.watch().await.clear();
         let at_primary = sent.iter().filter(|s| s.server == primary).count();
         match mode {
             ReadMode::Primary | ReadMode::PrimaryPreferred => assert_eq!(at_primary, 8),
@@ -235,7 +235,7 @@ where
     let insert = items.insert_many((10..30).map(|id| doc! { "_id": id }));
     let insert = insert.write_concern(WriteConcern::nodes(3));
     insert.await.expect("reaches all members");
-    s.bench.watch.clear();
+    s.bench.watch().await.clear();
     let secondary = ReadPreference::new(ReadMode::Secondary);
     let find = items.find(doc! {}).batch_size(4).read_preference(secondary);
     let found = find
@@ -245,8 +245,15 @@ where
         .await
         .expect("collects");
     assert_eq!(found.len(), 21);
-    let opened = s.bench.watch.of("find").pop().expect("it was sent").server;
-    let fetches = s.bench.watch.of("getMore");
+    let opened = s
+        .bench
+        .watch()
+        .await
+        .of("find")
+        .pop()
+        .expect("it was sent")
+        .server;
+    let fetches = s.bench.watch().await.of("getMore");
     assert!(fetches.len() > 3, "{fetches:?}");
     assert!(fetches.iter().all(|fetch| fetch.server == opened));
 }
@@ -254,7 +261,7 @@ where
 async fn writes_survive_step_downs<R: Runtime + Default>(s: &Stage<'_, R>) {
     let items = s.bench.empty::<Document>("survivors").await;
     let mut primaries = BTreeSet::from([s.primary().expect("one is known")]);
-    s.bench.watch.clear();
+    s.bench.watch().await.clear();
     let start = R::default().now();
     for id in 0..INSERTS * (STEP_DOWNS + 1) {
         if id > 0 && id % INSERTS == 0 {
@@ -286,5 +293,5 @@ async fn writes_survive_step_downs<R: Runtime + Default>(s: &Stage<'_, R>) {
         "no document is there twice"
     );
     assert_eq!(ids(&stored), (0..INSERTS * (STEP_DOWNS + 1)).collect());
-    assert!(s.bench.watch.of("insert").len() as i32 >= INSERTS * (STEP_DOWNS + 1));
+    assert!(s.bench.watch().await.of("insert").len() as i32 >= INSERTS * (STEP_DOWNS + 1));
 }
