@@ -11,6 +11,7 @@ use onionskin_blocking::{
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::{Gate, Server, Step, answer};
 use std::{
+    future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, OnceLock},
     thread,
@@ -375,5 +376,21 @@ fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> 
     }
     client.shutdown();
     until("no connections", || connections(&deployment) == 0);
+    Ok(())
+}
+
+#[test]
+fn a_call_that_is_the_last_handle_of_its_client_leaves_no_socket_open() -> Result<(), Error> {
+    let deployment = standalone();
+    for _ in 0..5 {
+        let client = Client::with_uri_str(deployment.uri())?;
+        let people = people(&client);
+        let call = people.find_one(doc! { "_id": 1 }).into_future();
+        drop((people, client));
+        call.run()?;
+    }
+    until("the closing of all sockets", || {
+        connections(&deployment) == 0
+    });
     Ok(())
 }

@@ -124,6 +124,20 @@ impl Executor {
             "a blocking call was made from within another one, such as by an event listener"
         );
         let mut busy = self.busy();
+        let output = self.poll_to_end(&mut busy, future);
+        // The future is gone. It may have been the last that kept a client open, whose tasks then
+        // have an end to make.
+        if busy.drives() {
+            self.last_turns();
+        }
+        drop(busy);
+        if !lock(&self.ready).is_empty() {
+            self.run_ready();
+        }
+        output
+    }
+
+    fn poll_to_end<F: Future>(self: &Arc<Self>, busy: &mut Busy<'_>, future: F) -> F::Output {
         busy.drives();
         let mut future = pin!(future);
         let caller = Arc::new(Caller {
@@ -138,9 +152,6 @@ impl Executor {
             if caller.is_woken.take()
                 && let Poll::Ready(output) = future.as_mut().poll(&mut context)
             {
-                if busy.drives() {
-                    self.last_turns();
-                }
                 return output;
             }
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
