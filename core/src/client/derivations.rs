@@ -2,9 +2,9 @@
 //!
 //! A server chooses how many iterations a derivation takes, so it is given away
 //! ([`Action::Derive`]) and nothing waits for it but the connections that need its keys. However
-//! many connections wait for one key, it is derived once. At most [`MAX_DERIVATIONS`] run at a time,
-//! whatever the number of servers. A server that asks for another key on
-//! each connection occupies one processor at most, because its derivations run one after the other.
+//! many connections wait for one key, it is derived once. At most [`MAX_DERIVATIONS`] run at a
+//! time, whatever the number of servers. A server that asks for another key on each connection
+//! occupies one processor at most, because its derivations run one after the other.
 
 use super::{Action, Client};
 use crate::{

@@ -244,7 +244,8 @@ fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
     match first {
         Some(Ok((key, _))) if key.as_str().starts_with('$') => Ok(()),
         Some(Ok(_)) => Err(Error::argument(
-            "an update consists of operators such as $set: a document without them would replace the stored one",
+            "an update consists of operators such as $set; a document without them would replace \
+             the stored one",
         )),
         Some(Err(error)) => Err(Error::new(crate::error::ErrorKind::Bson {
             message: error.to_string(),
