@@ -35,13 +35,17 @@ fn assert_no_login<A: Adapter>(uri: &str) {
 /// selected then (SEL-60), so the cause is in the text and in the description of the server.
 fn assert_no_trust<A: Adapter>(uri: &str) {
     let uri = format!("{uri}&serverSelectionTimeoutMS=500");
-    let (error, client): (Error, _) = A::block_on(crud::refusal::<A::R>(&uri));
+    let (error, topology) = A::block_on(async {
+        let (error, client): (Error, _) = crud::refusal::<A::R>(&uri).await;
+        let topology = client.topology();
+        client.shutdown().await;
+        (error, topology)
+    });
     let selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
     assert!(
         selection && error.to_string().contains("TLS: "),
         "{error:?}"
     );
-    let topology = client.topology();
     assert!(!topology.servers.is_empty());
     for server in topology.servers.values() {
         let cause = server.error.as_ref().map(Error::kind);
@@ -50,7 +54,6 @@ fn assert_no_trust<A: Adapter>(uri: &str) {
         };
         assert_eq!(*fault, TlsFault::Certificate);
     }
-    shut_down::<A>(client);
 }
 
 fn shut_down<A: Adapter>(client: Client<A::R>) {

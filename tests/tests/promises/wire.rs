@@ -17,14 +17,17 @@ use std::{
 
 /// Commands that a client has sent.
 #[derive(Clone, Default)]
-struct Sent(Arc<Mutex<Vec<Document>>>);
+struct Sent {
+    log: Arc<Mutex<Vec<Document>>>,
+    client: Arc<Mutex<Option<Client>>>,
+}
 
 impl Sent {
     /// A client with these options of one router, which is told every read preference.
     fn client(&self, deployment: &Embedded, options: &str) -> Client {
         let uri = deployment.uri();
         let separator = if uri.contains('?') { '&' } else { '?' };
-        let log = self.0.clone();
+        let log = self.log.clone();
         let builder = Client::builder_from_uri(
             TokioRuntime::default(),
             &format!("{uri}{separator}{options}"),
@@ -38,12 +41,19 @@ impl Sent {
         let builder = builder
             .expect("a connection string")
             .event_listener(listener);
-        builder.build().expect("it has warnings only")
+        let client = builder.build().expect("it has warnings only");
+        *self.client.lock().expect("nobody panicked") = Some(client.clone());
+        client
     }
 
     /// The field of the last command of this name.
     fn field(&self, name: &str, field: &str) -> Option<Bson> {
-        let sent = self.0.lock().expect("nobody panicked");
+        // Listeners hear of it apart from the call.
+        let client = self.client.lock().expect("nobody panicked").clone();
+        let client = client.expect("there is one");
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| runtime.block_on(client.flush_events()));
+        let sent = self.log.lock().expect("nobody panicked");
         let mut newest_first = sent.iter().rev();
         let command = newest_first.find(|command| command.contains_key(name));
         command.expect("it was sent").get(field).cloned()
