@@ -39,7 +39,7 @@ pub(crate) struct Executor {
 /// A future that runs on its own. Its wakers keep it alive; without any it can never go on.
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// It stands among the tasks that were woken.
+    /// True while the task is in the list of woken tasks.
     is_ready: Flag,
     executor: Weak<Executor>,
 }

@@ -60,7 +60,7 @@ struct Queue {
     events: VecDeque<Event>,
     /// Bytes of documents in `events`.
     bytes: usize,
-    /// Somebody takes events out and calls the listeners.
+    /// True while a thread takes events out and calls the listeners.
     is_delivering: bool,
     /// Events that were dropped since the last one that was queued, and the moment of the last.
     missing: Option<(u64, Instant)>,

@@ -30,8 +30,8 @@ impl Client {
     /// Keeps a connection for an operation until its task resumes it.
     ///
     /// The task may be slow to do so, or wait for another operation itself. A grant is withdrawn
-    /// when the operation's time is over, when the connection is interrupted, and when others have
-    /// waited for a connection for [`GRANT_LIMIT`].
+    /// when the operation's time is over, when the connection is interrupted, and when it has
+    /// lasted for [`GRANT_LIMIT`] while other operations wait for a connection.
     pub(super) fn grant(
         &mut self,
         now: Instant,

@@ -47,7 +47,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
             (0, 3, Some(second(4))),
             (4, 2, Some(second(4))),
             (0, 2, Some(second(6))),
-            // What the first did not need, the others have.
+            // The time that the first attempt did not need is shared by the others.
             (2, 2, Some(second(5))),
             // The last one has what is left, which the connection's own limit ends.
             (8, 1, None),

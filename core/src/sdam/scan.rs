@@ -81,7 +81,7 @@ struct Running {
     current: Option<ServerId>,
     /// When the check under way began.
     turn_began: Instant,
-    /// When the last operation that waited for this scan left.
+    /// The moment since which no operation waits for this scan; `None` while one does.
     suspended: Option<Instant>,
     /// An operation waited for `serverSelectionTimeoutMS` and used a part of this scan.
     is_overdue: bool,

@@ -270,7 +270,7 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The same for the sessions of a shutdown that is left.
+/// A shutdown whose future is dropped while it waits ends its sessions in the background.
 pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();

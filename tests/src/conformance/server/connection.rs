@@ -34,7 +34,7 @@ impl Speak for StreamOwned<ServerConnection, TcpStream> {
                 self.conn.send_close_notify();
             }
             TlsWord::FatalAlert => {
-                // Whoever meets a wrong record says so.
+                // TLS answers a record that is not valid with a fatal alert.
                 self.conn.read_tls(&mut &GARBAGE[..])?;
                 let failed = self.conn.process_new_packets();
                 failed.expect_err("the record is wrong");
