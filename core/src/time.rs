@@ -1,5 +1,9 @@
 //! Time as an argument: the core never asks what time it is.
 
+mod timers;
+
+pub(crate) use timers::Timers;
+
 use std::{
     fmt,
     ops::{Add, Sub},
