@@ -15,6 +15,8 @@
 
 pub mod time;
 
+mod arena;
+
 pub mod random;
 
 pub mod address;

@@ -13,8 +13,7 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
-    auth::KeyDerivation,
-    client::{Action, Client as Core, Outcome, Start, Verdict},
+    client::{Action, Answer, Client as Core, Outcome, Question, QuestionId, Start, Verdict},
     connection::SocketId,
     error::Error,
     event::Event,
@@ -25,6 +24,7 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
 };
@@ -69,7 +69,7 @@ struct Socket<S> {
 struct After<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
     drains: Vec<(SocketId, S, Arc<Signal>)>,
-    derivations: Vec<KeyDerivation>,
+    questions: Vec<(QuestionId, Question)>,
     signals: Vec<Arc<Signal>>,
     wakers: Vec<Waker>,
     streams: Vec<S>,
@@ -81,7 +81,7 @@ impl<S> Default for After<S> {
         Self {
             dials: Vec::new(),
             drains: Vec::new(),
-            derivations: Vec::new(),
+            questions: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -206,11 +206,15 @@ impl<R: Runtime> Shared<R> {
         if after.rearm {
             quietly(|| self.timer.wake());
         }
-        for derivation in after.derivations {
+        for (id, question) in after.questions {
             let shared = self.clone();
             self.runtime.spawn_blocking(move || {
-                let derived = derivation.derive();
-                shared.with(|inner, now| inner.core.handle_derived(now, &derived));
+                let work = || match question {
+                    Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
+                };
+                // Work that panics has no answer, and nobody is to wait for one.
+                let answer = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Answer::None);
+                shared.with(|inner, now| inner.core.handle_answer(now, id, answer));
             });
         }
         // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
@@ -448,7 +452,9 @@ impl<S> Inner<S> {
                         after.signals.push(socket.signal.clone());
                     }
                 }
-                Action::Derive { derivation } => after.derivations.push(derivation),
+                Action::Ask { id, question } => after.questions.push((id, question)),
+                // What a thread computes cannot be stopped; its answer will change nothing.
+                Action::Withdraw { .. } => {}
                 Action::Wake { operation } => after.wakers.extend(self.wakers.remove(&operation)),
                 _ => {}
             }

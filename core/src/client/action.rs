@@ -1,8 +1,8 @@
 //! What the client orders, and how it answers.
 
+use super::{Question, QuestionId};
 use crate::{
     address::Address,
-    auth::KeyDerivation,
     connection::SocketId,
     error::Error,
     operation::{Lease, OperationId},
@@ -50,11 +50,18 @@ pub enum Action {
         /// Why.
         error: Error,
     },
-    /// Derive these keys, where it delays nothing else, and report
-    /// [`handle_derived`](super::Client::handle_derived). It may take seconds.
-    Derive {
-        /// The work.
-        derivation: KeyDerivation,
+    /// Answer this question by [`handle_answer`](super::Client::handle_answer), where it delays
+    /// nothing else.
+    Ask {
+        /// The number under which to answer.
+        id: QuestionId,
+        /// What is asked.
+        question: Question,
+    },
+    /// Stop working on a question, if that can be stopped: its answer is no longer wanted.
+    Withdraw {
+        /// Which.
+        question: QuestionId,
     },
     /// An operation that waits is to be [resumed](super::Client::resume).
     Wake {

@@ -1,14 +1,14 @@
 //! What a client is made of.
 
-use super::scanning::ScanRules;
+use super::scanning::Scanning;
 use crate::{
     connection::HandshakeOptions,
     description::TopologyId,
-    error::{Error, ErrorKind, Wait},
+    error::{Error, ErrorKind},
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
-    options::{ClientOptions, Monitoring, MonitoringMode, ReadPreference},
+    options::{ClientOptions, Monitoring, MonitoringMode},
     pool::{MAX_WAITERS, PoolOptions},
     random::Seed,
     sdam::SdamOptions,
@@ -113,54 +113,60 @@ pub struct Counts {
     pub waiting: usize,
 }
 
-/// The bounds and wishes that operations and pools go by.
+/// The options and facts that the composition goes by. They do not change, metadata excepted.
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct Settings {
+    /// `serverSelectionTimeoutMS`.
     pub(super) selection: Duration,
-    pub(super) socket: Option<Duration>,
-    pub(super) retry: RetryPolicy,
-    pub(super) pool: PoolOptions,
+    /// `socketTimeoutMS`.
+    pub(super) socket_timeout: Option<Duration>,
+    /// `timeoutMS`.
     pub(super) timeout: Option<Duration>,
+    pub(super) retry: RetryPolicy,
     /// How many operations wait for a server at once (SEL-37); the wait queue of each pool has the
     /// same bound.
     pub(super) without_server: usize,
     /// Where servers are scanned.
-    pub(super) scan: Option<ScanRules>,
-    /// The preference of reads that have none.
-    pub(super) primary: Arc<ReadPreference>,
+    pub(super) scanning: Option<Scanning>,
+    pub(super) handshake: Arc<HandshakeOptions>,
+    pub(super) metadata: ClientMetadata,
+    pub(super) subscriptions: Subscriptions,
 }
 
-impl Limits {
-    pub(super) fn new(options: &ClientOptions) -> Self {
+impl Settings {
+    pub(super) fn new(
+        options: &ClientOptions,
+        metadata: ClientMetadata,
+        tls: Option<TlsContext>,
+        subscriptions: Subscriptions,
+    ) -> Self {
+        let handshake = handshake_options(options, metadata.document().to_owned(), tls);
         Self {
             selection: options.server_selection_timeout(),
-            socket: options.socket_timeout(),
+            socket_timeout: options.socket_timeout(),
+            timeout: options.timeout(),
             retry: RetryPolicy {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
             },
-            pool: PoolOptions {
-                max_size: options.max_pool_size(),
-                min_size: options.min_pool_size(),
-                max_idle: options.max_idle_time(),
-                max_connecting: options.max_connecting(),
-                wait_queue_timeout: options.wait_queue_timeout(),
-                load_balanced: options.load_balanced(),
-                reported: options.reported_pool_options(),
-            },
-            timeout: options.timeout(),
             without_server: MAX_WAITERS as usize,
-            scan: ScanRules::new(options),
-            primary: Arc::default(),
+            scanning: Scanning::new(options),
+            handshake: Arc::new(handshake),
+            metadata,
+            subscriptions,
         }
     }
+}
 
-    pub(super) fn exchange_timeout(&self) -> Error {
-        Error::timeout(
-            Wait::Exchange,
-            "the reply did not come within the operation's time limit, or where it has none within \
-             socketTimeoutMS",
-        )
+pub(super) fn pool_options(options: &ClientOptions) -> PoolOptions {
+    PoolOptions {
+        max_size: options.max_pool_size(),
+        min_size: options.min_pool_size(),
+        max_idle: options.max_idle_time(),
+        max_connecting: options.max_connecting(),
+        wait_queue_timeout: options.wait_queue_timeout(),
+        load_balanced: options.load_balanced(),
+        reported: options.reported_pool_options(),
     }
 }
 
@@ -191,7 +197,7 @@ pub(super) fn sdam_options(
     }
 }
 
-pub(super) fn handshake_options(
+fn handshake_options(
     options: &ClientOptions,
     metadata: RawDocumentBuf,
     tls: Option<TlsContext>,

@@ -1,14 +1,17 @@
-//! Connections that were granted to operations which have not resumed yet.
+//! Operations that wait: connections that are granted to operations which have not resumed, and the
+//! end of waits.
 
 use super::{
-    Action, Client,
-    waiting::{Waiting, not_begun},
+    Client, Timer,
+    connections::State,
+    end::{End, Next},
+    operations::Waiting,
 };
 use crate::{
-    description::ServerId,
-    error::Error,
+    connection::Established,
+    error::{Error, Wait},
     operation::{Operation, OperationId},
-    pool::{Condition, PooledId},
+    pool::Condition,
     time::{Instant, earliest},
 };
 use std::time::Duration;
@@ -26,6 +29,20 @@ fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
     earliest(operation.deadline, moment)
 }
 
+/// What the end of a wait means.
+enum WaitOver {
+    /// The connection stays granted: nobody else waits for one.
+    GrantStays,
+    /// The connection goes to an operation that waits for one.
+    GrantEnds,
+    /// The pause between two attempts is over, or a scan was waited for long enough.
+    Again,
+    /// The time for the operation is over.
+    Stop(Error),
+    /// The time to find a server is over.
+    NoServer,
+}
+
 impl Client {
     /// Keeps a connection for an operation until its task resumes it.
     ///
@@ -36,106 +53,146 @@ impl Client {
         &mut self,
         now: Instant,
         operation: Box<Operation>,
-        server: ServerId,
-        pooled: PooledId,
+        connection: Box<Established>,
     ) {
         let id = operation.id;
-        let limit = grant_limit(now, &operation);
-        if let Some(limit) = limit {
-            self.wait_limits.insert((limit, id));
-        }
-        self.note_deadline(limit);
-        let granted = Waiting::Granted {
-            operation,
-            server,
-            pooled,
-            limit,
-        };
-        self.waiting.insert(id, granted);
-        self.actions.push_back(Action::Wake { operation: id });
+        self.arm(Timer::Wait(id), grant_limit(now, &operation));
+        self.connections
+            .hand_over(connection.facts.socket, State::Granted(id));
+        self.operations
+            .wait(id, Waiting::Granted(operation, connection));
+        self.wake(id);
     }
 
-    /// Sends the operations whose granted connections the pool interrupted for other ones. Nothing
-    /// runs on such a connection that could be told, and a request would be written to a dead
-    /// server (CMAP-94, CMAP-97). Nothing was sent, so this was no attempt.
-    pub(super) fn leave_interrupted_grants(&mut self, now: Instant, server: ServerId) {
-        let Some(slot) = self.pools.get(&server) else {
-            return;
-        };
-        let interrupted = |waiting: &Waiting| match *waiting {
-            Waiting::Granted {
-                server: at, pooled, ..
-            } if at == server => slot.pool.interruption_of(pooled),
-            _ => None,
-        };
-        let all = self.waiting.iter();
-        let found: Vec<(OperationId, Error)> = all
-            .filter_map(|(&id, waiting)| Some((id, interrupted(waiting)?)))
-            .collect();
-        for (id, error) in found {
-            self.on_grant_interrupted(now, id, error);
-        }
-    }
-
-    /// A grant has lasted for its limit; false if the operation's own time is over.
-    pub(super) fn on_grant_limit(&mut self, now: Instant, id: OperationId) -> bool {
-        let Some(Waiting::Granted {
-            operation,
-            server,
-            limit,
-            ..
-        }) = self.waiting.get_mut(&id)
+    /// The pool interrupted a connection that is granted. The operation goes for another one:
+    /// nothing runs on the connection that could be told, and a request would be written to a dead
+    /// server (CMAP-94, CMAP-97).
+    pub(super) fn interrupt_grant(&mut self, now: Instant, id: OperationId, error: Error) {
+        let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
+        let Some(Waiting::Granted(operation, connection)) = self.operations.take_if(id, is_granted)
         else {
-            return false;
-        };
-        if operation.deadline.is_some_and(|deadline| deadline <= now) {
-            return false;
-        }
-        let server = *server;
-        let slot = self.pools.get(&server);
-        if slot.is_none_or(|slot| slot.pool.counts().waiting == 0) {
-            *limit = grant_limit(now, operation);
-            let next = *limit;
-            self.wait_limits.extend(next.map(|next| (next, id)));
-            self.note_deadline(next);
-        } else if let Some(operation) = self.withdraw(now, id) {
-            self.again.push_back(not_begun(operation));
-        }
-        true
-    }
-
-    fn on_grant_interrupted(&mut self, now: Instant, id: OperationId, error: Error) {
-        // Failing an earlier one may have ended this one as well.
-        let Some(Waiting::Granted { server, pooled, .. }) = self.waiting.get(&id) else {
             return;
         };
-        let (server, pooled) = (*server, *pooled);
-        let Some(operation) = self.leave_grant(id) else {
-            return;
-        };
-        match operation.command.pinned() {
-            Some(pin) => self.break_pin(now, pin.socket, error),
-            None => self.return_pooled(now, server, pooled, Condition::Broken(Some(error))),
+        self.timers.cancel(Timer::Wait(id));
+        let facts = &connection.facts;
+        self.choice.finished(facts.server);
+        if operation.command.pin.is_some() {
+            self.connections.hand_over(facts.socket, State::Pinned);
+            self.pins.interrupt(facts.socket, error);
+        } else {
+            let broken = Condition::Broken(Some(error));
+            self.pools.check_in(now, facts.server, facts.pooled, broken);
         }
-        self.again.push_back(not_begun(operation));
+        let next = self.end_attempt(now, operation, End::NotBegun);
+        self.go_on(id, next);
     }
 
-    /// Takes an operation out of its grant; what becomes of the connection is for the caller to
-    /// say.
-    fn leave_grant(&mut self, id: OperationId) -> Option<Box<Operation>> {
-        let Waiting::Granted {
-            operation,
-            server,
-            limit,
-            ..
-        } = self.waiting.remove(&id)?
-        else {
-            return None;
-        };
-        if let Some(limit) = limit {
-            self.wait_limits.remove(&(limit, id));
+    /// The pinned connection that an operation waited for is free.
+    pub(super) fn on_pin_free(&mut self, id: OperationId) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
+        if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
+            self.timers.cancel(Timer::Wait(id));
+            operation.attempts = operation.attempts.saturating_sub(1);
+            self.operations.retry(operation);
         }
-        self.selector.finished(server);
-        Some(operation)
+    }
+
+    /// The topology changed: operations without server select again, oldest first.
+    pub(super) fn select_again(&mut self, now: Instant) {
+        let Some(last) = self.operations.last_without_server() else {
+            return;
+        };
+        let mut waiting = Vec::new();
+        while let Some(operation) = self.operations.take_without_server(last) {
+            self.timers.cancel(Timer::Wait(operation.id));
+            waiting.push(operation);
+        }
+        for operation in waiting {
+            self.begin_in_background(now, operation);
+        }
+        let want_servers = self.operations.want_servers();
+        self.topology.set_waiting(now, want_servers);
+    }
+
+    /// The time that an operation waits at the longest is over.
+    pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+        let Some(waiting) = self.operations.get(id) else {
+            return;
+        };
+        match self.wait_over(now, waiting) {
+            None => {}
+            Some(WaitOver::GrantStays) => {
+                let operation = waiting.operation();
+                let limit = operation.and_then(|operation| grant_limit(now, operation));
+                self.arm(Timer::Wait(id), limit);
+            }
+            Some(WaitOver::GrantEnds) => {
+                if let Some(operation) = self.withdraw(now, id) {
+                    let next = self.end_attempt(now, operation, End::NotBegun);
+                    self.go_on(id, next);
+                }
+            }
+            Some(WaitOver::Again) => {
+                // The check under way goes on meanwhile: the operation has not left yet.
+                if let Some(Waiting::ForServer(operation)) = self.operations.take(id) {
+                    self.begin_in_background(now, operation);
+                    let want_servers = self.operations.want_servers();
+                    self.topology.set_waiting(now, want_servers);
+                }
+            }
+            Some(WaitOver::Stop(error)) => self.fail_waiting(now, id, &error),
+            Some(WaitOver::NoServer) => {
+                if let Some(operation) = self.withdraw(now, id) {
+                    let error = self.choice.nothing_suits(&self.topology, &operation);
+                    let next = self.end_attempt(now, operation, End::Unselected(error));
+                    self.go_on(id, next);
+                }
+            }
+        }
+    }
+
+    fn wait_over(&self, now: Instant, waiting: &Waiting) -> Option<WaitOver> {
+        let is_late = |operation: &Operation| operation.deadline.is_some_and(|limit| limit <= now);
+        let timeout = |message: &str| WaitOver::Stop(Error::timeout(Wait::CheckOut, message));
+        Some(match waiting {
+            Waiting::Granted(operation, _) if is_late(operation) => {
+                timeout("a connection was checked out in time, but the operation was not resumed")
+            }
+            Waiting::Granted(_, connection) => {
+                let pool = self.pools.get(connection.facts.server);
+                if pool.is_none_or(|pool| pool.counts().waiting == 0) {
+                    WaitOver::GrantStays
+                } else {
+                    WaitOver::GrantEnds
+                }
+            }
+            Waiting::ForPin(..) => {
+                timeout("the reply to an earlier command on the pinned connection did not come")
+            }
+            Waiting::ForServer(operation) if is_late(operation) => WaitOver::NoServer,
+            Waiting::ForServer(operation)
+                if operation.paused_until.is_some() || self.settings.scanning.is_some() =>
+            {
+                WaitOver::Again
+            }
+            Waiting::ForServer(_) => WaitOver::NoServer,
+            Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
+        })
+    }
+
+    /// Ends all operations that wait.
+    pub(super) fn fail_all_waiting(&mut self, now: Instant) {
+        // An operation that has failed already hears of its own failure.
+        let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
+        for id in self.operations.all_that(is_alive) {
+            let error = self.life.error();
+            self.fail_waiting(now, id, &error);
+        }
+        while let Some(operation) = self.operations.next_ready() {
+            let id = operation.id;
+            let error = self.life.error();
+            let next: Next = self.end_attempt(now, operation, End::Stopped(error));
+            self.go_on(id, next);
+        }
     }
 }

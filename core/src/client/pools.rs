@@ -1,191 +1,263 @@
-//! One server's pool and the connections that belong to it.
+//! The pools part: one pool per server, each with the connections that nobody uses.
 
-use super::{Action, Client};
 use crate::{
     address::Address,
-    connection::{Connection, Established, Purpose, SocketId},
+    connection::Established,
     description::ServerId,
     error::Error,
-    event::EventKind,
-    pool::{self, Condition, Pool, PooledId},
-    time::Instant,
+    pool::{self, CheckOut, Condition, HeldFor, Pool, PoolOptions, PoolState, PooledId, RequestId},
+    time::{Instant, earliest},
 };
-use std::collections::BTreeMap;
+use bson::oid::ObjectId;
+use std::collections::{BTreeMap, VecDeque};
 
-/// A pool with its established connections.
+/// What a pool holds for an available connection.
+type Content = Box<Established>;
+
+/// What a pool of this client orders.
+pub(super) type Order = pool::Action<Content>;
+
+/// The pools of a client.
 #[derive(Debug)]
-pub(super) struct PoolSlot {
-    pub(super) address: Address,
-    pub(super) pool: Pool,
-    /// Connections that are established and not leased.
-    pub(super) parked: BTreeMap<PooledId, Box<Established>>,
-    /// The socket of each connection, in whatever state.
-    pub(super) sockets: BTreeMap<PooledId, SocketId>,
-    pub(super) is_closed: bool,
+pub(super) struct Pools {
+    pools: BTreeMap<ServerId, Pool<Content>>,
+    options: PoolOptions,
+    /// Whether somebody listens to their events.
+    subscribed: bool,
+    orders: VecDeque<(ServerId, Order)>,
+    /// The earliest deadline of the pools that were used since it was last asked for.
+    armed: Option<Instant>,
 }
 
-impl PoolSlot {
-    /// Leases that were not given back.
-    pub(super) fn leased(&self) -> usize {
-        self.pool.counts().in_use as usize
-    }
-}
-
-impl Client {
-    pub(super) fn create_pool(&mut self, now: Instant, server: ServerId, address: Address) {
-        if self.closed || self.pools.contains_key(&server) {
-            return;
-        }
-        let options = self.limits.pool.clone();
-        let pool = Pool::new(address.clone(), options, self.subscriptions.pool);
-        let slot = PoolSlot {
-            address,
-            pool,
-            parked: BTreeMap::new(),
-            sockets: BTreeMap::new(),
-            is_closed: false,
-        };
-        self.pools.insert(server, slot);
-        self.drain_pool(now, server);
-    }
-
-    pub(super) fn close_pool(&mut self, now: Instant, server: ServerId) {
-        let Some(slot) = self.pools.get_mut(&server) else {
-            return;
-        };
-        slot.pool.handle_close(now);
-        slot.is_closed = true;
-        self.drain_pool(now, server);
-        self.forget_empty_pool(server);
-    }
-
-    /// A closed pool stays until its last lease came back.
-    pub(super) fn forget_empty_pool(&mut self, server: ServerId) {
-        if self
-            .pools
-            .get(&server)
-            .is_some_and(|s| s.is_closed && s.sockets.is_empty())
-        {
-            self.pools.remove(&server);
+impl Pools {
+    pub(super) fn new(options: PoolOptions, subscribed: bool) -> Self {
+        Self {
+            pools: BTreeMap::new(),
+            options,
+            subscribed,
+            orders: VecDeque::new(),
+            armed: None,
         }
     }
 
-    /// Carries out what a pool orders.
-    pub(super) fn drain_pool(&mut self, now: Instant, server: ServerId) {
-        while let Some(slot) = self.pools.get_mut(&server) {
-            let Some(action) = slot.pool.poll_action() else {
-                let deadline = slot.pool.deadline();
-                self.note_deadline(deadline);
-                return;
-            };
-            match action {
-                pool::Action::Emit(event) => self.emit(now, EventKind::Pool(event)),
-                pool::Action::Open(pooled) => self.open_pooled(now, server, pooled),
-                pool::Action::Close(pooled) => self.close_pooled(server, pooled),
-                pool::Action::Grant {
-                    request,
-                    connection,
-                } => {
-                    self.on_granted(now, server, request, connection);
-                }
-                pool::Action::ServiceGone(service) => {
-                    self.sdam.handle_service_gone(server, &service);
-                }
-                pool::Action::Fail { request, error } => self.on_refused(now, request, error),
-                pool::Action::Interrupt { connection, error } => {
-                    self.interrupt(now, server, connection, error);
-                }
-            }
+    /// The next order of any pool. Orders come out as they were given.
+    #[inline]
+    pub(super) fn poll_order(&mut self) -> Option<(ServerId, Order)> {
+        self.orders.pop_front()
+    }
+
+    /// Makes the pool of a server.
+    pub(super) fn create(&mut self, server: ServerId, address: Address) {
+        if self.pools.contains_key(&server) {
+            return;
+        }
+        let pool = Pool::new(address, self.options.clone(), self.subscribed);
+        self.pools.insert(server, pool);
+        self.with(server, |_| ());
+    }
+
+    /// Closes the pool of a server. It is forgotten when its last connection is gone.
+    pub(super) fn close(&mut self, now: Instant, server: ServerId) {
+        self.with(server, |pool| pool.handle_close(now));
+    }
+
+    pub(super) fn close_all(&mut self, now: Instant) {
+        for server in self.servers() {
+            self.close(now, server);
         }
     }
 
-    /// Breaks what a checked out connection is used for, whoever has it: an exchange is told, and
-    /// where none runs the connection itself ends.
-    fn interrupt(&mut self, now: Instant, server: ServerId, pooled: PooledId, error: Error) {
-        let Some(slot) = self.pools.get(&server) else {
-            return;
-        };
-        let Some(&socket) = slot.sockets.get(&pooled) else {
-            return;
-        };
-        if self.drains.contains(socket) {
-            self.give_up_drain(now, socket, error);
-        } else if !slot.parked.contains_key(&pooled) {
-            self.actions.push_back(Action::Interrupt { socket, error });
-        } else if self.is_pin_free(socket) {
-            self.break_pin(now, socket, error);
-        } else {
-            self.leave_interrupted_grants(now, server);
-        }
+    pub(super) fn ready(&mut self, now: Instant, server: ServerId) {
+        self.with(server, |pool| pool.handle_ready(now));
     }
 
-    fn open_pooled(&mut self, now: Instant, server: ServerId, pooled: PooledId) {
-        let Some(slot) = self.pools.get_mut(&server) else {
-            return;
-        };
-        let address = slot.address.clone();
-        let generation = slot.pool.generation();
-        let options = self.handshake.clone();
-        let purpose = if slot.pool.is_population(pooled) {
-            Purpose::Population
-        } else {
-            Purpose::Operations
-        };
-        let connection = Connection::new(now, address, purpose, options);
-        let owner = super::sockets::Owner::Pool {
-            server,
-            pooled,
-            generation,
-            service: None,
-        };
-        let socket = self.dial(connection, owner);
-        if let Some(slot) = self.pools.get_mut(&server) {
-            slot.sockets.insert(pooled, socket);
-        }
-    }
-
-    fn close_pooled(&mut self, server: ServerId, pooled: PooledId) {
-        let Some(slot) = self.pools.get_mut(&server) else {
-            return;
-        };
-        slot.parked.remove(&pooled);
-        if let Some(socket) = slot.sockets.remove(&pooled) {
-            self.established.remove(&socket);
-            self.drains.remove(socket);
-            self.forget_socket(socket);
-            self.actions.push_back(Action::Close { socket });
-        }
-    }
-
-    /// Puts an established connection back where leases find it, and tells its pool.
-    pub(super) fn park_connection(
+    /// Clears the pool of a server, or of one service behind a load balancer.
+    pub(super) fn clear(
         &mut self,
         now: Instant,
-        mut connection: Box<Established>,
-        condition: Condition,
+        server: ServerId,
+        service: Option<ObjectId>,
+        cause: &Error,
+        interrupt: bool,
     ) {
-        connection.used = now;
-        let (server, pooled) = (connection.facts.server, connection.facts.pooled);
-        if let Some(slot) = self.pools.get_mut(&server) {
-            slot.parked.insert(pooled, connection);
-        }
-        self.return_pooled(now, server, pooled, condition);
+        self.with(server, |pool| match service {
+            Some(service) => pool.handle_clear_service(now, service),
+            None => pool.handle_clear(now, cause, interrupt),
+        });
     }
 
-    /// Tells a pool that a connection it handed out is back.
-    pub(super) fn return_pooled(
+    /// Asks the pool of a server for a connection. `limit` is that of an operation with a time
+    /// limit of its own; others have `waitQueueTimeoutMS`.
+    #[inline]
+    pub(super) fn check_out(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        request: RequestId,
+        limit: Option<Option<Instant>>,
+    ) -> Option<CheckOut<Content>> {
+        self.with(server, |pool| match limit {
+            Some(limit) => pool.check_out_timed(now, request, limit),
+            None => pool.check_out(now, request, None),
+        })
+    }
+
+    /// Withdraws a request that waits.
+    pub(super) fn cancel(&mut self, now: Instant, server: ServerId, request: RequestId) {
+        self.with(server, |pool| pool.cancel(now, request));
+    }
+
+    /// Gives a connection back. A connection that its pool has closed meanwhile is refused, which
+    /// harms nobody.
+    #[inline]
+    pub(super) fn check_in(
         &mut self,
         now: Instant,
         server: ServerId,
         pooled: PooledId,
-        condition: Condition,
+        condition: Condition<Content>,
     ) {
-        let Some(slot) = self.pools.get_mut(&server) else {
-            return;
-        };
-        // A connection that the pool has closed meanwhile is refused, which harms nobody.
-        let _ = slot.pool.check_in(now, pooled, condition);
-        self.drain_pool(now, server);
-        self.forget_empty_pool(server);
+        self.with(server, |pool| {
+            let _ = pool.check_in(now, pooled, condition);
+        });
+    }
+
+    pub(super) fn handle_established(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        pooled: PooledId,
+        content: Content,
+    ) {
+        self.with(server, |pool| {
+            pool.handle_established(now, pooled, content);
+        });
+    }
+
+    pub(super) fn handle_establish_failed(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        pooled: PooledId,
+        error: &Error,
+    ) {
+        self.with(server, |pool| {
+            pool.handle_establish_failed(now, pooled, error);
+        });
+    }
+
+    /// The hello of a connection was answered by this service behind the load balancer (LB-49).
+    pub(super) fn handle_greeted(&mut self, server: ServerId, pooled: PooledId, service: ObjectId) {
+        self.with(server, |pool| pool.handle_greeted(pooled, service));
+    }
+
+    pub(super) fn handle_drained(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        pooled: PooledId,
+        content: Content,
+    ) {
+        self.with(server, |pool| pool.handle_drained(now, pooled, content));
+    }
+
+    pub(super) fn handle_idle_closed(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        pooled: PooledId,
+        error: Error,
+    ) {
+        self.with(server, |pool| {
+            pool.handle_idle_closed(now, pooled, Some(error));
+        });
+    }
+
+    /// Says what a connection that is checked out is kept for.
+    pub(super) fn hold_for(&mut self, server: ServerId, pooled: PooledId, held_for: HeldFor) {
+        self.with(server, |pool| pool.hold_for(pooled, held_for));
+    }
+
+    /// Does what is due in each pool.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        for server in self.servers() {
+            // A pool's work may make more work due at once.
+            while let Some(pool) = self.pools.get(&server)
+                && pool.deadline().is_some_and(|at| at <= now)
+            {
+                self.with(server, |pool| pool.handle_timeout(now));
+            }
+        }
+    }
+
+    /// Closes at once what a clear has made stale, in all pools.
+    pub(super) fn run_background(&mut self, now: Instant) {
+        for server in self.servers() {
+            self.with(server, |pool| pool.handle_timeout(now));
+        }
+    }
+
+    /// The earliest deadline of all pools.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadlines = self.pools.values().filter_map(Pool::deadline);
+        deadlines.min()
+    }
+
+    /// The earliest deadline of the pools that were used since the last call.
+    #[inline]
+    pub(super) fn take_armed(&mut self) -> Option<Instant> {
+        self.armed.take()
+    }
+
+    /// The pool of a server.
+    pub(super) fn get(&self, server: ServerId) -> Option<&Pool<Content>> {
+        self.pools.get(&server)
+    }
+
+    /// True if there is a pool for this server that is not closed.
+    pub(super) fn is_open(&self, server: ServerId) -> bool {
+        let pool = self.pools.get(&server);
+        pool.is_some_and(|pool| pool.state() != PoolState::Closed)
+    }
+
+    /// The error of a connection that is checked out and was interrupted.
+    pub(super) fn interruption_of(&self, server: ServerId, pooled: PooledId) -> Option<Error> {
+        self.pools.get(&server)?.interruption_of(pooled)
+    }
+
+    /// Connections that are checked out.
+    pub(super) fn leased(&self) -> usize {
+        let in_use = self
+            .pools
+            .values()
+            .map(|pool| pool.counts().in_use as usize);
+        in_use.sum()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ServerId, &Pool<Content>)> {
+        self.pools.iter().map(|(&server, pool)| (server, pool))
+    }
+
+    fn servers(&self) -> Vec<ServerId> {
+        self.pools.keys().copied().collect()
+    }
+
+    /// Feeds one pool, if it is there, and takes over its orders.
+    #[inline]
+    fn with<T>(
+        &mut self,
+        server: ServerId,
+        input: impl FnOnce(&mut Pool<Content>) -> T,
+    ) -> Option<T> {
+        let pool = self.pools.get_mut(&server)?;
+        let result = input(pool);
+        while let Some(order) = pool.poll_action() {
+            self.orders.push_back((server, order));
+        }
+        self.armed = earliest(self.armed, pool.deadline());
+        if pool.state() == PoolState::Closed && pool.counts().total == 0 {
+            self.pools.remove(&server);
+        }
+        Some(result)
     }
 }

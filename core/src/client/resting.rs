@@ -1,41 +1,43 @@
-//! Connections that rested: whether they still stand is looked at before an operation uses them.
+//! Idle connections: whether one still stands is checked before an operation uses it.
 //!
 //! Servers close connections that are idle, and so do firewalls and load balancers. Nobody watches
-//! a socket that rests, so that the next operation on it would meet the error, and one that may not
-//! be retried would raise it. Looking costs one system call, and is left out where the connection
-//! has just been used. What comes between the look and the write is met as before.
+//! the socket of an idle connection, so that the next operation on it would meet the error, and an
+//! operation that may not be retried would raise it. The check costs one system call, and is left
+//! out where the connection has just been used. What comes between the check and the write is met
+//! as before.
 //!
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
 
-use super::{Client, Start};
+use super::{Client, Start, Timer, begin::Attempt, end::End};
 use crate::{
     connection::{Established, closed_by_peer},
     error::Error,
-    operation::Lease,
+    operation::{Lease, Operation},
     pool::Condition,
     time::Instant,
 };
 use std::time::Duration;
 
-/// A connection that rested for so long is looked at before it is used. A server that is asked all
-/// the time is never looked at so. Not an option.
+/// A connection that was idle for so long is checked before it is used. A server that is used all
+/// the time is never checked so. Not an option.
 pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 
 /// Bytes of TLS's own messages, which say nothing about MongoDB, that a connection may have
-/// received while it rested. With more it is closed. Session tickets have some hundred bytes each,
-/// and servers send few.
+/// received while it was idle. With more it is closed. Session tickets have some hundred bytes
+/// each, and servers send few.
 pub const MAX_PROBED_BYTES: usize = 16 * 1024;
 
 impl Lease {
-    /// True if the connection rested: before [`begin`](Self::begin), read from its socket, without
-    /// waiting, and say by [`probed`](Self::probed) what there was, as long as this is true.
+    /// True if the connection was idle: before [`begin`](Self::begin), read from its socket,
+    /// without waiting, and say by [`probed`](Self::probed) what there was, as long as this is
+    /// true.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
         self.is_rested
     }
 
-    /// Something was read from a connection that rested: `None` if nothing was there, no bytes if
+    /// Something was read from a connection that was idle: `None` if nothing was there, no bytes if
     /// the peer closed it. An error, this one or one of reading, ends the lease: it goes back by
     /// [`Client::refuse`].
     pub fn probed(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
@@ -65,11 +67,19 @@ impl Lease {
 
 impl Client {
     /// True for a connection that may have been closed without anybody noticing.
-    pub(super) fn is_rested(&self, now: Instant, connection: &Established) -> bool {
-        self.limits.scan.is_none() && connection.used + PROBE_AFTER <= now
+    #[inline]
+    pub(super) fn wants_probe(
+        &self,
+        now: Instant,
+        operation: &Operation,
+        connection: &Established,
+    ) -> bool {
+        connection.used + PROBE_AFTER <= now
+            && operation.command.pin.is_none()
+            && self.settings.scanning.is_none()
     }
 
-    /// A lease of another client is refused: its numbers mean other things here (CMAP-19, CMAP-87).
+    /// A lease of another client is refused: its ids mean other things here (CMAP-19, CMAP-87).
     pub(super) fn own(&self, lease: &Lease) -> Result<(), Error> {
         if lease.facts().client == self.topology().id {
             return Ok(());
@@ -88,27 +98,19 @@ impl Client {
         }
         let Lease {
             connection,
-            mut operation,
-            context,
+            operation,
             pinned,
             ..
         } = lease;
         let facts = &connection.facts;
-        if let Some(deadline) = context.deadline {
-            self.exchange_limits.remove(&(deadline, facts.socket));
-        }
-        self.selector.finished(facts.server);
+        self.timers.cancel(Timer::Exchange(facts.socket));
+        self.choice.finished(facts.server);
         let error = error.with_server(&facts.address);
         self.note_pins(facts, pinned);
-        let condition = Condition::Broken(Some(error));
-        self.take_back(now, connection, condition, context.request_id);
-        operation.attempts = operation.attempts.saturating_sub(1);
-        let start = if self.closed {
-            self.finish_operation(now, operation);
-            Start::Failed(self.closed_error())
-        } else {
-            self.proceed(now, operation)
-        };
+        let broken = Condition::Broken(Some(error));
+        self.give_back(now, connection, broken);
+        let id = operation.id;
+        let start = self.go(now, id, Attempt::Ended(operation, End::NotBegun));
         self.settle(now);
         start
     }

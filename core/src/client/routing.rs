@@ -1,97 +1,376 @@
-//! Carries orders from the topology to sockets and pools.
+//! The loop that carries orders from part to part.
+//!
+//! An order is one input of another part, or an action or event for whoever drives the client. No
+//! function here is reachable from itself: an order that leads to another one leaves that in the
+//! queue of its part. Pools come first, then pins, then the topology, then connections: a clear
+//! takes effect before anything that was decided after it.
 
-use super::{Action, Client, sockets::Owner};
+use super::{
+    Action, Client, connections, connections::Role, connections::State, operations::Waiting, pins,
+    pools, questions,
+};
 use crate::{
-    connection::{Connection, Purpose},
+    connection::{Connection, ConnectionFacts, Established, Output, Purpose, SocketId},
+    description::{ServerId, ServerType},
+    error::{Error, ErrorKind, Label, NetworkFault},
     event::EventKind,
-    sdam,
+    operation::OperationId,
+    pool::{Condition, PooledId},
+    sdam::{self, ApplicationError, Phase},
     time::Instant,
 };
 
 impl Client {
-    /// Brings everything to rest after an input: orders of the topology, operations that are tried
-    /// again, operations that look for a server again.
+    /// Brings everything to rest after an input.
     pub(super) fn settle(&mut self, now: Instant) {
         loop {
-            self.route_topology(now);
-            if let Some(operation) = self.again.pop_front() {
-                self.acquire_in_background(now, operation);
+            self.carry(now);
+            if let Some(operation) = self.operations.next_ready() {
+                self.begin_in_background(now, operation);
             } else if std::mem::take(&mut self.reselect) {
-                self.on_reselect(now);
-            } else if !self.end_unused(now) {
+                self.select_again(now);
+            } else if !self.end_if_unused(now) {
                 break;
             }
         }
-        let deadline = self.sdam.deadline();
-        self.note_deadline(deadline);
-        if self.closed {
+        let topology = self.topology.deadline();
+        self.note_deadline(topology);
+        let pools = self.pools.take_armed();
+        self.note_deadline(pools);
+        if self.life.is_closed() {
             // Nobody is to be woken for something that ended with the client.
             self.armed = self.exact_deadline();
         }
     }
 
-    /// Carries out what the topology orders, in its order.
-    pub(super) fn route_topology(&mut self, now: Instant) {
-        while let Some(action) = self.sdam.poll_action() {
-            match action {
-                sdam::Action::Emit(event) => self.emit(now, EventKind::Sdam(event)),
-                sdam::Action::Open { check, address, .. } => {
-                    let options = self.handshake.clone();
-                    let connection = Connection::new(now, address, Purpose::Monitor, options);
-                    let socket = self.dial(connection, Owner::Check(check));
-                    self.checks.insert(check, socket);
-                }
-                sdam::Action::SendHello {
-                    check,
-                    legacy,
-                    awaitable,
-                } => {
-                    let Some(&id) = self.checks.get(&check) else {
-                        continue;
-                    };
-                    if let Some(socket) = self.sockets.get_mut(&id) {
-                        socket.connection.check(now, legacy, awaitable);
-                    }
-                    self.transmit(id);
-                }
-                sdam::Action::Close { check } => {
-                    if let Some(socket) = self.checks.remove(&check)
-                        && self.forget_socket(socket)
-                    {
-                        self.actions.push_back(Action::Close { socket });
+    /// Takes the orders of all parts until there are none.
+    pub(super) fn carry(&mut self, now: Instant) {
+        loop {
+            if let Some((server, order)) = self.pools.poll_order() {
+                self.on_pool_order(now, server, order);
+            } else if let Some(order) = self.pins.poll_order() {
+                self.on_pin_order(now, order);
+            } else if let Some(order) = self.topology.poll_action() {
+                self.on_topology_order(now, order);
+            } else if let Some(order) = self.connections.poll_order() {
+                self.on_connection_order(now, order);
+            } else if let Some(order) = self.questions.poll_order() {
+                match order {
+                    questions::Order::Act(action) => self.out.act(action),
+                    questions::Order::Limit(id, limit) => {
+                        self.arm(super::Timer::Question(id), limit);
                     }
                 }
-                sdam::Action::CreatePool { server, address } => {
-                    self.create_pool(now, server, address);
-                }
-                sdam::Action::ReadyPool { server } => {
-                    if let Some(slot) = self.pools.get_mut(&server) {
-                        slot.pool.handle_ready(now);
-                    }
-                    self.drain_pool(now, server);
-                }
-                sdam::Action::ClearPool {
-                    server,
-                    cause,
-                    interrupt,
-                    service,
-                    ..
-                } => {
-                    if let Some(slot) = self.pools.get_mut(&server) {
-                        match service {
-                            Some(service) => {
-                                slot.pool.handle_clear_service(now, service);
-                            }
-                            None => slot.pool.handle_clear(now, &cause, interrupt),
-                        }
-                    }
-                    self.drain_pool(now, server);
-                }
-                sdam::Action::ClosePool { server } => self.close_pool(now, server),
-                sdam::Action::Publish | sdam::Action::CheckEnded | sdam::Action::ScanEnded => {
-                    self.reselect = true
-                }
+            } else {
+                break;
             }
         }
+    }
+
+    fn on_topology_order(&mut self, now: Instant, order: sdam::Action) {
+        match order {
+            sdam::Action::Emit(event) => self.out.emit(now, EventKind::Sdam(event)),
+            sdam::Action::Open { check, address, .. } => {
+                let options = self.settings.handshake.clone();
+                let connection = Connection::new(now, address, Purpose::Monitor, options);
+                self.connections.dial(Role::Monitor(check), connection);
+            }
+            sdam::Action::SendHello {
+                check,
+                legacy,
+                awaitable,
+            } => self.connections.check(now, check, legacy, awaitable),
+            sdam::Action::Close { check } => {
+                self.connections.close(Role::Monitor(check));
+            }
+            sdam::Action::CreatePool { server, address } => {
+                if !self.life.is_closed() {
+                    self.pools.create(server, address);
+                }
+            }
+            sdam::Action::ReadyPool { server } => self.pools.ready(now, server),
+            sdam::Action::ClearPool {
+                server,
+                cause,
+                interrupt,
+                service,
+                ..
+            } => self.pools.clear(now, server, service, &cause, interrupt),
+            sdam::Action::ClosePool { server } => self.pools.close(now, server),
+            sdam::Action::Publish | sdam::Action::CheckEnded | sdam::Action::ScanEnded => {
+                self.reselect = true;
+            }
+        }
+    }
+
+    fn on_pool_order(&mut self, now: Instant, server: ServerId, order: pools::Order) {
+        match order {
+            pools::Order::Emit(event) => self.out.emit(now, EventKind::Pool(event)),
+            pools::Order::Open(pooled) => self.dial_pooled(now, server, pooled),
+            pools::Order::Close(pooled) => {
+                if let Some(socket) = self.connections.close(Role::Pooled(server, pooled)) {
+                    self.timers.cancel(super::Timer::Drain(socket));
+                }
+            }
+            pools::Order::Grant {
+                request,
+                connection,
+                content,
+            } => {
+                let id = OperationId(request.0);
+                let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
+                match self.operations.take_if(id, waits) {
+                    Some(Waiting::ForConnection(operation, _)) => {
+                        self.grant(now, operation, content);
+                    }
+                    // The operation left at this very moment.
+                    _ => {
+                        let healthy = Condition::Healthy(content);
+                        self.pools.check_in(now, server, connection, healthy);
+                    }
+                }
+            }
+            pools::Order::Fail { request, error } => {
+                let id = OperationId(request.0);
+                self.on_check_out_failed(now, id, error);
+            }
+            pools::Order::Interrupt { connection, error } => {
+                self.interrupt(now, Role::Pooled(server, connection), error);
+            }
+            pools::Order::ServiceGone(service) => {
+                self.topology.handle_service_gone(server, &service);
+            }
+        }
+    }
+
+    /// Breaks what a checked out connection is used for, whoever owns it: an exchange is told, and
+    /// where none runs the connection itself ends.
+    fn interrupt(&mut self, now: Instant, role: Role, error: Error) {
+        let Some(socket) = self.connections.socket(role) else {
+            return;
+        };
+        match self.connections.state(socket) {
+            Some(State::Leased) => self.out.act(Action::Interrupt { socket, error }),
+            Some(&State::Granted(operation)) => self.interrupt_grant(now, operation, error),
+            Some(State::Draining(_)) => self.connections.give_up_drain(socket, error),
+            Some(State::Pinned) => self.pins.interrupt(socket, error),
+            Some(State::Driven(_) | State::Idle) | None => {}
+        }
+    }
+
+    fn on_pin_order(&mut self, now: Instant, order: pins::Order) {
+        match order {
+            pins::Order::GiveBack {
+                socket,
+                server,
+                pooled,
+                condition,
+            } => {
+                if let Condition::Healthy(_) = condition {
+                    self.connections.hand_over(socket, State::Idle);
+                }
+                self.pools.check_in(now, server, pooled, condition);
+            }
+            pins::Order::Hold(server, pooled, held_for) => {
+                self.pools.hold_for(server, pooled, held_for);
+            }
+            pins::Order::GoOn(id) => self.on_pin_free(id),
+            pins::Order::Fail(id) => self.fail_waiting(now, id, &pins::pin_is_gone()),
+        }
+    }
+
+    fn on_connection_order(&mut self, now: Instant, order: connections::Order) {
+        match order {
+            connections::Order::Act(action) => self.out.act(action),
+            connections::Order::Drain(socket) => {
+                // A pool that is closed, or was cleared, has closed the connection at once.
+                if let Some(State::Draining(_)) = self.connections.state(socket) {
+                    self.out.act(Action::Drain { socket });
+                }
+            }
+            connections::Order::Report(id, role, output) => self.on_report(now, id, role, output),
+            connections::Order::Lost(server, pooled, error) => {
+                self.pools
+                    .handle_establish_failed(now, server, pooled, &error);
+            }
+            connections::Order::Drained(connection) => self.on_drain_over(now, connection, None),
+            connections::Order::NotDrained(connection, error) => {
+                self.on_drain_over(now, connection, Some(error));
+            }
+            connections::Order::Limit(socket, limit) => {
+                self.arm(super::Timer::Step(socket), limit);
+            }
+            connections::Order::Left(socket) => self.questions.forget(socket),
+        }
+    }
+
+    /// A connection no longer drains. One that is broken closes, and that is all: no operation met
+    /// the error, and a reply that is late says nothing about its server.
+    fn on_drain_over(&mut self, now: Instant, connection: Box<Established>, broken: Option<Error>) {
+        let facts = &connection.facts;
+        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
+        self.timers.cancel(super::Timer::Drain(socket));
+        if self.pins.keeps(socket) {
+            self.connections.hand_over(socket, State::Pinned);
+            self.pins.take_back(connection, broken);
+        } else if let Some(error) = broken {
+            self.pools.handle_idle_closed(now, server, pooled, error);
+        } else {
+            self.pools.handle_drained(now, server, pooled, connection);
+        }
+    }
+
+    fn dial_pooled(&mut self, now: Instant, server: ServerId, pooled: PooledId) {
+        let Some(pool) = self.pools.get(server) else {
+            return;
+        };
+        let purpose = if pool.is_population(pooled) {
+            Purpose::Population
+        } else {
+            Purpose::Operations
+        };
+        let address = pool.address().clone();
+        let options = self.settings.handshake.clone();
+        let connection = Connection::new(now, address, purpose, options);
+        self.connections
+            .dial(Role::Pooled(server, pooled), connection);
+    }
+
+    /// A connection that is driven reports something. What one reports that was closed meanwhile
+    /// is of no interest.
+    fn on_report(&mut self, now: Instant, id: SocketId, role: Role, output: Output) {
+        if !matches!(self.connections.state(id), Some(State::Driven(_))) {
+            return;
+        }
+        match (role, output) {
+            (
+                Role::Monitor(check),
+                Output::Greeted {
+                    reply, round_trip, ..
+                },
+            ) => {
+                self.topology
+                    .handle_connected(now, check, &reply, round_trip);
+            }
+            (Role::Pooled(server, pooled), Output::Greeted { reply, service, .. }) => {
+                if let Some(service) = service {
+                    self.pools.handle_greeted(server, pooled, service);
+                }
+                self.topology
+                    .handle_application_handshake(now, server, &reply);
+            }
+            (
+                Role::Monitor(check),
+                Output::Checked {
+                    reply,
+                    round_trip,
+                    more_to_come,
+                },
+            ) => {
+                self.topology
+                    .handle_reply(now, check, &reply, round_trip, more_to_come);
+            }
+            (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {
+                self.questions.derive(now, server, id, derivation);
+            }
+            (Role::Pooled(server, pooled), Output::Established) => {
+                self.on_established(now, id, server, pooled);
+            }
+            (Role::Monitor(check), Output::Failed { error, .. }) => {
+                self.connections.close(role);
+                self.topology.handle_failed(now, check, error);
+            }
+            (Role::Pooled(server, pooled), Output::Failed { error, phase }) => {
+                self.on_connection_failed(now, server, pooled, error, phase);
+            }
+            (Role::Monitor(_), Output::KeysNeeded(_) | Output::Established)
+            | (Role::Pooled(..), Output::Checked { .. }) => {}
+        }
+    }
+
+    fn on_established(&mut self, now: Instant, id: SocketId, server: ServerId, pooled: PooledId) {
+        let Some(connection) = self.connections.establish(id) else {
+            return;
+        };
+        let address = connection.address().clone();
+        let pool = self.pools.get(server);
+        let generation = pool.and_then(|pool| pool.generation_of(pooled));
+        let service = pool.and_then(|pool| pool.service_of(pooled));
+        let (Some(generation), Some((transport, hello))) = (generation, connection.into_parts())
+        else {
+            self.connections.close(Role::Pooled(server, pooled));
+            return;
+        };
+        let credential = self.settings.handshake.credential.is_some();
+        let facts = ConnectionFacts {
+            client: self.topology().id,
+            address,
+            server,
+            socket: id,
+            pooled,
+            generation,
+            service,
+            server_connection_id: hello.connection_id,
+            // LB-24: a service is talked to like the load balancer that it stands behind.
+            server_type: service.map_or(hello.server_type, |_| ServerType::LoadBalancer),
+            max_wire_version: hello.max_wire_version,
+            max_bson_object_size: hello.max_bson_object_size,
+            max_message_size: hello.max_message_size_bytes,
+            max_write_batch_size: hello.max_write_batch_size,
+            // LB-21
+            has_sessions: service.is_some() || hello.logical_session_timeout_minutes.is_some(),
+            is_unauthenticated: credential && hello.server_type == ServerType::RsArbiter,
+        };
+        let established = Established {
+            transport,
+            facts,
+            used: now,
+        };
+        self.pools
+            .handle_established(now, server, pooled, Box::new(established));
+    }
+
+    fn on_connection_failed(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        pooled: PooledId,
+        error: Error,
+        phase: Phase,
+    ) {
+        let error = label_overload(error, phase);
+        if let Some(pool) = self.pools.get(server)
+            && let Some(generation) = pool.generation_of(pooled)
+        {
+            let report = ApplicationError {
+                error: error.clone(),
+                phase,
+                generation,
+                service: pool.service_of(pooled),
+            };
+            self.topology.handle_application_error(now, server, &report);
+        }
+        self.connections.tell_lost(server, pooled, error);
+    }
+}
+
+/// A server that drops connections before they can say anything may be overloaded rather than gone
+/// (CMAP-44 to CMAP-47).
+fn label_overload(error: Error, phase: Phase) -> Error {
+    let may_be_overload = phase == Phase::Hello
+        && error.is_network()
+        && !matches!(
+            error.kind(),
+            ErrorKind::Network {
+                fault: NetworkFault::NotResolved | NetworkFault::OutOfSockets,
+                ..
+            }
+        );
+    if may_be_overload {
+        error
+            .with_label(Label::SystemOverloadedError)
+            .with_label(Label::RetryableError)
+    } else {
+        error
     }
 }

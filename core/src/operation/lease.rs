@@ -399,7 +399,7 @@ impl Lease {
             request_id: self.context.request_id,
             operation_id: self.operation.id.0,
             address: connection.address.clone(),
-            driver_connection_id: connection.pooled.0,
+            driver_connection_id: connection.pooled.number(),
             server_connection_id: connection.server_connection_id,
             service: connection.service,
         });

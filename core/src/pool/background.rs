@@ -1,7 +1,7 @@
 //! What other drivers have a thread for: keeping `minPoolSize`, closing what is stale or idle.
 
-use super::{Place, Pool, PoolState, PooledId, arena::Slot};
-use crate::{event::CloseReason, time::Instant};
+use super::{Place, Pool, PoolState, PooledId};
+use crate::{arena::Slot, event::CloseReason, time::Instant};
 use std::time::Duration;
 
 /// How long population pauses after a connection could not be established or was closed by the
@@ -12,7 +12,7 @@ pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
 /// The smallest step of time: idle means unused for longer than the limit, not just as long.
 const TICK: Duration = Duration::from_nanos(1);
 
-impl Pool {
+impl<C> Pool<C> {
     /// Does what is due: requests that waited too long fail, and a background run closes perished
     /// connections and makes new ones for `minPoolSize` (CMAP-107, CMAP-109). Harmless before the
     /// deadline.
@@ -35,7 +35,7 @@ impl Pool {
         }
         if self.wants_population() && self.populate_from <= now {
             let slot = self.create(now, None);
-            self.populating = Some(PooledId(self.connections.id(slot)));
+            self.populating = Some(self.id(slot));
         }
         self.settle(now);
     }
@@ -85,7 +85,7 @@ impl Pool {
     fn idle_expiry(&self, slot: Slot) -> Option<Instant> {
         let limit = self.options.max_idle.filter(|limit| !limit.is_zero())?;
         match self.connections.get(slot).place {
-            Place::Available { since } => Some(since + limit + TICK),
+            Place::Available { since, .. } => Some(since + limit + TICK),
             _ => None,
         }
     }

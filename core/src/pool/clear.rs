@@ -7,7 +7,7 @@ use crate::{
     time::Instant,
 };
 
-impl Pool {
+impl<C> Pool<C> {
     /// The server is in doubt because of `cause`: all present connections become stale, everybody
     /// who waits is sent away, and the pool pauses (CMAP-90 to CMAP-93). With `interrupt`, pending
     /// connections are closed and operations on connections in use are broken too (CMAP-94).
@@ -48,8 +48,8 @@ impl Pool {
         while let Some(slot) = self.available.first() {
             self.close(slot, CloseReason::PoolClosed, None);
         }
-        for connection in self.numbers(|place| *place == Place::Draining) {
-            if let Some(slot) = self.connections.find(connection.0) {
+        for connection in self.numbers(|place| matches!(place, Place::Draining)) {
+            if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::PoolClosed, None);
             }
         }
@@ -57,7 +57,7 @@ impl Pool {
         let mut orphans = Vec::new();
         for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
             orphans.extend(self.owner(connection));
-            if let Some(slot) = self.connections.find(connection.0) {
+            if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::PoolClosed, None);
             }
         }
@@ -74,7 +74,7 @@ impl Pool {
     fn interrupt_all(&mut self, now: Instant) {
         for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
             let owner = self.owner(connection);
-            if let Some(slot) = self.connections.find(connection.0) {
+            if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::Stale, None);
             }
             if let Some(request) = owner {
@@ -85,9 +85,9 @@ impl Pool {
         }
         // CMAP-97. Who was told once is not told again by the next clear.
         let is_untold =
-            |place: &Place| matches!(place, Place::InUse { interrupted, .. } if !interrupted);
+            |place: &Place<C>| matches!(place, Place::InUse { interrupted, .. } if !interrupted);
         for connection in self.numbers(is_untold) {
-            if let Some(slot) = self.connections.find(connection.0)
+            if let Some(slot) = self.find(connection)
                 && let Place::InUse { interrupted, .. } = &mut self.connections.get_mut(slot).place
             {
                 *interrupted = true;
@@ -104,9 +104,9 @@ impl Pool {
     /// to hear it, and asks here before it goes on.
     #[must_use]
     pub fn interruption_of(&self, connection: PooledId) -> Option<Error> {
-        let slot = self.connections.find(connection.0)?;
-        let place = self.connections.get(slot).place;
-        let is_interrupted = matches!(place, Place::InUse { interrupted, .. } if interrupted);
+        let slot = self.find(connection)?;
+        let place = &self.connections.get(slot).place;
+        let is_interrupted = matches!(place, Place::InUse { interrupted, .. } if *interrupted);
         is_interrupted.then(|| self.interrupted_error())
     }
 
@@ -119,11 +119,11 @@ impl Pool {
     }
 
     /// The connections in such a place, oldest first.
-    pub(super) fn numbers(&self, wanted: impl Fn(&Place) -> bool) -> Vec<PooledId> {
+    pub(super) fn numbers(&self, wanted: impl Fn(&Place<C>) -> bool) -> Vec<PooledId> {
         let all = self.connections.iter();
         let mut found: Vec<PooledId> = all
             .filter(|(_, _, connection)| wanted(&connection.place))
-            .map(|(id, _, _)| PooledId(id))
+            .map(|(id, slot, _)| PooledId::new(id, slot.0))
             .collect();
         found.sort_unstable();
         found

@@ -6,25 +6,25 @@
 //! letter of CMAP-27, which counts a time limit of the driver's among the errors. Meanwhile the
 //! connection counts (CMAP-42) and is handed to nobody.
 
-use super::{Place, Pool, PooledId, arena::Slot};
-use crate::{event::CloseReason, time::Instant};
+use super::{Place, Pool, PooledId};
+use crate::{arena::Slot, event::CloseReason, time::Instant};
 
-impl Pool {
+impl<C> Pool<C> {
     /// The outstanding reply of this connection has come and is gone: the next one who asks may
     /// have it. One that was not drained by then is closed by
     /// [`handle_idle_closed`](Self::handle_idle_closed).
-    pub fn handle_drained(&mut self, now: Instant, connection: PooledId) {
-        let Some(slot) = self.connections.find(connection.0) else {
+    pub fn handle_drained(&mut self, now: Instant, connection: PooledId, content: C) {
+        let Some(slot) = self.find(connection) else {
             return;
         };
-        if self.connections.get(slot).place != Place::Draining {
+        if !matches!(self.connections.get(slot).place, Place::Draining) {
             return;
         }
         if self.is_stale(slot) {
             self.close(slot, CloseReason::Stale, None);
         } else {
             self.draining -= 1;
-            self.make_available(now, slot);
+            self.make_available(now, slot, content);
         }
         self.settle(now);
     }
@@ -46,8 +46,8 @@ impl Pool {
         if !std::mem::take(&mut self.is_draining_stale) {
             return;
         }
-        for connection in self.numbers(|place| *place == Place::Draining) {
-            if let Some(slot) = self.connections.find(connection.0)
+        for connection in self.numbers(|place| matches!(place, Place::Draining)) {
+            if let Some(slot) = self.find(connection)
                 && self.is_stale(slot)
             {
                 self.close(slot, CloseReason::Stale, None);

@@ -1,24 +1,25 @@
 //! New connections: when there is room for one, and what becomes of it.
 
-use super::{Action, Connection, Place, Pool, PooledId, RequestId, arena::Slot};
+use super::{Action, Connection, Place, Pool, PooledId, RequestId};
 use crate::{
+    arena::Slot,
     error::Error,
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::Instant,
 };
 
-impl Pool {
+impl<C> Pool<C> {
     /// This connection is established and authenticated (CMAP-61).
     ///
-    /// It goes to the request that it was made for. If that gave up meanwhile, it serves the head
-    /// of the queue or becomes available.
-    pub fn handle_established(&mut self, now: Instant, connection: PooledId) {
+    /// It goes, with `content`, to the request that it was made for. If that gave up meanwhile, it
+    /// serves the head of the queue or becomes available.
+    pub fn handle_established(&mut self, now: Instant, connection: PooledId, content: C) {
         let Some((slot, created, request)) = self.pending_connection(connection) else {
             return;
         };
         self.emit(|address| PoolEvent::ConnectionReady {
             address,
-            connection: connection.0,
+            connection: connection.number(),
             duration: now.saturating_since(created),
         });
         if self.is_stale(slot) {
@@ -41,9 +42,10 @@ impl Pool {
             match request {
                 Some(request) => {
                     self.release(request);
-                    self.grant(now, request, slot);
+                    self.lend(slot);
+                    self.grant(now, request, slot, content);
                 }
-                None => self.make_available(now, slot),
+                None => self.make_available(now, slot, content),
             }
         }
         self.settle(now);
@@ -84,9 +86,9 @@ impl Pool {
     /// Makes a pending connection and asks for its establishment (CMAP-60).
     pub(super) fn create(&mut self, now: Instant, request: Option<RequestId>) -> Slot {
         self.last_id += 1;
-        let connection = self.last_id;
+        let number = self.last_id;
         let slot = self.connections.insert(
-            connection,
+            number,
             Connection {
                 generation: self.generation,
                 service: None,
@@ -99,15 +101,15 @@ impl Pool {
         self.pending += 1;
         self.emit(|address| PoolEvent::ConnectionCreated {
             address,
-            connection,
+            connection: number,
         });
-        self.actions.push_back(Action::Open(PooledId(connection)));
+        self.actions.push_back(Action::Open(self.id(slot)));
         slot
     }
 
     pub(super) fn leave_pending(&mut self, slot: Slot) {
         self.pending -= 1;
-        if self.populating == Some(PooledId(self.connections.id(slot))) {
+        if self.populating == Some(self.id(slot)) {
             self.populating = None;
         }
     }
@@ -115,7 +117,7 @@ impl Pool {
     /// Cuts the tie from a request to its connection, which has an end of its own. The request
     /// counts as queued for the short time until it is answered.
     pub(super) fn release(&mut self, request: RequestId) {
-        if let Some(slot) = self.requests.find(request.0) {
+        if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_last(&mut self.queue, slot);
         }
@@ -124,7 +126,7 @@ impl Pool {
     /// The request goes back to the head of the queue, which it had left for a connection that came
     /// to nothing.
     fn ask_again(&mut self, request: RequestId) {
-        if let Some(slot) = self.requests.find(request.0) {
+        if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_first(&mut self.queue, slot);
         }
@@ -134,7 +136,7 @@ impl Pool {
         &self,
         connection: PooledId,
     ) -> Option<(Slot, Instant, Option<RequestId>)> {
-        let slot = self.connections.find(connection.0)?;
+        let slot = self.find(connection)?;
         match self.connections.get(slot).place {
             Place::Pending { created, request } => Some((slot, created, request)),
             _ => None,

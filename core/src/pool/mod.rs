@@ -4,7 +4,6 @@
 //! Background work (keeping `minPoolSize`, closing stale and idle connections) needs no thread: it
 //! is due at `deadline()`, which may be this very moment, and done by `handle_timeout`.
 
-mod arena;
 mod background;
 mod clear;
 mod draining;
@@ -22,17 +21,17 @@ pub use types::{
 
 use crate::{
     address::Address,
+    arena::{Arena, List, Slot},
     error::{Error, ErrorKind, cause_text},
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::{Instant, earliest},
 };
 pub use background::POPULATION_PAUSE;
 
-use arena::{Arena, List, Slot};
 use bson::oid::ObjectId;
 use services::Services;
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -40,26 +39,30 @@ use std::{
 /// without end (SEL-37). Far above what an application has in flight.
 pub const MAX_WAITERS: u32 = 1 << 20;
 
-/// The pool of one server (CMAP-35).
+/// The pool of one server (CMAP-35), generic over what it pools.
+///
+/// The pool holds what belongs to a connection (`C`) while the connection is available, and hands
+/// it over with the connection.
 ///
 /// ```
 /// use onionskin_core::{address::Address, time::Instant};
 /// use onionskin_core::pool::{Action, CheckOut, Condition, Pool, PoolOptions, RequestId};
 ///
 /// let now = Instant::ZERO;
-/// let mut pool = Pool::new(Address::tcp("db", 27017), PoolOptions::default(), false);
+/// let mut pool: Pool<&str> = Pool::new(Address::tcp("db", 27017), PoolOptions::default(), false);
 /// pool.handle_ready(now);
 /// assert_eq!(pool.check_out(now, RequestId(1), None), CheckOut::Waiting);
 /// let Some(Action::Open(connection)) = pool.poll_action() else { unreachable!() };
-/// pool.handle_established(now, connection);
-/// let grant = Action::Grant { request: RequestId(1), connection };
+/// pool.handle_established(now, connection, "a socket");
+/// let grant = Action::Grant { request: RequestId(1), connection, content: "a socket" };
 /// assert_eq!(pool.poll_action(), Some(grant));
-/// pool.check_in(now, connection, Condition::Healthy)?;
-/// assert_eq!(pool.check_out(now, RequestId(2), None), CheckOut::Granted(connection));
+/// pool.check_in(now, connection, Condition::Healthy("a socket"))?;
+/// let granted = pool.check_out(now, RequestId(2), None);
+/// assert_eq!(granted, CheckOut::Granted(connection, "a socket"));
 /// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct Pool<C> {
     address: Address,
     options: PoolOptions,
     /// Whether somebody wants events; if not, none is built.
@@ -69,7 +72,7 @@ pub struct Pool {
     /// Why the pool was cleared last.
     cause: Option<Error>,
     last_id: u64,
-    connections: Arena<Connection>,
+    connections: Arena<Connection<C>>,
     /// Oldest first; the newest is handed out first, so that surplus connections grow idle.
     available: List,
     pending: u32,
@@ -78,6 +81,8 @@ pub struct Pool {
     is_draining_stale: bool,
     services: Services,
     requests: Arena<Request>,
+    /// Where in `requests` each of them is.
+    places: BTreeMap<RequestId, Slot>,
     /// Requests that wait for something to become possible, first come first served (CMAP-30).
     queue: List,
     /// The deadlines of all requests that have one.
@@ -89,22 +94,22 @@ pub struct Pool {
     populating: Option<PooledId>,
     /// Population waits until then after a connection for it could not be kept.
     populate_from: Instant,
-    actions: VecDeque<Action>,
+    actions: VecDeque<Action<C>>,
 }
 
 /// One connection (CMAP-17 to CMAP-24).
 #[derive(Clone, Debug)]
-struct Connection {
+struct Connection<C> {
     /// The pool's generation when it was made; behind a load balancer that of its service when it
     /// shook hands.
     generation: u64,
     /// Whom the load balancer connected it to.
     service: Option<ObjectId>,
-    place: Place,
+    place: Place<C>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place<C> {
     /// Being established.
     Pending {
         created: Instant,
@@ -112,7 +117,7 @@ enum Place {
         request: Option<RequestId>,
     },
     /// In the list of available connections.
-    Available { since: Instant },
+    Available { since: Instant, content: C },
     /// Checked in with a reply outstanding: it counts, and nobody gets it.
     Draining,
     /// Checked out.
@@ -135,7 +140,7 @@ struct Request {
     connection: Option<Slot>,
 }
 
-impl Pool {
+impl<C> Pool<C> {
     /// A pool without connections: paused, at generation 0, with its created event queued
     /// (CMAP-52).
     #[must_use]
@@ -155,6 +160,7 @@ impl Pool {
             is_draining_stale: false,
             services: Services::default(),
             requests: Arena::new(),
+            places: BTreeMap::new(),
             queue: List::new(),
             deadlines: BTreeSet::new(),
             background: None,
@@ -189,7 +195,7 @@ impl Pool {
         now: Instant,
         request: RequestId,
         deadline: Option<Instant>,
-    ) -> CheckOut {
+    ) -> CheckOut<C> {
         self.ask(now, request, deadline, self.options.wait_queue_timeout)
     }
 
@@ -200,7 +206,7 @@ impl Pool {
         now: Instant,
         request: RequestId,
         deadline: Option<Instant>,
-    ) -> CheckOut {
+    ) -> CheckOut<C> {
         self.ask(now, request, deadline, None)
     }
 
@@ -210,8 +216,8 @@ impl Pool {
         request: RequestId,
         deadline: Option<Instant>,
         queue_limit: Option<Duration>,
-    ) -> CheckOut {
-        if self.requests.find(request.0).is_some() {
+    ) -> CheckOut<C> {
+        if !self.places.is_empty() && self.places.contains_key(&request) {
             return CheckOut::Failed(Error::argument("this request waits already"));
         }
         self.emit(|address| PoolEvent::CheckOutStarted { address });
@@ -221,9 +227,9 @@ impl Pool {
         }
         // CMAP-33: nobody is served before those who wait.
         if self.queue.is_empty()
-            && let Some(slot) = self.take_available(now)
+            && let Some((slot, content)) = self.take_available(now)
         {
-            return CheckOut::Granted(self.hand_over(slot, Duration::ZERO));
+            return CheckOut::Granted(self.tell_checked_out(slot, Duration::ZERO), content);
         }
         self.enqueue(now, request, deadline, queue_limit);
         self.settle(now);
@@ -237,18 +243,18 @@ impl Pool {
         &mut self,
         now: Instant,
         connection: PooledId,
-        condition: Condition,
+        condition: Condition<C>,
     ) -> Result<(), NotCheckedOut> {
-        let slot = self.connections.find(connection.0);
+        let slot = self.find(connection);
         let Some(slot) = slot.filter(|&slot| {
-            let place = self.connections.get(slot).place;
+            let place = &self.connections.get(slot).place;
             matches!(place, Place::InUse { .. })
         }) else {
             return Err(NotCheckedOut(connection));
         };
         self.emit(|address| PoolEvent::CheckedIn {
             address,
-            connection: connection.0,
+            connection: connection.number(),
         });
         let stale = self.is_stale(slot);
         self.release_hold(slot);
@@ -258,7 +264,7 @@ impl Pool {
             }
             Condition::Broken(error) => self.close(slot, CloseReason::Error, error),
             _ if stale => self.close(slot, CloseReason::Stale, None),
-            Condition::Healthy => self.make_available(now, slot),
+            Condition::Healthy(content) => self.make_available(now, slot, content),
             Condition::ReplyDue => self.begin_draining(slot),
         }
         self.settle(now);
@@ -268,7 +274,7 @@ impl Pool {
     /// The peer closed a connection that nobody uses, sent something that nobody asked for on it,
     /// or did not send in time what was still due.
     pub fn handle_idle_closed(&mut self, now: Instant, connection: PooledId, error: Option<Error>) {
-        let Some(slot) = self.connections.find(connection.0) else {
+        let Some(slot) = self.find(connection) else {
             return;
         };
         // Handed out in the meantime: its operation will notice.
@@ -282,7 +288,7 @@ impl Pool {
 
     /// The next thing to do, in order.
     #[must_use]
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.actions.pop_front()
     }
 
@@ -309,8 +315,24 @@ impl Pool {
     /// `None` if there is no such connection.
     #[must_use]
     pub fn generation_of(&self, connection: PooledId) -> Option<u64> {
-        let slot = self.connections.find(connection.0)?;
+        let slot = self.find(connection)?;
         Some(self.connections.get(slot).generation)
+    }
+
+    /// Behind a load balancer, the service that this connection leads to; `None` while it is not
+    /// known.
+    #[must_use]
+    pub fn service_of(&self, connection: PooledId) -> Option<ObjectId> {
+        let slot = self.find(connection)?;
+        self.connections.get(slot).service
+    }
+
+    /// The connection with this number, found by a search; for tests and reports.
+    #[must_use]
+    pub fn connection(&self, number: u64) -> Option<PooledId> {
+        let mut all = self.connections.iter();
+        let (id, slot, _) = all.find(|&(id, ..)| id == number)?;
+        Some(PooledId::new(id, slot.0))
     }
 
     /// Whether the pool serves.
@@ -353,36 +375,63 @@ impl Pool {
 
     /// The newest available connection that is neither stale nor idle; worse ones that are met are
     /// closed (CMAP-75).
-    fn take_available(&mut self, now: Instant) -> Option<Slot> {
+    fn take_available(&mut self, now: Instant) -> Option<(Slot, C)> {
         while let Some(slot) = self.available.last() {
             match self.perished(now, slot) {
                 Some(reason) => self.close(slot, reason, None),
                 None => {
                     self.connections.unlink(&mut self.available, slot);
-                    return Some(slot);
+                    let Place::Available { content, .. } = self.lend(slot) else {
+                        debug_assert!(false, "the list holds available connections only");
+                        continue;
+                    };
+                    return Some((slot, content));
                 }
             }
         }
         None
     }
 
-    /// Marks a connection that is in no list as in use and tells its number.
-    fn hand_over(&mut self, slot: Slot, duration: Duration) -> PooledId {
-        let connection = self.connections.id(slot);
-        self.connections.get_mut(slot).place = Place::InUse {
+    /// Marks a connection that is in no list as in use, and returns where it was.
+    fn lend(&mut self, slot: Slot) -> Place<C> {
+        let place = &mut self.connections.get_mut(slot).place;
+        let in_use = Place::InUse {
             interrupted: false,
             held_for: HeldFor::Operation,
         };
-        self.emit(|address| PoolEvent::CheckedOut {
-            address,
-            connection,
-            duration,
-        });
-        PooledId(connection)
+        std::mem::replace(place, in_use)
     }
 
-    fn make_available(&mut self, now: Instant, slot: Slot) {
-        self.connections.get_mut(slot).place = Place::Available { since: now };
+    fn tell_checked_out(&mut self, slot: Slot, duration: Duration) -> PooledId {
+        let id = self.id(slot);
+        self.emit(|address| PoolEvent::CheckedOut {
+            address,
+            connection: id.number(),
+            duration,
+        });
+        id
+    }
+
+    fn id(&self, slot: Slot) -> PooledId {
+        PooledId::new(self.connections.id(slot), slot.0)
+    }
+
+    /// The slot of a connection; none for one that is not there any more.
+    fn find(&self, id: PooledId) -> Option<Slot> {
+        self.connections.find(id.number(), Slot(id.slot()))
+    }
+
+    /// The slot of a request that waits.
+    fn find_request(&self, id: RequestId) -> Option<Slot> {
+        self.places.get(&id).copied()
+    }
+
+    fn make_available(&mut self, now: Instant, slot: Slot, content: C) {
+        let place = Place::Available {
+            since: now,
+            content,
+        };
+        self.connections.get_mut(slot).place = place;
         self.connections.push_last(&mut self.available, slot);
     }
 
@@ -394,16 +443,16 @@ impl Pool {
             Place::Draining => self.draining -= 1,
             Place::InUse { .. } => {}
         }
-        let connection = self.connections.id(slot);
+        let id = self.id(slot);
         let service = self.connections.get(slot).service;
         self.connections.remove(slot);
         self.emit(|address| PoolEvent::ConnectionClosed {
             address,
-            connection,
+            connection: id.number(),
             reason,
             error,
         });
-        self.actions.push_back(Action::Close(PooledId(connection)));
+        self.actions.push_back(Action::Close(id));
         if let Some(service) = service {
             self.leave_service(service);
         }
@@ -428,7 +477,7 @@ impl Pool {
         debug_assert!(self.queue.is_empty() || self.state == PoolState::Ready);
         debug_assert!(self.queue.is_empty() || self.available.is_empty());
         let has_service =
-            |(_, _, connection): &(u64, Slot, &Connection)| connection.service.is_some();
+            |(_, _, connection): &(u64, Slot, &Connection<C>)| connection.service.is_some();
         debug_assert!(
             !self.options.load_balanced
                 || self.connections.iter().filter(has_service).count()

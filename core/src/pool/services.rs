@@ -4,8 +4,9 @@
 //! The pool of a load balancer is never paused (nobody would ever make it ready again, since there
 //! is no monitor), and an error of one service says nothing about the connections to the others.
 
-use super::{Action, HeldFor, Place, Pool, PoolState, PooledId, arena::Slot};
+use super::{Action, HeldFor, Place, Pool, PoolState, PooledId};
 use crate::{
+    arena::Slot,
     event::{CloseReason, PoolEvent},
     time::Instant,
 };
@@ -71,12 +72,12 @@ impl Services {
     }
 }
 
-impl Pool {
+impl<C> Pool<C> {
     /// The service behind the load balancer answered this connection's hello: from now on the
     /// connection is of that service's generation (CMAP-99, LB-49), which is returned. `None` if
     /// the connection is not being established.
     pub fn handle_greeted(&mut self, connection: PooledId, service: ObjectId) -> Option<u64> {
-        let slot = self.connections.find(connection.0)?;
+        let slot = self.find(connection)?;
         let pending = self.connections.get(slot);
         if pending.service.is_some() || !matches!(pending.place, Place::Pending { .. }) {
             return None;
@@ -115,7 +116,7 @@ impl Pool {
     /// What a connection that is checked out is kept for; an operation, unless this was said.
     /// Nothing happens to one that is not checked out.
     pub fn hold_for(&mut self, connection: PooledId, held_for: HeldFor) {
-        let Some(slot) = self.connections.find(connection.0) else {
+        let Some(slot) = self.find(connection) else {
             return;
         };
         let connection = self.connections.get_mut(slot);
@@ -154,7 +155,7 @@ impl Pool {
             return;
         }
         for connection in self.numbers(|place| matches!(place, Place::Available { .. })) {
-            if let Some(slot) = self.connections.find(connection.0)
+            if let Some(slot) = self.find(connection)
                 && self.is_stale(slot)
             {
                 self.close(slot, CloseReason::Stale, None);

@@ -17,13 +17,40 @@ pub const DEFAULT_MAX_SIZE: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// A connection of one pool: 1 for the first, and so on (CMAP-21). Events show the same number.
+/// A connection of one pool.
+///
+/// It consists of the connection's number, which events show, and of its place in the pool, so that
+/// no pool searches for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PooledId(pub u64);
+pub struct PooledId {
+    number: u64,
+    slot: u32,
+}
+
+impl PooledId {
+    /// The connection with this number in this place of its pool. Pools make their ids themselves;
+    /// this is for records of them, and for tests.
+    #[must_use]
+    pub const fn new(number: u64, slot: u32) -> Self {
+        Self { number, slot }
+    }
+
+    /// The number that events show: 1 for the first connection of the pool, and so on (CMAP-21).
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+
+    /// The connection's place in its pool, which another connection may have later.
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+}
 
 impl fmt::Display for PooledId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection#{}", self.0)
+        write!(f, "connection#{}", self.number)
     }
 }
 
@@ -77,9 +104,9 @@ pub enum PoolState {
 /// The answer to a request for a connection.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a granted connection has to be used and checked in"]
-pub enum CheckOut {
-    /// Here it is.
-    Granted(PooledId),
+pub enum CheckOut<C> {
+    /// The connection, and what the pool held for it.
+    Granted(PooledId, C),
     /// `Action::Grant` or `Action::Fail` follows.
     Waiting,
     /// No.
@@ -88,9 +115,9 @@ pub enum CheckOut {
 
 /// The state in which a connection comes back.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
-    /// The next operation can use it.
-    Healthy,
+pub enum Condition<C> {
+    /// The next operation can use it. The pool holds it until then.
+    Healthy(C),
     /// A reply is outstanding that nobody waits for. The connection is nobody's until it is
     /// [drained](super::Pool::handle_drained).
     ReplyDue,
@@ -125,7 +152,7 @@ impl std::error::Error for NotCheckedOut {}
 /// What a pool wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Action {
+pub enum Action<C> {
     /// Tell it to subscribers.
     Emit(PoolEvent),
     /// Establish this connection; answer with `handle_established` or `handle_establish_failed`.
@@ -139,6 +166,8 @@ pub enum Action {
         request: RequestId,
         /// What it gets.
         connection: PooledId,
+        /// What the pool held for the connection.
+        content: C,
     },
     /// This waiting request gets nothing.
     Fail {

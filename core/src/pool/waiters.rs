@@ -1,14 +1,15 @@
 //! Requests that wait: the queue, its deadlines, and who gives up.
 
-use super::{Action, Place, Pool, PooledId, Request, RequestId, arena::Slot};
+use super::{Action, Place, Pool, PooledId, Request, RequestId};
 use crate::{
+    arena::Slot,
     error::{Error, ErrorKind},
     event::CheckOutFailure,
     time::{Instant, earliest},
 };
 use std::time::Duration;
 
-impl Pool {
+impl<C> Pool<C> {
     /// The request is no longer wanted. If a connection is being established for it, that goes on
     /// and the next one gets it: a server that is slow to answer would otherwise never get a
     /// connection at all.
@@ -16,7 +17,7 @@ impl Pool {
     /// A request that does not wait (any more) changes nothing; a connection that was granted to
     /// it has to be checked in.
     pub fn cancel(&mut self, now: Instant, request: RequestId) {
-        if self.requests.find(request.0).is_none() {
+        if self.find_request(request).is_none() {
             return;
         }
         // No reason of the specification says "given up"; this one comes nearest.
@@ -43,6 +44,7 @@ impl Pool {
                 connection: None,
             },
         );
+        self.places.insert(id, slot);
         self.requests.push_last(&mut self.queue, slot);
         if let Some(at) = armed {
             self.deadlines.insert((at, id));
@@ -52,9 +54,9 @@ impl Pool {
     /// Serves the head of the queue as long as it can be served (CMAP-76, CMAP-77).
     pub(super) fn serve_queue(&mut self, now: Instant) {
         while let Some(head) = self.queue.first() {
-            if let Some(connection) = self.take_available(now) {
+            if let Some((connection, content)) = self.take_available(now) {
                 let request = RequestId(self.requests.id(head));
-                self.grant(now, request, connection);
+                self.grant(now, request, connection, content);
             } else if self.has_room() {
                 self.establish_for(now, head);
             } else {
@@ -63,17 +65,18 @@ impl Pool {
         }
     }
 
-    /// Gives a connection that is in no list to a request that waits.
-    pub(super) fn grant(&mut self, now: Instant, request: RequestId, connection: Slot) {
-        let Some(slot) = self.requests.find(request.0) else {
+    /// Gives a connection that is marked as in use to a request that waits.
+    pub(super) fn grant(&mut self, now: Instant, request: RequestId, connection: Slot, content: C) {
+        let Some(slot) = self.find_request(request) else {
             return;
         };
         let waited = now.saturating_since(self.requests.get(slot).started);
         self.forget(slot);
-        let connection = self.hand_over(connection, waited);
+        let connection = self.tell_checked_out(connection, waited);
         self.actions.push_back(Action::Grant {
             request,
             connection,
+            content,
         });
     }
 
@@ -135,7 +138,7 @@ impl Pool {
         reason: CheckOutFailure,
         error: &Error,
     ) -> bool {
-        let Some(slot) = self.requests.find(request.0) else {
+        let Some(slot) = self.find_request(request) else {
             return false;
         };
         let waited = now.saturating_since(self.requests.get(slot).started);
@@ -159,6 +162,7 @@ impl Pool {
             self.deadlines.remove(&(at, id));
         }
         self.requests.remove(slot);
+        self.places.remove(&id);
     }
 
     /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells those
@@ -166,7 +170,7 @@ impl Pool {
     fn timeout_error(&self, request: RequestId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;
-        let slot = self.requests.find(request.0);
+        let slot = self.find_request(request);
         let is_queued = slot.is_some_and(|slot| self.requests.get(slot).connection.is_none());
         let message = if self.options.load_balanced && is_full && is_queued {
             self.full_pool_message()
@@ -186,7 +190,7 @@ impl Pool {
 
     /// The request that this pending connection is made for.
     pub(super) fn owner(&self, connection: PooledId) -> Option<RequestId> {
-        let slot = self.connections.find(connection.0)?;
+        let slot = self.find(connection)?;
         match self.connections.get(slot).place {
             Place::Pending { request, .. } => request,
             _ => None,

@@ -14,7 +14,7 @@ pub const SIZES: [u32; 2] = [10, 100];
 /// A pool all of whose connections are established and available.
 #[derive(Debug)]
 pub struct Warm {
-    pool: Pool,
+    pool: Pool<()>,
     now: Instant,
     last_request: u64,
 }
@@ -46,7 +46,7 @@ impl Warm {
             })
             .collect();
         for &connection in &opened {
-            warm.pool.handle_established(warm.now, connection);
+            warm.pool.handle_established(warm.now, connection, ());
         }
         for connection in opened {
             warm.give_back(connection);
@@ -55,14 +55,16 @@ impl Warm {
         warm
     }
 
-    fn ask(&mut self, deadline: Option<Instant>) -> CheckOut {
+    fn ask(&mut self, deadline: Option<Instant>) -> CheckOut<()> {
         self.last_request += 1;
         self.pool
             .check_out(self.now, RequestId(self.last_request), deadline)
     }
 
     fn give_back(&mut self, connection: PooledId) {
-        let returned = self.pool.check_in(self.now, connection, Condition::Healthy);
+        let returned = self
+            .pool
+            .check_in(self.now, connection, Condition::Healthy(()));
         assert_eq!(returned, Ok(()));
         self.settle();
     }
@@ -84,7 +86,7 @@ impl Warm {
     /// The first half of an operation. There must be a connection to spare.
     pub fn begin(&mut self) -> PooledId {
         self.now = self.now + Duration::from_nanos(100);
-        let CheckOut::Granted(connection) = self.ask(Some(self.now + Duration::from_secs(30)))
+        let CheckOut::Granted(connection, ()) = self.ask(Some(self.now + Duration::from_secs(30)))
         else {
             unreachable!("a warm pool has a connection");
         };
@@ -103,11 +105,13 @@ impl Warm {
     pub fn rush(&mut self, used: &mut Vec<PooledId>) {
         self.now = self.now + Duration::from_nanos(100);
         let deadline = Some(self.now + Duration::from_secs(30));
-        while let CheckOut::Granted(connection) = self.ask(deadline) {
+        while let CheckOut::Granted(connection, ()) = self.ask(deadline) {
             used.push(connection);
         }
         while let Some(connection) = used.pop() {
-            let returned = self.pool.check_in(self.now, connection, Condition::Healthy);
+            let returned = self
+                .pool
+                .check_in(self.now, connection, Condition::Healthy(()));
             assert_eq!(returned, Ok(()));
             while let Some(action) = self.pool.poll_action() {
                 if let Action::Grant { connection, .. } = action {

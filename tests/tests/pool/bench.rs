@@ -20,7 +20,8 @@ const MOST_DEADLINES: usize = 100;
 /// Machine, watcher and model.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
-    pub(crate) pool: Pool,
+    /// Each connection is pooled with its own number.
+    pub(crate) pool: Pool<u64>,
     pub(crate) watch: Watcher,
     pub(crate) model: Option<Model>,
     pub(crate) now: Instant,
@@ -122,7 +123,12 @@ impl Bench {
                     false => pool.check_out(now, request, deadline),
                 };
                 return Ok(match answer {
-                    CheckOut::Granted(connection) => Answer::Granted(connection.0),
+                    CheckOut::Granted(connection, content) if connection.number() == content => {
+                        Answer::Granted(content)
+                    }
+                    CheckOut::Granted(connection, content) => {
+                        return Err(format!("{connection} comes with what belongs to {content}"));
+                    }
                     CheckOut::Waiting => Answer::Waiting,
                     CheckOut::Failed(error) => Answer::Failed(Why::of(&error, &address())?),
                 });
@@ -131,32 +137,35 @@ impl Bench {
             Input::CheckIn { connection, broken } => {
                 let condition = match broken {
                     true => Condition::Broken(Some(cause())),
-                    false => Condition::Healthy,
+                    false => Condition::Healthy(connection),
                 };
-                if pool.check_in(now, PooledId(connection), condition).is_err() {
-                    return Ok(Answer::NotCheckedOut);
-                }
-            }
-            Input::CheckInDue(id) => {
                 if pool
-                    .check_in(now, PooledId(id), Condition::ReplyDue)
+                    .check_in(now, id_of(pool, connection), condition)
                     .is_err()
                 {
                     return Ok(Answer::NotCheckedOut);
                 }
             }
-            Input::Drained(id) => pool.handle_drained(now, PooledId(id)),
-            Input::Established(id) => pool.handle_established(now, PooledId(id)),
-            Input::EstablishFailed(id) => {
-                pool.handle_establish_failed(now, PooledId(id), &cause());
+            Input::CheckInDue(id) => {
+                if pool
+                    .check_in(now, id_of(pool, id), Condition::ReplyDue)
+                    .is_err()
+                {
+                    return Ok(Answer::NotCheckedOut);
+                }
             }
-            Input::IdleClosed(id) => pool.handle_idle_closed(now, PooledId(id), Some(cause())),
+            Input::Drained(id) => pool.handle_drained(now, id_of(pool, id), id),
+            Input::Established(id) => pool.handle_established(now, id_of(pool, id), id),
+            Input::EstablishFailed(id) => {
+                pool.handle_establish_failed(now, id_of(pool, id), &cause());
+            }
+            Input::IdleClosed(id) => pool.handle_idle_closed(now, id_of(pool, id), Some(cause())),
             Input::Timeout => pool.handle_timeout(now),
             Input::Greeted {
                 connection,
                 service: number,
             } => {
-                let answer = pool.handle_greeted(PooledId(connection), service(number));
+                let answer = pool.handle_greeted(id_of(pool, connection), service(number));
                 return Ok(Answer::Greeted(answer));
             }
             Input::ClearService(number) => {
@@ -165,7 +174,7 @@ impl Bench {
             Input::Hold {
                 connection,
                 held_for,
-            } => pool.hold_for(PooledId(connection), held_for),
+            } => pool.hold_for(id_of(pool, connection), held_for),
         }
         Ok(Answer::Done)
     }
@@ -180,9 +189,9 @@ impl Bench {
         same("generation", &pool.generation(), &model.generation())?;
         same("counts", &pool.counts(), &model.counts())?;
         for id in self.watch.connections() {
-            let theirs = pool.generation_of(PooledId(id));
+            let theirs = pool.generation_of(id_of(pool, id));
             same("generation of it", &theirs, &model.generation_of(id))?;
-            let theirs = pool.is_population(PooledId(id));
+            let theirs = pool.is_population(id_of(pool, id));
             same("what it is made for", &theirs, &model.is_population(id))?;
         }
         // What a background run was scheduled for may have gone without it; the run then does
@@ -252,6 +261,12 @@ impl Bench {
         }
         self.watch.is_over(&self.pool)
     }
+}
+
+/// The id of the connection with this number; where there is none, one that the pool has to refuse.
+pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> PooledId {
+    let known = pool.connection(number);
+    known.unwrap_or(PooledId::new(number, 0))
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Found {

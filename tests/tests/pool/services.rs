@@ -1,8 +1,11 @@
 //! Books of the services behind a load balancer: which connections each has, and how often it was
 //! cleared since it had its first.
 
-use crate::{bench::Found, watch::want};
-use onionskin_core::pool::{Pool, PoolState, PooledId};
+use crate::{
+    bench::{Found, id_of},
+    watch::want,
+};
+use onionskin_core::pool::{Pool, PoolState};
 use onionskin_tests::model::pool::{Answer, Input};
 use std::collections::BTreeMap;
 
@@ -108,12 +111,12 @@ impl Services {
     }
 
     /// What has to hold between any two inputs.
-    pub(crate) fn after(&mut self, pool: &Pool, subscribed: bool) -> Found {
+    pub(crate) fn after(&mut self, pool: &Pool<u64>, subscribed: bool) -> Found {
         self.is_told()?;
         let cleared = self.cleared.take().filter(|_| subscribed);
         want(cleared.is_none(), || format!("nobody knows of {cleared:?}"))?;
         for (&id, member) in &self.members {
-            let of = pool.generation_of(PooledId(id));
+            let of = pool.generation_of(id_of(pool, id));
             want(of == Some(member.generation), || {
                 format!("{id} is of {of:?}")
             })?;

@@ -1,10 +1,13 @@
 //! Books of what a pool says: they only read, know no rule of who gets what, and replay to the
 //! pool's counts.
 
-use crate::{bench::Found, services::Services};
+use crate::{
+    bench::{Found, id_of},
+    services::Services,
+};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
-    pool::{Counts, Pool, PoolOptions, PoolState, PooledId},
+    pool::{Counts, Pool, PoolOptions, PoolState},
     time::Instant,
 };
 use onionskin_tests::model::pool::{Answer, Input, Said};
@@ -132,7 +135,7 @@ impl Watcher {
         input: &Input,
         answer: &Answer,
         said: &[Said],
-        pool: &Pool,
+        pool: &Pool<u64>,
     ) -> Found {
         let waited = !self.queue.is_empty();
         self.services.before(input, answer, &self.pending())?;
@@ -366,7 +369,7 @@ impl Watcher {
     }
 
     /// What has to hold between any two inputs.
-    fn after(&mut self, pool: &Pool) -> Found {
+    fn after(&mut self, pool: &Pool<u64>) -> Found {
         for place in self.connections.values_mut() {
             match place {
                 Place::Returned => *place = Place::Available,
@@ -428,7 +431,7 @@ impl Watcher {
         })?;
         self.generation = generation;
         for id in self.connections() {
-            let of = pool.generation_of(PooledId(id));
+            let of = pool.generation_of(id_of(pool, id));
             want(of.is_some_and(|of| of <= generation), || {
                 format!("{id} is of {of:?}")
             })?;
@@ -437,7 +440,7 @@ impl Watcher {
     }
 
     /// After the end nothing is left and nothing is due.
-    pub(crate) fn is_over(&self, pool: &Pool) -> Found {
+    pub(crate) fn is_over(&self, pool: &Pool<u64>) -> Found {
         let due: Option<Instant> = pool.deadline();
         let nothing = self.connections.is_empty() && self.waiting().is_empty() && self.open == 0;
         let nothing = nothing && self.services.is_empty();

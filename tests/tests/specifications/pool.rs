@@ -57,7 +57,7 @@ impl Thread {
 
 struct World {
     now: Instant,
-    pool: Pool,
+    pool: Pool<()>,
     /// False if the file wants the background never to run.
     has_background: bool,
     fail_point: Value,
@@ -255,7 +255,7 @@ impl World {
             self.pool.handle_clear(self.now, &error, false);
             self.pool.handle_establish_failed(self.now, id, &error);
         } else {
-            self.pool.handle_established(self.now, id);
+            self.pool.handle_established(self.now, id, ());
         }
         self.drain();
     }
@@ -297,7 +297,7 @@ impl World {
             "checkIn" => {
                 let label = operation["connection"].as_str().expect("a label");
                 let connection = self.labels[label];
-                let taken = self.pool.check_in(now, connection, Condition::Healthy);
+                let taken = self.pool.check_in(now, connection, Condition::Healthy(()));
                 assert_eq!(taken, Ok(()));
             }
             "checkOut" => {
@@ -307,7 +307,7 @@ impl World {
                 let answer = self.pool.check_out(now, request, None);
                 let thread = self.threads.get_mut(name).expect("threads stay");
                 match answer {
-                    CheckOut::Granted(connection) => {
+                    CheckOut::Granted(connection, ()) => {
                         self.labels.extend(label.map(|label| (label, connection)));
                     }
                     CheckOut::Waiting => thread.waiting = Some((request, label)),
@@ -337,6 +337,7 @@ impl World {
                 Action::Grant {
                     request,
                     connection,
+                    ..
                 } => {
                     let label = self.answered(request, None);
                     self.labels.extend(label.map(|label| (label, connection)));

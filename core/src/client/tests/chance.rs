@@ -68,7 +68,7 @@ impl Play {
     fn drain(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
-                Action::Derive { .. } => panic!("nobody logs in here"),
+                Action::Ask { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, .. } => {
                     assert!(self.open.insert(socket));
                     self.dialling.push(socket);
@@ -90,7 +90,7 @@ impl Play {
                     let id = self.left.remove(&socket).expect("it was left in its midst");
                     self.draining.insert(socket, id);
                 }
-                Action::Interrupt { .. } | Action::Wake { .. } => {}
+                Action::Interrupt { .. } | Action::Wake { .. } | Action::Withdraw { .. } => {}
             }
         }
         let due = self.client.exact_deadline();
@@ -103,17 +103,11 @@ impl Play {
             self.client.counts().leased.saturating_sub(self.granted()),
             self.leases.len()
         );
-        assert!(
-            self.draining
-                .keys()
-                .all(|&s| self.client.drains.contains(s))
-        );
-        assert_eq!(self.client.waiting.len(), self.waiting.len());
+        let drains = draining(&self.client);
+        assert!(self.draining.keys().all(|socket| drains.contains(socket)));
+        assert_eq!(self.client.counts().waiting, self.waiting.len());
         assert_eq!(self.client.counts().sockets, self.open.len());
-        assert_eq!(
-            self.client.exchange_limits.len().max(self.leases.len()),
-            self.leases.len()
-        );
+        assert!(exchange_limits(&self.client).len() <= self.leases.len());
         self.watch_waits();
     }
 
@@ -121,51 +115,52 @@ impl Play {
     /// (SEL-35), and while somebody waits the servers are asked again (SDAM-119).
     fn watch_waits(&self) {
         let client = &self.client;
-        if client.limits.scan.is_some() {
+        if client.settings.scanning.is_some() {
             // There they wait for scans, also while a server is known (MON-25).
             return;
         }
-        let mut limits = BTreeSet::new();
-        let mut ids = BTreeSet::new();
-        for (&id, waiting) in &client.waiting {
-            if let Waiting::Granted {
-                operation, limit, ..
-            } = waiting
-            {
-                let limit = limit.expect("a grant has a limit");
-                assert!(limit <= self.now + GRANT_LIMIT);
-                assert!(operation.deadline.is_none_or(|deadline| limit <= deadline));
-                limits.insert((limit, id));
+        let selection = client.settings.selection;
+        let all = wait_limits(client);
+        let mut limited = BTreeSet::new();
+        let mut is_asking = false;
+        for waiting in client.snapshot().operations {
+            let id = waiting.id;
+            let in_time =
+                |limit: Instant| waiting.deadline.is_none_or(|deadline| limit <= deadline);
+            if let OperationState::Granted(_) = waiting.state {
+                let limit = *all.get(&id).expect("a grant has a limit");
+                assert!(limit <= self.now + GRANT_LIMIT && in_time(limit));
+                limited.insert(id);
             }
-            let Waiting::ForServer { operation, limit } = waiting else {
+            let is_paused = matches!(waiting.state, OperationState::Paused(_));
+            if !is_paused && waiting.state != OperationState::ForServer {
                 continue;
-            };
-            let criteria = selecting::criteria(operation, &client.limits.primary);
-            let suitable = suitable(client.topology(), &criteria, client.limits.selection, &[]);
-            let limit = limit.expect("there is one by default");
-            match operation.paused_until {
-                // It met a server that may be overloaded, and does not dial that at once again.
-                Some(_) => assert!(limit <= self.now + MIN_HEARTBEAT_FREQUENCY),
-                None => assert_eq!(suitable.map(|servers| servers.len()), Ok(0), "{criteria}"),
             }
-            assert!(
-                limit <= self.now + client.limits.selection,
-                "it was renewed"
-            );
-            assert!(operation.deadline.is_none_or(|deadline| limit <= deadline));
-            limits.insert((limit, id));
-            ids.insert(id);
+            is_asking = true;
+            let limit = *all.get(&id).expect("there is one by default");
+            if is_paused {
+                // It met a server that may be overloaded, and does not dial that at once again.
+                assert!(limit <= self.now + MIN_HEARTBEAT_FREQUENCY);
+            } else {
+                let criteria = waiting.criteria.as_ref().expect("it did not fail");
+                let suitable = suitable(client.topology(), criteria, selection, &[]);
+                assert_eq!(suitable.map(|servers| servers.len()), Ok(0), "{criteria}");
+            }
+            assert!(limit <= self.now + selection, "it was renewed");
+            assert!(in_time(limit));
+            limited.insert(id);
         }
-        assert_eq!(client.wait_limits, limits);
-        assert_eq!(client.without_server, ids);
+        assert!(all.keys().eq(&limited));
         let pace = self.now + MIN_HEARTBEAT_FREQUENCY;
-        let is_asked = client.sdam.deadline().is_some_and(|at| at <= pace);
-        assert!(ids.is_empty() || client.topology().servers.is_empty() || is_asked);
+        let is_asked = client.topology.deadline().is_some_and(|at| at <= pace);
+        assert!(!is_asking || client.topology().servers.is_empty() || is_asked);
     }
 
     fn granted(&self) -> usize {
-        let granted = |w: &&Waiting| matches!(w, Waiting::Granted { .. });
-        self.client.waiting.values().filter(granted).count()
+        let operations = self.client.snapshot().operations.into_iter();
+        operations
+            .filter(|waiting| matches!(waiting.state, OperationState::Granted(_)))
+            .count()
     }
 
     fn started(&mut self, start: Start) {
@@ -244,7 +239,7 @@ impl Play {
                 self.client.handle_received(self.now, socket, &bytes);
             }
             Input::Break(which) => {
-                let sockets: Vec<_> = self.client.sockets.keys().copied().collect();
+                let sockets = driven(&self.client);
                 if let Some(&socket) = sockets.get(which % sockets.len().max(1)) {
                     self.client.handle_received(self.now, socket, &[]);
                 }
@@ -293,7 +288,8 @@ impl Play {
                 self.client.handle_received(self.now, socket, tail)
             }
         };
-        let is_closed = !self.client.established.contains(&socket);
+        let connections = self.client.snapshot().connections;
+        let is_closed = connections.iter().all(|(open, _)| *open != socket);
         assert_eq!(fate == Fate::Closed, is_closed);
         // A whole reply closes what a clear has made stale.
         assert!(is_closed || (what >= 2 && fate == Fate::Parked), "{fate:?}");
@@ -315,13 +311,7 @@ impl Play {
         }
         self.drain();
         assert!(self.client.is_over() && self.open.is_empty());
-        assert!(self.client.pools.is_empty() && self.client.checks.is_empty());
-        assert!(self.client.without_server.is_empty() && self.client.wait_limits.is_empty());
-        assert!(self.client.exchange_limits.is_empty() && self.client.socket_limits.is_empty());
-        assert!(self.client.again.is_empty() && self.client.drains.is_empty());
-        for server in 0..8 {
-            assert_eq!(self.client.selector.operation_count(ServerId(server)), 0);
-        }
+        assert_empty(&self.client);
     }
 }
 

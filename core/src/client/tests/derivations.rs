@@ -13,7 +13,8 @@ struct Login {
     now: Instant,
     /// Connections that were asked for keys: all that were dialled for operations.
     sockets: Vec<SocketId>,
-    derivations: Vec<KeyDerivation>,
+    derivations: Vec<(QuestionId, KeyDerivation)>,
+    withdrawn: Vec<QuestionId>,
     /// Connections on which a proof was sent.
     proofs: Vec<SocketId>,
     closed: Vec<SocketId>,
@@ -32,6 +33,7 @@ impl Login {
             now: Instant::ZERO,
             sockets: Vec::new(),
             derivations: Vec::new(),
+            withdrawn: Vec::new(),
             proofs: Vec::new(),
             closed: Vec::new(),
             is_fickle,
@@ -62,7 +64,11 @@ impl Login {
                         .end();
                     self.client.handle_received(self.now, socket, &frame);
                 }
-                Action::Derive { derivation } => self.derivations.push(derivation),
+                Action::Ask {
+                    id,
+                    question: Question::DeriveKeys(derivation),
+                } => self.derivations.push((id, derivation)),
+                Action::Withdraw { question } => self.withdrawn.push(question),
                 Action::Close { socket } => self.closed.push(socket),
                 _ => {}
             }
@@ -106,9 +112,18 @@ impl Login {
     }
 
     fn derive_next(&mut self) {
-        let derived = self.derivations.remove(0).derive();
-        self.client.handle_derived(self.now, &derived);
+        let (id, derivation) = self.derivations.remove(0);
+        self.answer(id, Answer::Keys(derivation.derive()));
+    }
+
+    fn answer(&mut self, id: QuestionId, answer: Answer) {
+        self.client.handle_answer(self.now, id, answer);
         self.run();
+    }
+
+    fn waits_for_keys(&self) -> bool {
+        let snapshot = self.client.snapshot();
+        !snapshot.questions.is_empty() || snapshot.waiting_for_answers > 0
     }
 }
 
@@ -118,7 +133,7 @@ fn the_largest_derivation_is_given_away() {
     let mut login = Login::new(false, MAX_ITERATIONS);
     login.start(1);
     assert_eq!(login.derivations.len(), 1);
-    assert_eq!(login.derivations[0].iterations(), MAX_ITERATIONS);
+    assert_eq!(login.derivations[0].1.iterations(), MAX_ITERATIONS);
     assert!(login.proofs.is_empty() && login.closed.is_empty());
 }
 
@@ -131,7 +146,7 @@ fn one_key_is_derived_once_for_all_connections_that_wait_for_it() {
     assert_eq!(login.derivations.len(), 1);
     login.derive_next();
     assert_eq!(login.proofs, login.sockets);
-    assert!(login.client.derivations.is_empty());
+    assert!(!login.waits_for_keys());
 }
 
 #[test]
@@ -144,7 +159,7 @@ fn keys_of_one_server_are_derived_one_after_the_other() {
         assert_eq!(login.proofs, login.sockets[..done]);
         assert_eq!(login.derivations.len(), usize::from(done < 3));
     }
-    assert!(login.client.derivations.is_empty());
+    assert!(!login.waits_for_keys());
 }
 
 #[test]
@@ -157,7 +172,7 @@ fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kep
     login.run();
     login.derive_next();
     assert!(login.proofs.is_empty());
-    assert!(login.client.derivations.is_empty());
+    assert!(!login.waits_for_keys());
     // The server is found again, asks for the same, and costs nothing more.
     login.now = login.now + std::time::Duration::from_secs(11);
     login.client.handle_timeout(login.now);
@@ -178,7 +193,7 @@ fn a_connection_that_breaks_in_the_queue_leaves_it() {
     login.run();
     login.derive_next();
     assert!(login.derivations.is_empty(), "nobody wants the second key");
-    assert!(login.client.derivations.is_empty());
+    assert!(!login.waits_for_keys());
 }
 
 #[test]
@@ -188,16 +203,39 @@ fn keys_that_come_twice_or_from_elsewhere_change_nothing() {
     let mut other = Login::new(true, 4096);
     other.start(2);
     other.derive_next();
-    let foreign = other.derivations.remove(0).derive();
-    login.client.handle_derived(login.now, &foreign);
-    login.run();
+    let (foreign, derivation) = other.derivations.remove(0);
+    login.answer(foreign, Answer::Keys(derivation.derive()));
     assert!(login.proofs.is_empty());
-    let derived = login.derivations.remove(0).derive();
-    for _ in 0..2 {
-        login.client.handle_derived(login.now, &derived);
-        login.run();
-    }
+    let (id, derivation) = login.derivations.remove(0);
+    login.answer(id, Answer::Keys(derivation.derive()));
     assert_eq!(login.proofs, login.sockets);
+    login.answer(id, Answer::None);
+    assert_eq!(login.proofs, login.sockets);
+    assert!(login.closed.is_empty());
+}
+
+#[test]
+fn a_question_without_an_answer_fails_the_connections_that_wait_for_it() {
+    let mut login = Login::new(false, 4096);
+    login.start(3);
+    let (id, _) = login.derivations.remove(0);
+    login.answer(id, Answer::None);
+    assert_eq!(login.closed, login.sockets);
+    assert!(!login.waits_for_keys());
+}
+
+#[test]
+fn a_question_that_is_not_answered_for_long_is_withdrawn() {
+    let mut login = Login::new(false, 4096);
+    login.start(1);
+    let (id, derivation) = login.derivations.remove(0);
+    login.now = login.now + QUESTION_LIMIT;
+    login.client.handle_timeout(login.now);
+    login.run();
+    assert_eq!(login.withdrawn, [id]);
+    assert!(!login.waits_for_keys());
+    login.answer(id, Answer::Keys(derivation.derive()));
+    assert!(login.proofs.is_empty(), "the answer comes too late");
 }
 
 #[test]
@@ -225,15 +263,27 @@ fn many_servers_occupy_two_processors_and_no_more() {
         login.start(1);
         Some(login.derivations.remove(0))
     });
-    let mut all = Derivations::default();
-    let mut ask = |number: u64| {
+    let socket = |number: u64| SocketId::new(number, 0);
+    let mut all = Questions::default();
+    let mut asked = Vec::new();
+    for number in 0..3 {
         let key = keys[number as usize].take().expect("each once");
-        all.ask(now, ServerId(number), SocketId(number), key)
+        all.derive(now, ServerId(number), socket(number), key.1);
+    }
+    let mut collect = |all: &mut Questions| {
+        while let Some(order) = all.poll_order() {
+            if let questions::Order::Act(Action::Ask { id, .. }) = order {
+                asked.push(id);
+            }
+        }
+        asked.clone()
     };
-    let first = ask(0).expect("it runs");
-    assert!(ask(1).is_some(), "beside the first");
-    assert!(ask(2).is_none(), "it waits for its turn");
-    let (waiting, next) = all.end(first.name());
-    assert_eq!(waiting, [SocketId(0)]);
-    assert_eq!(next.map(|next| next.socket()), Some(SocketId(2)));
+    let first = collect(&mut all);
+    assert_eq!(first.len(), 2, "the third waits for its turn");
+    assert_eq!(all.handle_answer(now, first[0]), [socket(0)]);
+    let second = collect(&mut all);
+    assert_eq!(second.len(), 3);
+    assert_eq!(all.handle_answer(now, second[2]), [socket(2)]);
+    assert_eq!(all.handle_answer(now, second[1]), [socket(1)]);
+    assert!(all.is_empty());
 }

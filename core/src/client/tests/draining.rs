@@ -145,7 +145,7 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
     let lease = world.leased(Start::Waiting(next));
     assert_ne!(lease.socket(), socket);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
-    assert!(world.client.drains.is_empty());
+    assert!(draining(&world.client).is_empty());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
         assert!(!world.closed.contains(&socket));
         if comes {
             assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Parked);
-            assert!(world.client.drains.is_empty());
+            assert!(draining(&world.client).is_empty());
         } else {
             world.wait(AFTER_FREEZE);
             assert!(world.closed.contains(&socket), "only one more moment");
@@ -303,7 +303,7 @@ fn a_closed_client_drains_nothing() {
         world.client.close(world.now);
         world.run();
         assert!(world.closed.contains(&socket));
-        assert!(world.client.is_over() && world.client.drains.is_empty());
+        assert!(world.client.is_over() && draining(&world.client).is_empty());
         assert_eq!(world.client.deadline(), None);
         assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Closed);
     }

@@ -26,7 +26,7 @@ fn carry_out(
 ) {
     while let Some(action) = world.client.poll_action() {
         match action {
-            Action::Derive { .. } => panic!("nobody waits for keys here"),
+            Action::Ask { .. } => panic!("nobody waits for keys here"),
             Action::Dial { socket, address } => {
                 world.dialled.push((socket, address));
                 world.client.handle_connected(world.now, socket);
@@ -47,7 +47,10 @@ fn carry_out(
             Action::Close { socket } => {
                 world.closed.insert(socket);
             }
-            Action::Interrupt { .. } | Action::Drain { .. } | Action::Wake { .. } => {}
+            Action::Interrupt { .. }
+            | Action::Drain { .. }
+            | Action::Wake { .. }
+            | Action::Withdraw { .. } => {}
         }
     }
 }

@@ -30,14 +30,85 @@ mod waits;
 use super::*;
 use crate::{
     client::{Outcome, Start, Verdict},
+    connection::SocketId,
+    description::ServerId,
     error::{Error, NetworkFault},
-    operation::Lease,
-    options::ClientOptions,
+    event::EventKind,
+    operation::{Command, CommandKind, Lease, OperationId},
+    options::{ClientOptions, ReadPreference},
     random::Seed,
     uri,
     wire::{FrameDecoder, Header, Message, MessageWriter},
 };
 use bson::{Document, RawDocumentBuf, rawdoc};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The connections of a client whose late replies are thrown away.
+pub(super) fn draining(client: &Client) -> BTreeSet<SocketId> {
+    let connections = client.snapshot().connections.into_iter();
+    connections
+        .filter(|(_, state)| matches!(state, ConnectionState::Draining(..)))
+        .map(|(socket, _)| socket)
+        .collect()
+}
+
+/// When the leased exchanges of a client must be over.
+pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
+    let timers = client.snapshot().timers.into_iter();
+    timers
+        .filter_map(|(_, timer)| match timer {
+            Timer::Exchange(socket) => Some(socket),
+            _ => None,
+        })
+        .collect()
+}
+
+/// When the operations of a client that wait have waited long enough.
+pub(super) fn wait_limits(client: &Client) -> BTreeMap<OperationId, Instant> {
+    let timers = client.snapshot().timers.into_iter();
+    timers
+        .filter_map(|(at, timer)| match timer {
+            Timer::Wait(operation) => Some((operation, at)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Connections that are driven by the control plane: they are made, or check a server.
+pub(super) fn driven(client: &Client) -> Vec<SocketId> {
+    let connections = client.snapshot().connections.into_iter();
+    let mut driven: Vec<SocketId> = connections
+        .filter(|(_, state)| {
+            matches!(
+                state,
+                ConnectionState::Monitoring(_) | ConnectionState::Establishing(..)
+            )
+        })
+        .map(|(socket, _)| socket)
+        .collect();
+    driven.sort();
+    driven
+}
+
+/// Nothing is left of a client.
+pub(super) fn assert_empty(client: &Client) {
+    let snapshot = client.snapshot();
+    assert!(
+        snapshot.connections.is_empty() && snapshot.pools.is_empty(),
+        "{snapshot:?}"
+    );
+    assert!(
+        snapshot.operations.is_empty() && snapshot.pins.is_empty(),
+        "{snapshot:?}"
+    );
+    assert!(
+        snapshot.timers.is_empty() && snapshot.questions.is_empty(),
+        "{snapshot:?}"
+    );
+    for server in 0..8 {
+        assert_eq!(client.choice.operation_count(ServerId(server)), 0);
+    }
+}
 
 /// A client whose sockets all lead to one scripted server.
 pub(super) struct World {
@@ -171,10 +242,12 @@ impl World {
                 Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
                 Action::Drain { socket } => self.draining.push(socket),
                 Action::Wake { operation } => self.woken.push(operation),
-                Action::Derive { derivation } => {
-                    let derived = derivation.derive();
-                    self.client.handle_derived(self.now, &derived);
+                Action::Ask { id, question } => {
+                    let Question::DeriveKeys(derivation) = question;
+                    let answer = Answer::Keys(derivation.derive());
+                    self.client.handle_answer(self.now, id, answer);
                 }
+                Action::Withdraw { .. } => {}
             }
         }
     }

@@ -207,7 +207,7 @@ fn a_write_without_reply_is_told_as_answered() {
 fn operations_that_wait_for_a_server_are_bounded_in_number() {
     // SEL-37
     let mut world = World::new("mongodb://a/?replicaSet=other", primary());
-    world.client.limits.without_server = 2;
+    world.client.operations.set_room(2);
     let waits = |start: &Start| matches!(start, Start::Waiting(_));
     let (one, other) = (
         world.client.start(world.now, ping()),

@@ -219,7 +219,7 @@ fn a_stale_topology_ends_a_suspended_scan() {
         other => panic!("{other:?}"),
     };
     world.check_in(lease, Outcome::Completed);
-    assert!(world.client.sdam.is_stale());
+    assert!(world.client.topology.is_stale());
     world.silent.clear();
     let id = waiting(begin(&mut world, insert()));
     world.wait(Duration::from_millis(499));

@@ -116,9 +116,9 @@ fn limits_go_with_the_lease_that_is_refused() {
     command.set_timeout(Some(Duration::from_secs(1)));
     let lease = start(&mut world, command);
     let id = waits(&refuse(&mut world, lease, &[]));
-    assert!(world.client.exchange_limits.is_empty());
+    assert!(exchange_limits(&world.client).is_empty());
     let lease = world.leased(Start::Waiting(id));
-    assert_eq!(world.client.exchange_limits.len(), 1);
+    assert_eq!(exchange_limits(&world.client).len(), 1);
     world.wait(Duration::from_secs(1));
     let told: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
     assert_eq!(told, [lease.socket()]);

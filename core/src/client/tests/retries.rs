@@ -210,9 +210,13 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
         let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
         let now = world.now;
         let error = Error::network(NetworkFault::Reset, "reset");
-        for slot in world.client.pools.values_mut() {
-            slot.pool.handle_clear(now, &error, false);
+        for pool in world.client.snapshot().pools {
+            world
+                .client
+                .pools
+                .clear(now, pool.server, None, &error, false);
         }
+        world.client.settle(now);
         while world.client.poll_event().is_some() {}
         let mut command = find();
         command.set_timeout(limit);

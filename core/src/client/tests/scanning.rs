@@ -242,7 +242,7 @@ fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
         world.perform(ping(), &rawdoc! { "ok": 0, "code": code, "errmsg": "x" });
         assert_eq!(world.sent.len(), sent, "{code}: not at once");
         assert!(is_unknown(&world));
-        assert_eq!(world.client.sdam.is_stale(), scans, "{code}");
+        assert_eq!(world.client.topology.is_stale(), scans, "{code}");
         // Either way the next operation finds the server, if only because none is known to suit.
         world.perform(ping(), &rawdoc! { "ok": 1 });
         assert!(!is_unknown(&world));

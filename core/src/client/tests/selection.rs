@@ -332,7 +332,8 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     let (id, question) = asking(world.client.start(world.now, ping()));
     let next = world.client.handle_narrowed(world.now, id, question.ask());
     assert!(matches!(next, Start::Waiting(_)), "{next:?}");
-    assert_eq!(world.client.without_server.len(), 1);
+    let waiting = world.client.snapshot().operations;
+    assert_eq!(waiting[0].state, crate::client::OperationState::ForServer);
     // While it waits the servers are asked again soon, and their round trip times change.
     world.woken.clear();
     world.wait(Duration::from_millis(500));
@@ -350,7 +351,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
         world.wait(Duration::from_secs(30));
     }
     world.client.cancel(world.now, id);
-    assert!(world.client.waiting.is_empty() && world.client.without_server.is_empty());
+    assert!(world.client.snapshot().operations.is_empty());
 }
 
 #[test]
@@ -368,7 +369,7 @@ fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
         other => panic!("there is no server: {other:?}"),
     }
     world.client.cancel(world.now, id);
-    assert!(world.client.waiting.is_empty());
+    assert!(world.client.snapshot().operations.is_empty());
 }
 
 #[test]

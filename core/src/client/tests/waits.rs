@@ -56,7 +56,7 @@ impl World {
         let mut woken = Vec::new();
         while let Some(action) = self.client.poll_action() {
             match action {
-                Action::Derive { .. } => panic!("nobody logs in here"),
+                Action::Ask { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, address } => {
                     self.dialled.push((socket, address));
                     self.client.handle_connected(self.now, socket);
@@ -74,7 +74,10 @@ impl World {
                     self.client.handle_received(self.now, socket, &reply);
                 }
                 Action::Wake { operation } => woken.push(operation),
-                Action::Close { .. } | Action::Drain { .. } | Action::Interrupt { .. } => {}
+                Action::Close { .. }
+                | Action::Drain { .. }
+                | Action::Interrupt { .. }
+                | Action::Withdraw { .. } => {}
             }
         }
         woken

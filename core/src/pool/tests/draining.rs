@@ -3,13 +3,13 @@
 use super::*;
 
 /// A connection that is checked out, number 1 of the pool.
-fn in_use(pool: &mut Pool) -> PooledId {
+fn in_use(pool: &mut Pool<()>) -> PooledId {
     let connection = fresh(pool, at(0), 1);
     drain(pool);
     connection
 }
 
-fn leave(pool: &mut Pool, connection: PooledId) {
+fn leave(pool: &mut Pool<()>, connection: PooledId) {
     let left = pool.check_in(at(1), connection, Condition::ReplyDue);
     assert_eq!(left, Ok(()));
 }
@@ -26,7 +26,7 @@ fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained()
     // It counts as one of the most that there may be (CMAP-42).
     assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
     assert_eq!(drain(&mut pool), ["Started"]);
-    pool.handle_drained(at(9), a);
+    pool.handle_drained(at(9), a, ());
     let expected = ["CheckedOut 1 after 7 ms", "grant 1 to 2"];
     assert_eq!(drain(&mut pool), expected);
     assert_eq!((pool.counts().draining, pool.counts().in_use), (0, 1));
@@ -43,7 +43,7 @@ fn a_connection_that_is_not_drained_in_time_makes_room() {
     let expected = ["Closed 1: Error", "close 1", "Created 2", "open 2"];
     assert_eq!(drain(&mut pool), expected);
     // Too late, or twice.
-    pool.handle_drained(at(9), a);
+    pool.handle_drained(at(9), a, ());
     pool.handle_idle_closed(at(9), a, None);
     assert_eq!(drain(&mut pool), [""; 0]);
 }
@@ -58,7 +58,7 @@ fn while_one_drains_there_is_room_for_others() {
     assert_eq!(drain(&mut pool), expected);
     // Whoever waits is served by what is ready first.
     assert_eq!(pool.check_out(at(3), RequestId(3), None), CheckOut::Waiting);
-    pool.handle_drained(at(4), a);
+    pool.handle_drained(at(4), a, ());
     let expected = ["Started", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
     assert_eq!(drain(&mut pool), expected);
 }
@@ -84,7 +84,7 @@ fn a_clear_and_a_close_end_draining() {
         if cleared {
             // Drained between the clear and the run that closes what is stale.
             pool.handle_clear(at(2), &reset(), true);
-            pool.handle_drained(at(2), a);
+            pool.handle_drained(at(2), a, ());
             let expected = ["PoolCleared(true)", "Closed 1: Stale", "close 1"];
             assert_eq!(drain(&mut pool), expected);
         } else {
@@ -113,11 +113,11 @@ fn a_stale_connection_is_closed_and_not_drained() {
 fn only_what_drains_is_drained() {
     let mut pool = ready_pool(options(0, 0, 2));
     let a = in_use(&mut pool);
-    pool.handle_drained(at(1), a);
+    pool.handle_drained(at(1), a, ());
     assert_eq!(pool.counts().in_use, 1);
     give_back(&mut pool, at(1), a);
     drain(&mut pool);
-    pool.handle_drained(at(2), a);
+    pool.handle_drained(at(2), a, ());
     assert_eq!(pool.counts().available, 1);
     assert_eq!(drain(&mut pool), [""; 0]);
 }

@@ -66,7 +66,7 @@ fn reasons_have_an_order() {
         }
         let condition = match broken {
             true => Condition::Broken(Some(reset())),
-            false => Condition::Healthy,
+            false => Condition::Healthy(()),
         };
         assert_eq!(pool.check_in(at(2), connection, condition), Ok(()));
         assert!(drain(&mut pool).contains(&format!("Closed 1: {reason}")));
@@ -84,7 +84,7 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
     give_back(&mut pool, at(0), a);
     assert_eq!(
         pool.check_out(at(10), RequestId(2), None),
-        CheckOut::Granted(a)
+        CheckOut::Granted(a, ())
     );
     give_back(&mut pool, at(10), a);
     drain(&mut pool);
@@ -100,8 +100,9 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
         "open 2",
     ];
     assert_eq!(drain(&mut pool), expected);
-    pool.handle_established(at(21), PooledId(2));
-    give_back(&mut pool, at(21), PooledId(2));
+    pool.handle_established(at(21), id(&pool, 2), ());
+    let back = id(&pool, 2);
+    give_back(&mut pool, at(21), back);
     pool.handle_clear(at(22), &reset(), false);
     pool.handle_ready(at(22));
     drain(&mut pool);
@@ -152,7 +153,7 @@ fn a_failed_establishment_ends_its_check_out_after_the_clear() {
     let _ = pool.check_out(at(0), RequestId(2), None);
     drain(&mut pool);
     pool.handle_clear(at(3), &reset(), false);
-    pool.handle_establish_failed(at(3), PooledId(1), &reset());
+    pool.handle_establish_failed(at(3), id(&pool, 1), &reset());
     let expected = [
         "PoolCleared(false)",
         "Failed: ConnectionError after 3 ms",
@@ -164,7 +165,7 @@ fn a_failed_establishment_ends_its_check_out_after_the_clear() {
     ];
     assert_eq!(drain(&mut pool), expected);
     assert_eq!(pool.counts(), Counts::default());
-    pool.handle_establish_failed(at(4), PooledId(1), &reset());
+    pool.handle_establish_failed(at(4), id(&pool, 1), &reset());
     assert_eq!(drain(&mut pool), [""; 0]);
 }
 
@@ -175,7 +176,7 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
     pool.handle_clear(at(1), &reset(), false);
     pool.handle_ready(at(2));
     drain(&mut pool);
-    pool.handle_established(at(3), PooledId(1));
+    pool.handle_established(at(3), id(&pool, 1), ());
     let expected = [
         "Ready 1 after 3 ms",
         "Closed 1: Stale",
@@ -261,9 +262,9 @@ fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready()
     assert_eq!(drain(&mut pool), ["Created 1", "open 1"]);
     assert_eq!(pool.deadline(), None);
     // CMAP-154: its limits are others than those of a request's.
-    assert!(pool.is_population(PooledId(1)) && !pool.is_population(PooledId(2)));
-    pool.handle_established(at(2), PooledId(1));
-    assert!(!pool.is_population(PooledId(1)));
+    assert!(pool.is_population(id(&pool, 1)) && !pool.is_population(id(&pool, 2)));
+    pool.handle_established(at(2), id(&pool, 1), ());
+    assert!(!pool.is_population(id(&pool, 1)));
     assert_eq!(pool.deadline(), Some(at(2)));
     pool.handle_timeout(at(2));
     assert_eq!(
@@ -282,7 +283,7 @@ fn population_pauses_after_a_failure_that_does_not_clear() {
     // CMAP-44: an overloaded server is not asked in a tight loop.
     let mut pool = ready_pool(options(10, 1, 2));
     pool.handle_timeout(at(0));
-    pool.handle_establish_failed(at(5), PooledId(1), &reset());
+    pool.handle_establish_failed(at(5), id(&pool, 1), &reset());
     pool.handle_timeout(at(5));
     let expected = ["Created 1", "open 1", "Closed 1: Error", "close 1"];
     assert_eq!(drain(&mut pool), expected);

@@ -28,11 +28,11 @@ fn options(max_size: u32, min_size: u32, max_connecting: u32) -> PoolOptions {
     }
 }
 
-fn new_pool(options: PoolOptions) -> Pool {
+fn new_pool<C>(options: PoolOptions) -> Pool<C> {
     Pool::new(Address::tcp("db", 27017), options, true)
 }
 
-fn ready_pool(options: PoolOptions) -> Pool {
+fn ready_pool(options: PoolOptions) -> Pool<()> {
     let mut pool = new_pool(options);
     pool.handle_ready(at(0));
     drain(&mut pool);
@@ -40,21 +40,22 @@ fn ready_pool(options: PoolOptions) -> Pool {
 }
 
 /// All actions, in short.
-fn drain(pool: &mut Pool) -> Vec<String> {
+fn drain(pool: &mut Pool<()>) -> Vec<String> {
     std::iter::from_fn(|| pool.poll_action())
         .map(short)
         .collect()
 }
 
-fn short(action: Action) -> String {
+fn short(action: Action<()>) -> String {
     match action {
         Action::Emit(event) => short_event(&event),
-        Action::Open(PooledId(n)) => format!("open {n}"),
-        Action::Close(PooledId(n)) => format!("close {n}"),
+        Action::Open(id) => format!("open {}", id.number()),
+        Action::Close(id) => format!("close {}", id.number()),
         Action::Grant {
             request,
             connection,
-        } => format!("grant {} to {}", connection.0, request.0),
+            ..
+        } => format!("grant {} to {}", connection.number(), request.0),
         Action::Fail { request, error } => {
             let kind = match error.kind() {
                 ErrorKind::PoolCleared { .. } => "cleared",
@@ -64,7 +65,7 @@ fn short(action: Action) -> String {
             };
             format!("fail {}: {kind}", request.0)
         }
-        Action::Interrupt { connection, .. } => format!("interrupt {}", connection.0),
+        Action::Interrupt { connection, .. } => format!("interrupt {}", connection.number()),
         Action::ServiceGone(service) => format!("gone {}", service.bytes()[11]),
     }
 }
@@ -103,8 +104,14 @@ fn short_event(event: &PoolEvent) -> String {
     }
 }
 
+/// The id of the connection with this number, if there is one; else one that the pool never gave.
+fn id<C>(pool: &Pool<C>, number: u64) -> PooledId {
+    let known = pool.connection(number);
+    known.unwrap_or(PooledId::new(number, 0))
+}
+
 /// Checks out a new connection that is established at once.
-fn fresh(pool: &mut Pool, now: Instant, request: u64) -> PooledId {
+fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> PooledId {
     assert_eq!(
         pool.check_out(now, RequestId(request), None),
         CheckOut::Waiting
@@ -115,11 +122,14 @@ fn fresh(pool: &mut Pool, now: Instant, request: u64) -> PooledId {
             _ => None,
         })
         .expect("there was room");
-    pool.handle_established(now, opened);
+    pool.handle_established(now, opened, ());
     drain(pool);
     opened
 }
 
-fn give_back(pool: &mut Pool, now: Instant, connection: PooledId) {
-    assert_eq!(pool.check_in(now, connection, Condition::Healthy), Ok(()));
+fn give_back(pool: &mut Pool<()>, now: Instant, connection: PooledId) {
+    assert_eq!(
+        pool.check_in(now, connection, Condition::Healthy(())),
+        Ok(())
+    );
 }

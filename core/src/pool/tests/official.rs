@@ -2,19 +2,19 @@
 
 use super::*;
 
-fn ask(pool: &mut Pool, now: Instant, request: u64) {
+fn ask(pool: &mut Pool<()>, now: Instant, request: u64) {
     let answer = pool.check_out(now, RequestId(request), None);
     assert_eq!(answer, CheckOut::Waiting);
 }
 
 /// Lets population make what is due, at once.
-fn populate(pool: &mut Pool, now: Instant) -> Vec<String> {
+fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
     let mut said = drain(pool);
     while pool.deadline().is_some_and(|due| due <= now) {
         pool.handle_timeout(now);
         while let Some(action) = pool.poll_action() {
             if let Action::Open(connection) = action {
-                pool.handle_established(now, connection);
+                pool.handle_established(now, connection, ());
             }
             said.push(short(action));
         }
@@ -97,8 +97,8 @@ fn a_returned_connection_goes_to_who_waits_before_any_new_one_is_ready() {
     give_back(&mut pool, at(400), first);
     let expected = ["CheckedIn 1", "CheckedOut 1 after 399 ms", "grant 1 to 4"];
     assert_eq!(drain(&mut pool), expected);
-    pool.handle_established(at(750), PooledId(2));
-    pool.handle_established(at(750), PooledId(3));
+    pool.handle_established(at(750), id(&pool, 2), ());
+    pool.handle_established(at(750), id(&pool, 3), ());
     let said = drain(&mut pool);
     assert!(said.contains(&"grant 2 to 2".to_owned()), "{said:?}");
     assert!(said.contains(&"grant 3 to 3".to_owned()), "{said:?}");

@@ -1,7 +1,7 @@
 //! Random programs against the pool, watched by books of its own: plain sets and lists that are
 //! kept from what the pool says alone.
 
-use super::*;
+use super::{id as connection_id, *};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,34 +80,39 @@ impl Books {
         }
     }
 
-    fn lend(&mut self, pool: &Pool, connection: u64) {
+    fn lend(&mut self, pool: &Pool<u64>, connection: u64) {
         assert!(
             self.available.remove(&connection),
             "only what is free is lent"
         );
         assert!(self.used.insert(connection));
         assert_eq!(
-            pool.generation_of(PooledId(connection)),
+            pool.generation_of(connection_id(pool, connection)),
             Some(pool.generation())
         );
     }
 
-    fn drain(&mut self, pool: &mut Pool) {
+    fn drain(&mut self, pool: &mut Pool<u64>) {
         while let Some(action) = pool.poll_action() {
             match action {
                 Action::Emit(event) => self.note(event),
-                Action::Open(PooledId(id)) => {
+                Action::Open(opened) => {
+                    let id = opened.number();
                     // The head of the queue gets it; for nobody if nobody waits.
                     let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
                     self.pending.insert(id, owner);
                 }
-                Action::Close(PooledId(id)) => {
+                Action::Close(closed) => {
+                    let id = closed.number();
                     assert!(self.closing.remove(&id), "closed once, after its event");
                 }
                 Action::Grant {
                     request,
-                    connection: PooledId(id),
+                    connection,
+                    content,
                 } => {
+                    let id = connection.number();
+                    assert_eq!(content, id, "what is pooled goes with its connection");
                     let own = self.pending.remove(&id);
                     if own != Some(Some(request.0)) {
                         assert_eq!(
@@ -129,7 +134,7 @@ impl Books {
                     self.forget(request.0);
                 }
                 Action::Interrupt { connection, .. } => {
-                    assert!(self.used.contains(&connection.0));
+                    assert!(self.used.contains(&connection.number()));
                 }
                 Action::ServiceGone(_) => panic!("there is no load balancer"),
             }
@@ -159,7 +164,7 @@ impl Books {
     }
 
     /// What has to hold between any two inputs.
-    fn audit(&mut self, pool: &Pool, options: &PoolOptions) {
+    fn audit(&mut self, pool: &Pool<u64>, options: &PoolOptions) {
         let counts = pool.counts();
         let size = |n: usize| u32::try_from(n).expect("small");
         assert_eq!(counts.pending, size(self.pending.len()));
@@ -198,7 +203,7 @@ impl Books {
         self.generation = pool.generation();
     }
 
-    fn apply(&mut self, pool: &mut Pool, step: &Step) {
+    fn apply(&mut self, pool: &mut Pool<u64>, step: &Step) {
         let now = at(self.now);
         match step {
             Step::Ready => pool.handle_ready(now),
@@ -209,9 +214,10 @@ impl Books {
                 let deadline = patience.map(|p| at(self.now + 1 + u64::from(p)));
                 let waiting = pool.counts().waiting;
                 match pool.check_out(now, RequestId(request), deadline) {
-                    CheckOut::Granted(connection) => {
+                    CheckOut::Granted(connection, content) => {
                         assert_eq!(waiting, 0, "newcomers do not overtake");
-                        self.lend(pool, connection.0);
+                        assert_eq!(content, connection.number());
+                        self.lend(pool, connection.number());
                     }
                     CheckOut::Waiting => self.queue.push(request),
                     CheckOut::Failed(_) => assert_ne!(pool.state(), PoolState::Ready),
@@ -228,23 +234,26 @@ impl Books {
                     let (condition, place) = match condition {
                         0 => (Condition::Broken(None), &mut self.available),
                         1..3 => (Condition::ReplyDue, &mut self.draining),
-                        _ => (Condition::Healthy, &mut self.available),
+                        _ => (Condition::Healthy(id), &mut self.available),
                     };
-                    assert_eq!(pool.check_in(now, PooledId(id), condition), Ok(()));
+                    assert_eq!(
+                        pool.check_in(now, connection_id(pool, id), condition),
+                        Ok(())
+                    );
                     self.used.remove(&id);
                     place.insert(id);
                 }
             }
             Step::Drained(which) => {
                 if let Some(id) = pick(which, self.draining.iter().copied().collect()) {
-                    pool.handle_drained(now, PooledId(id));
+                    pool.handle_drained(now, connection_id(pool, id), id);
                     self.draining.remove(&id);
                     self.available.insert(id);
                 }
             }
             Step::Established(which) => {
                 if let Some(id) = pick(which, self.pending.keys().copied().collect()) {
-                    pool.handle_established(now, PooledId(id));
+                    pool.handle_established(now, connection_id(pool, id), id);
                     if self.pending[&id].is_none() {
                         self.pending.remove(&id);
                         self.available.insert(id);
@@ -253,13 +262,13 @@ impl Books {
             }
             Step::EstablishFailed(which) => {
                 if let Some(id) = pick(which, self.pending.keys().copied().collect()) {
-                    pool.handle_establish_failed(now, PooledId(id), &reset());
+                    pool.handle_establish_failed(now, connection_id(pool, id), &reset());
                 }
             }
             Step::IdleClosed(which) => {
                 let unused = self.available.union(&self.draining);
                 if let Some(id) = pick(which, unused.copied().collect()) {
-                    pool.handle_idle_closed(now, PooledId(id), None);
+                    pool.handle_idle_closed(now, connection_id(pool, id), None);
                 }
             }
             Step::Wait(millis) => self.wait(pool, u64::from(*millis)),
@@ -268,20 +277,22 @@ impl Books {
     }
 
     /// Inputs about what does not exist.
-    fn talk_nonsense(&self, pool: &mut Pool, id: u64) {
+    fn talk_nonsense(&self, pool: &mut Pool<u64>, id: u64) {
         let now = at(self.now);
         let id = self.last_created + 1 + id;
-        pool.handle_established(now, PooledId(id));
-        pool.handle_establish_failed(now, PooledId(id), &reset());
-        pool.handle_idle_closed(now, PooledId(id), None);
-        pool.handle_drained(now, PooledId(id));
+        // In a place that may be taken by another connection.
+        let unknown = PooledId::new(id, u32::try_from(id % 4).expect("small"));
+        pool.handle_established(now, unknown, id);
+        pool.handle_establish_failed(now, unknown, &reset());
+        pool.handle_idle_closed(now, unknown, None);
+        pool.handle_drained(now, unknown, id);
         pool.cancel(now, RequestId(self.next_request + 1 + id));
-        let refused = pool.check_in(now, PooledId(id), Condition::Healthy);
-        assert_eq!(refused, Err(NotCheckedOut(PooledId(id))));
+        let refused = pool.check_in(now, unknown, Condition::Healthy(id));
+        assert_eq!(refused, Err(NotCheckedOut(unknown)));
     }
 
     /// Lets time pass, with each deadline kept.
-    fn wait(&mut self, pool: &mut Pool, millis: u64) {
+    fn wait(&mut self, pool: &mut Pool<u64>, millis: u64) {
         self.now += millis;
         for _ in 0..1000 {
             match pool.deadline() {
@@ -329,7 +340,7 @@ proptest! {
         pool.handle_close(at(books.now));
         books.drain(&mut pool);
         for id in books.used.clone() {
-            prop_assert!(pool.check_in(at(books.now), PooledId(id), Condition::Healthy).is_ok());
+            prop_assert!(pool.check_in(at(books.now), connection_id(&pool, id), Condition::Healthy(id)).is_ok());
             books.drain(&mut pool);
         }
         prop_assert_eq!(pool.counts(), Counts::default());

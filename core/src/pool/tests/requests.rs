@@ -11,17 +11,18 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
     assert_eq!(pool.check_out(at(1), RequestId(7), None), CheckOut::Waiting);
     let expected = ["PoolCreated", "PoolReady", "Started", "Created 1", "open 1"];
     assert_eq!(drain(&mut pool), expected);
-    pool.handle_established(at(5), PooledId(1));
+    pool.handle_established(at(5), id(&pool, 1), ());
     let expected = [
         "Ready 1 after 4 ms",
         "CheckedOut 1 after 4 ms",
         "grant 1 to 7",
     ];
     assert_eq!(drain(&mut pool), expected);
-    give_back(&mut pool, at(6), PooledId(1));
+    let back = id(&pool, 1);
+    give_back(&mut pool, at(6), back);
     assert_eq!(
         pool.check_out(at(7), RequestId(8), None),
-        CheckOut::Granted(PooledId(1))
+        CheckOut::Granted(id(&pool, 1), ())
     );
     let expected = ["CheckedIn 1", "Started", "CheckedOut 1 after 0 ms"];
     assert_eq!(drain(&mut pool), expected);
@@ -32,8 +33,9 @@ fn without_subscribers_no_event_is_made() {
     let mut pool = Pool::new(Address::tcp("db", 1), options(1, 0, 1), false);
     pool.handle_ready(at(0));
     let _ = pool.check_out(at(0), RequestId(1), None);
-    pool.handle_established(at(1), PooledId(1));
-    give_back(&mut pool, at(1), PooledId(1));
+    pool.handle_established(at(1), id(&pool, 1), ());
+    let back = id(&pool, 1);
+    give_back(&mut pool, at(1), back);
     assert_eq!(drain(&mut pool), ["open 1", "grant 1 to 1"]);
 }
 
@@ -78,7 +80,7 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
     give_back(&mut pool, at(2), a);
     let expected = ["CheckedIn 1", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
     assert_eq!(drain(&mut pool), expected);
-    pool.handle_established(at(3), PooledId(2));
+    pool.handle_established(at(3), id(&pool, 2), ());
     assert!(drain(&mut pool).contains(&"grant 2 to 2".to_owned()));
 }
 
@@ -137,14 +139,15 @@ fn an_establishment_outlives_its_waiter_and_serves_the_next() {
     pool.cancel(at(1), RequestId(1));
     pool.cancel(at(1), RequestId(1));
     drain(&mut pool);
-    pool.handle_established(at(2), PooledId(1));
+    pool.handle_established(at(2), id(&pool, 1), ());
     let expected = [
         "Ready 1 after 2 ms",
         "CheckedOut 1 after 2 ms",
         "grant 1 to 2",
     ];
     assert_eq!(drain(&mut pool), expected);
-    give_back(&mut pool, at(3), PooledId(1));
+    let back = id(&pool, 1);
+    give_back(&mut pool, at(3), back);
     let _ = pool.check_out(at(3), RequestId(3), None);
     pool.cancel(at(3), RequestId(3));
     assert_eq!(
@@ -159,11 +162,11 @@ fn an_abandoned_establishment_becomes_available() {
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), RequestId(1), None);
     pool.cancel(at(1), RequestId(1));
-    pool.handle_established(at(2), PooledId(1));
+    pool.handle_established(at(2), id(&pool, 1), ());
     assert_eq!(pool.counts().available, 1);
     assert_eq!(
         pool.check_out(at(3), RequestId(2), None),
-        CheckOut::Granted(PooledId(1))
+        CheckOut::Granted(id(&pool, 1), ())
     );
 }
 
@@ -174,7 +177,7 @@ fn a_failed_establishment_lets_the_next_waiter_try() {
     let _ = pool.check_out(at(0), RequestId(1), None);
     let _ = pool.check_out(at(0), RequestId(2), None);
     drain(&mut pool);
-    pool.handle_establish_failed(at(3), PooledId(1), &reset());
+    pool.handle_establish_failed(at(3), id(&pool, 1), &reset());
     let actions = drain(&mut pool);
     assert_eq!(actions[actions.len() - 2..], ["Created 2", "open 2"]);
 }
@@ -188,8 +191,8 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
     drain(&mut pool);
     give_back(&mut pool, at(0), a);
     let before = pool.counts();
-    for wrong in [a, PooledId(2), PooledId(99), PooledId(0)] {
-        let refused = pool.check_in(at(1), wrong, Condition::Healthy);
+    for wrong in [a, id(&pool, 2), id(&pool, 99), id(&pool, 0)] {
+        let refused = pool.check_in(at(1), wrong, Condition::Healthy(()));
         assert_eq!(refused, Err(NotCheckedOut(wrong)));
     }
     assert_eq!(pool.counts(), before);
@@ -206,7 +209,7 @@ fn the_latest_connection_is_used_first() {
     give_back(&mut pool, at(0), a);
     assert_eq!(
         pool.check_out(at(1), RequestId(3), None),
-        CheckOut::Granted(a)
+        CheckOut::Granted(a, ())
     );
 }
 
@@ -217,7 +220,7 @@ fn the_created_event_reports_what_the_user_chose() {
         max_pool_size: Some(50),
         ..ReportedPoolOptions::default()
     };
-    let mut pool = new_pool(PoolOptions {
+    let mut pool: Pool<()> = new_pool(PoolOptions {
         reported: reported.clone(),
         ..PoolOptions::default()
     });

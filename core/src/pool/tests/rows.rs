@@ -16,9 +16,9 @@ fn a_maximum_of_zero_is_no_limit() {
 fn the_maximum_bounds_population_too() {
     // CMAP-9, CMAP-42
     let mut pool = ready_pool(options(2, 5, 5));
-    for id in 1..=2 {
+    for number in 1..=2 {
         pool.handle_timeout(at(0));
-        pool.handle_established(at(0), PooledId(id));
+        pool.handle_established(at(0), id(&pool, number), ());
     }
     assert_eq!(pool.deadline(), None);
     pool.handle_timeout(at(0));
@@ -32,7 +32,7 @@ fn what_population_made_serves_who_waits_for_a_slot() {
     pool.handle_timeout(at(0));
     let _ = pool.check_out(at(1), RequestId(1), None);
     drain(&mut pool);
-    pool.handle_established(at(2), PooledId(1));
+    pool.handle_established(at(2), id(&pool, 1), ());
     let expected = [
         "Ready 1 after 2 ms",
         "CheckedOut 1 after 1 ms",
@@ -55,7 +55,7 @@ fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
         give_back(&mut pool, at(500), connection);
         assert_eq!(pool.deadline().is_none(), limit == 0);
         let answer = pool.check_out(at(510), RequestId(2), None);
-        assert_eq!(answer, CheckOut::Granted(connection));
+        assert_eq!(answer, CheckOut::Granted(connection, ()));
     }
 }
 
@@ -122,7 +122,7 @@ fn each_connection_counts_for_what_it_is() {
 #[test]
 fn the_queue_is_bounded() {
     // SEL-37
-    let mut pool = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
+    let mut pool: Pool<()> = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
     pool.handle_ready(at(0));
     for request in 0..=u64::from(MAX_WAITERS) {
         let answer = pool.check_out(at(0), RequestId(request), None);
@@ -161,15 +161,15 @@ fn a_closed_connection_never_comes_back() {
     pool.handle_ready(at(22));
     drain(&mut pool);
     for &connection in &all {
-        pool.handle_established(at(23), connection);
+        pool.handle_established(at(23), connection, ());
         pool.handle_establish_failed(at(23), connection, &reset());
-        pool.handle_drained(at(23), connection);
-        let refused = pool.check_in(at(23), connection, Condition::Healthy);
+        pool.handle_drained(at(23), connection, ());
+        let refused = pool.check_in(at(23), connection, Condition::Healthy(()));
         assert_eq!(refused, Err(NotCheckedOut(connection)));
     }
     assert_eq!(drain(&mut pool), [""; 0]);
     assert_eq!(pool.counts(), Counts::default());
-    assert_eq!(fresh(&mut pool, at(24), 9), PooledId(5));
+    assert_eq!(fresh(&mut pool, at(24), 9), id(&pool, 5));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn nobody_gets_what_is_not_established() {
     drain(&mut pool);
     pool.handle_timeout(at(60_000));
     assert_eq!(drain(&mut pool), [""; 0]);
-    pool.handle_established(at(60_000), PooledId(1));
+    pool.handle_established(at(60_000), id(&pool, 1), ());
     let grants = drain(&mut pool);
     assert_eq!(grants.last().map(String::as_str), Some("grant 1 to 1"));
 }
@@ -198,10 +198,11 @@ fn population_stands_in_nobodys_way() {
     drain(&mut pool);
     let own = pool.check_out(at(1), RequestId(1), None);
     assert_eq!(own, CheckOut::Waiting);
-    pool.handle_established(at(2), PooledId(2));
+    pool.handle_established(at(2), id(&pool, 2), ());
     let expected = ["Started", "Created 2", "open 2", "Ready 2 after 1 ms"];
     assert_eq!(drain(&mut pool)[..4], expected);
-    give_back(&mut pool, at(3), PooledId(2));
+    let back = id(&pool, 2);
+    give_back(&mut pool, at(3), back);
     let again = pool.check_out(at(4), RequestId(2), None);
-    assert_eq!(again, CheckOut::Granted(PooledId(2)));
+    assert_eq!(again, CheckOut::Granted(id(&pool, 2), ()));
 }

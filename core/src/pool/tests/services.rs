@@ -8,7 +8,7 @@ fn service(n: u8) -> ObjectId {
     ObjectId::from_bytes(bytes)
 }
 
-fn balanced(max_size: u32) -> Pool {
+fn balanced(max_size: u32) -> Pool<()> {
     ready_pool(PoolOptions {
         load_balanced: true,
         ..options(max_size, 0, 2)
@@ -16,20 +16,20 @@ fn balanced(max_size: u32) -> Pool {
 }
 
 /// Checks out a new connection that leads to this service.
-fn fresh_to(pool: &mut Pool, request: u64, to: u8) -> PooledId {
+fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> PooledId {
     assert_eq!(
         pool.check_out(at(0), RequestId(request), None),
         CheckOut::Waiting
     );
     let opened = opened(pool);
     pool.handle_greeted(opened, service(to));
-    pool.handle_established(at(0), opened);
+    pool.handle_established(at(0), opened, ());
     drain(pool);
     opened
 }
 
 /// What the next request that fails is told.
-fn first_failure(pool: &mut Pool) -> String {
+fn first_failure(pool: &mut Pool<()>) -> String {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
             Action::Fail { error, .. } => Some(error.to_string()),
@@ -38,7 +38,7 @@ fn first_failure(pool: &mut Pool) -> String {
         .expect("its time was over")
 }
 
-fn opened(pool: &mut Pool) -> PooledId {
+fn opened(pool: &mut Pool<()>) -> PooledId {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
             Action::Open(connection) => Some(connection),
@@ -142,7 +142,7 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
     assert_eq!(pool.handle_greeted(second, service(7)), Some(0));
     assert_eq!(pool.check_out(at(2), RequestId(3), None), CheckOut::Waiting);
     pool.handle_clear_service(at(3), service(7));
-    pool.handle_established(at(4), second);
+    pool.handle_established(at(4), second, ());
     assert_eq!(
         drain(&mut pool),
         [
@@ -155,9 +155,9 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
             "open 3"
         ]
     );
-    let third = PooledId(3);
+    let third = id(&pool, 3);
     assert_eq!(pool.handle_greeted(third, service(8)), Some(0));
-    pool.handle_established(at(5), third);
+    pool.handle_established(at(5), third, ());
     let done = drain(&mut pool);
     assert!(done.contains(&"grant 3 to 2".to_owned()), "{done:?}");
     give_back(&mut pool, at(6), third);
@@ -179,7 +179,7 @@ fn a_full_pool_tells_who_has_its_connections() {
     pool.hold_for(all[2], HeldFor::Cursor);
     // A cursor in a transaction counts as the transaction's.
     pool.hold_for(all[2], HeldFor::Transaction);
-    let timeout = |pool: &mut Pool, request| {
+    let timeout = |pool: &mut Pool<()>, request| {
         assert_eq!(
             pool.check_out(at(0), RequestId(request), None),
             CheckOut::Waiting
@@ -205,9 +205,9 @@ fn a_full_pool_tells_who_has_its_connections() {
     assert!(text.contains("other operations: 2"), "{text}");
 }
 
-impl CheckOut {
+impl CheckOut<()> {
     fn expect_granted(self, connection: PooledId) {
-        assert_eq!(self, Self::Granted(connection));
+        assert_eq!(self, Self::Granted(connection, ()));
     }
 }
 
@@ -245,19 +245,19 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     let mut pool = balanced(1);
     let connection = fresh_to(&mut pool, 1, 7);
     assert_eq!(pool.handle_greeted(connection, service(8)), None);
-    assert_eq!(pool.handle_greeted(PooledId(9), service(8)), None);
+    assert_eq!(pool.handle_greeted(id(&pool, 9), service(8)), None);
     let mut pending = balanced(1);
     let asked = pending.check_out(at(0), RequestId(1), None);
     assert_eq!(asked, CheckOut::Waiting);
-    assert_eq!(pending.handle_greeted(PooledId(1), service(7)), Some(0));
-    assert_eq!(pending.handle_greeted(PooledId(1), service(8)), None);
-    pool.hold_for(PooledId(9), HeldFor::Cursor);
+    assert_eq!(pending.handle_greeted(id(&pool, 1), service(7)), Some(0));
+    assert_eq!(pending.handle_greeted(id(&pool, 1), service(8)), None);
+    pool.hold_for(id(&pool, 9), HeldFor::Cursor);
     give_back(&mut pool, at(1), connection);
     // Nothing is held on a connection that nobody has.
     pool.hold_for(connection, HeldFor::Cursor);
     assert_eq!(
         pool.check_out(at(1), RequestId(2), None),
-        CheckOut::Granted(connection)
+        CheckOut::Granted(connection, ())
     );
 }
 

@@ -9,7 +9,7 @@ use crate::world::{
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, Fate},
+    client::{Action, Answer, Fate, Question},
     connection::{SocketId, closed_by_peer},
     error::{Error, NetworkFault},
     event::Event,
@@ -59,7 +59,7 @@ impl CoreWorld {
         match action {
             Action::Dial { socket, address } => self.dial(client, socket, &address),
             Action::Transmit { socket, bytes } => {
-                let (id, summary) = (socket.0, Summary(&bytes));
+                let (id, summary) = (socket.number(), Summary(&bytes));
                 self.trace.note(
                     now,
                     format_args!("client {client} socket {id} transmit {summary}"),
@@ -79,7 +79,7 @@ impl CoreWorld {
             Action::Close { socket } => self.on_close(client, socket),
             Action::Interrupt { socket, error } => {
                 let holder = self.sides[client].sockets.get(&socket).map(|s| s.holder);
-                let id = socket.0;
+                let id = socket.number();
                 self.trace.note(
                     now,
                     format_args!("client {client} socket {id} interrupt: {error}"),
@@ -100,12 +100,21 @@ impl CoreWorld {
                     self.schedule(at, client, Wakeup::Resume { task, turn });
                 }
             }
-            Action::Derive { derivation } => {
-                self.trace
-                    .note(now, format_args!("client {client} {derivation:?}"));
-                let derived = derivation.derive();
+            Action::Ask { id, question } => {
+                self.trace.note(
+                    now,
+                    format_args!("client {client} asks {} {question:?}", id.0),
+                );
+                let Question::DeriveKeys(derivation) = question;
+                let answer = Answer::Keys(derivation.derive());
                 let at = now + Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
-                self.schedule(at, client, Wakeup::Derived { derived });
+                self.schedule(at, client, Wakeup::Answered { id, answer });
+            }
+            Action::Withdraw { question } => {
+                self.trace.note(
+                    now,
+                    format_args!("client {client} withdraws {}", question.0),
+                );
             }
             other => {
                 let message = format!("client {client} orders something unknown: {other:?}");
@@ -128,7 +137,7 @@ impl CoreWorld {
             now,
             format_args!(
                 "client {client} socket {} dials {address}: {link:?}",
-                socket.0
+                socket.number()
             ),
         );
         let side = &mut self.sides[client];
@@ -150,7 +159,7 @@ impl CoreWorld {
     fn on_drain(&mut self, client: usize, id: SocketId) {
         self.trace.note(
             self.now,
-            format_args!("client {client} socket {} drain", id.0),
+            format_args!("client {client} socket {} drain", id.number()),
         );
         match self.sides[client].sockets.get_mut(&id) {
             Some(socket) if socket.holder == Holder::Nobody => socket.holder = Holder::Core,
@@ -170,7 +179,7 @@ impl CoreWorld {
     fn on_close(&mut self, client: usize, id: SocketId) {
         let now = self.now;
         self.trace
-            .note(now, format_args!("client {client} socket {} close", id.0));
+            .note(now, format_args!("client {client} socket {} close", id.number()));
         let Some(socket) = self.sides[client].sockets.remove(&id) else {
             let message = format!("client {client} closes {id:?}, which is not open");
             return self.fail(FailureKind::Crash, message);

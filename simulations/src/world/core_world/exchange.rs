@@ -37,7 +37,7 @@ impl CoreWorld {
         if let Err(error) = probed {
             self.trace.note(
                 now,
-                format_args!("client {client} socket {} refused: {error}", id.0),
+                format_args!("client {client} socket {} refused: {error}", id.number()),
             );
             let start = self.sides[client].core.refuse(now, lease, error);
             self.drain(client);

@@ -18,8 +18,7 @@ use super::{
     workload::History,
 };
 use onionskin_core::{
-    auth::DerivedKeys,
-    client::{Action, Client, ClientConfig, Counts},
+    client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
     connection::SocketId,
     error::Error,
     event::Subscriptions,
@@ -115,7 +114,7 @@ enum Wakeup {
     /// A dial fails before it reaches the network.
     Unresolved { socket: SocketId },
     /// Keys are derived.
-    Derived { derived: DerivedKeys },
+    Answered { id: QuestionId, answer: Answer },
     /// A socket that was closed says something more.
     Echo { socket: SocketId },
 }

@@ -109,9 +109,9 @@ impl CoreWorld {
             }
             Wakeup::Resume { .. } | Wakeup::Write { .. } | Wakeup::Interrupt { .. } => {}
             Wakeup::Unresolved { socket } => self.on_unresolved(client, socket),
-            Wakeup::Derived { derived } => {
+            Wakeup::Answered { id, answer } => {
                 let now = self.now;
-                self.sides[client].core.handle_derived(now, &derived);
+                self.sides[client].core.handle_answer(now, id, answer);
                 self.drain(client);
             }
             Wakeup::Echo { socket } => self.on_echo(client, socket),

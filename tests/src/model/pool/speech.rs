@@ -71,18 +71,24 @@ pub enum Said {
 impl Said {
     /// What the machine said, with what every event must have checked: its address (CMAP-113 on)
     /// and an error where something failed.
-    pub fn of(action: &Action, address: &Address) -> Result<Self, String> {
+    pub fn of(action: &Action<u64>, address: &Address) -> Result<Self, String> {
         Ok(match action {
             Action::Emit(event) => return Self::of_event(event, address),
-            Action::Open(connection) => Self::Open(connection.0),
-            Action::Close(connection) => Self::Close(connection.0),
+            Action::Open(connection) => Self::Open(connection.number()),
+            Action::Close(connection) => Self::Close(connection.number()),
             Action::Grant {
                 request,
                 connection,
-            } => Self::Grant(request.0, connection.0),
+                content,
+            } => {
+                if *content != connection.number() {
+                    return Err(format!("{connection} comes with what belongs to {content}"));
+                }
+                Self::Grant(request.0, *content)
+            }
             Action::Fail { request, error } => Self::Fail(request.0, Why::of(error, address)?),
             Action::Interrupt { connection, error } => {
-                Self::Interrupt(connection.0, Why::of(error, address)?)
+                Self::Interrupt(connection.number(), Why::of(error, address)?)
             }
             Action::ServiceGone(id) => Self::ServiceGone(number(*id)?),
             other => return Err(format!("{other:?} is not known")),

@@ -66,7 +66,7 @@ fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_
     assert!(told(&mut world).is_empty(), "it is the command's");
     world.client.cancel(world.now, id);
     assert_eq!(told(&mut world), ["in 1"]);
-    assert!(world.client.pins.is_empty());
+    assert!(world.client.snapshot().pins.is_empty());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted(
     world.run();
     fail(&mut world, id);
     assert!(world.closed.contains(&socket));
-    assert!(world.client.pins.is_empty());
+    assert!(world.client.snapshot().pins.is_empty());
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(lease, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
-    assert!(world.client.pins.is_empty());
+    assert!(world.client.snapshot().pins.is_empty());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
     assert!(told(&mut world).is_empty(), "the transaction keeps it");
     world.client.release(world.now, transaction);
     assert_eq!(told(&mut world), ["in 1"]);
-    assert!(world.client.pins.is_empty());
+    assert!(world.client.snapshot().pins.is_empty());
 }
 
 #[test]
@@ -251,16 +251,15 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     let kill = cursor.end().expect("it does not know");
     world.client.discard(world.now, kill);
-    assert!(world.client.pins.is_empty());
+    assert!(world.client.snapshot().pins.is_empty());
 }
 
 /// Clears the only pool as a hanging server does, which interrupts what is in use.
 fn interrupt(world: &mut World) {
     let cause = Error::network(NetworkFault::Other, "the server hangs");
     let now = world.now;
-    let (&server, slot) = world.client.pools.iter_mut().next().expect("a pool");
-    slot.pool.handle_clear(now, &cause, true);
-    world.client.drain_pool(now, server);
+    let server = world.client.snapshot().pools[0].server;
+    world.client.pools.clear(now, server, None, &cause, true);
     world.client.settle(now);
     world.run();
 }
@@ -321,7 +320,7 @@ fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupt
     world.client.release(world.now, pin);
     world.run();
     assert!(world.closed.contains(&socket));
-    assert!(world.client.drains.is_empty());
+    assert!(draining(&world.client).is_empty());
 }
 
 #[test]

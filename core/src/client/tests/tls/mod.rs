@@ -150,8 +150,11 @@ impl Scene {
                     self.deliver(socket);
                 }
                 Action::Close { socket } => self.closed.push(socket),
-                Action::Derive { .. } => panic!("nobody logs in here"),
-                Action::Interrupt { .. } | Action::Drain { .. } | Action::Wake { .. } => {}
+                Action::Ask { .. } => panic!("nobody logs in here"),
+                Action::Interrupt { .. }
+                | Action::Drain { .. }
+                | Action::Wake { .. }
+                | Action::Withdraw { .. } => {}
             }
         }
         while let Some(event) = self.client.poll_event() {

@@ -101,7 +101,7 @@ impl Play {
                 self.client.handle_received(self.now, socket, &bytes);
             }
             Input::Break(which) => {
-                let sockets: Vec<_> = self.client.sockets.keys().copied().collect();
+                let sockets = driven(&self.client);
                 if let Some(&socket) = sockets.get(which % sockets.len().max(1)) {
                     self.client.handle_received(self.now, socket, &[]);
                 }
@@ -233,10 +233,14 @@ impl Play {
             self.apply(Input::Step { which: 0, step: 0 });
         }
         self.drain();
-        assert!(self.client.pins.is_empty(), "{:?}", self.client.pins);
+        assert!(
+            self.client.snapshot().pins.is_empty(),
+            "{:?}",
+            self.client.pins
+        );
         assert_eq!(self.client.counts().leased, 0);
         assert_eq!(self.client.counts().waiting, 0);
-        assert!(self.client.wait_limits.is_empty() && self.client.exchange_limits.is_empty());
+        assert!(wait_limits(&self.client).is_empty() && exchange_limits(&self.client).is_empty());
     }
 
     /// All connections can be had, and the pool knows that nobody keeps one (LB-43).
@@ -271,21 +275,14 @@ impl Play {
 
     fn end(mut self) {
         self.leave();
-        if !self.client.closed {
+        if !self.client.life.is_closed() {
             self.fill();
             self.leave();
         }
         self.client.close(self.now);
         self.drain();
-        let client = &self.client;
-        assert!(client.is_over() && self.open.is_empty());
-        assert!(client.pools.is_empty() && client.checks.is_empty() && client.pins.is_empty());
-        assert!(client.without_server.is_empty() && client.wait_limits.is_empty());
-        assert!(client.exchange_limits.is_empty() && client.socket_limits.is_empty());
-        assert!(client.again.is_empty() && client.drains.is_empty());
-        for server in 0..8 {
-            assert_eq!(client.selector.operation_count(ServerId(server)), 0);
-        }
+        assert!(self.client.is_over() && self.open.is_empty());
+        assert_empty(&self.client);
     }
 }
 

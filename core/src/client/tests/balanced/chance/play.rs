@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::{
-    client::waiting::Waiting,
     error::ErrorKind,
     operation::{OperationId, Reply, TransactionPin},
     options::Monitoring,
@@ -108,7 +107,7 @@ impl Play {
     pub(super) fn drain(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
-                Action::Derive { .. } => panic!("nobody logs in here"),
+                Action::Ask { .. } => panic!("nobody logs in here"),
                 Action::Dial { socket, .. } => {
                     assert!(self.open.insert(socket));
                     self.dialling.push(socket);
@@ -134,7 +133,7 @@ impl Play {
                 Action::Interrupt { socket, .. } => {
                     self.interrupted.insert(socket);
                 }
-                Action::Wake { .. } => {}
+                Action::Wake { .. } | Action::Withdraw { .. } => {}
             }
         }
         self.listen();
@@ -165,16 +164,20 @@ impl Play {
         let due = client.exact_deadline();
         let armed = client.deadline();
         assert!(due.is_none() || armed.is_some_and(|at| Some(at) <= due));
-        assert!(client.waiting.keys().eq(self.waiting.keys()));
+        let snapshot = client.snapshot();
+        let waiting = snapshot.operations.iter().map(|waiting| &waiting.id);
+        assert!(waiting.eq(self.waiting.keys()));
         assert_eq!(client.counts().sockets, self.open.len());
-        assert!(client.exchange_limits.len() <= self.leases.len());
+        assert!(exchange_limits(client).len() <= self.leases.len());
+        let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
+        let drains = draining(client);
         for socket in self.draining.keys() {
             // One that somebody keeps stays where it is after its time.
-            let is_kept = client.pins.contains_key(socket);
-            assert!(client.drains.contains(*socket) || is_kept);
+            assert!(drains.contains(socket) || pinned.contains(socket));
         }
-        let asking = client.waiting.values();
-        let asking = asking.filter(|w| matches!(w, Waiting::ForConnection { .. }));
+        let asking = snapshot.operations.iter();
+        let asking =
+            asking.filter(|waiting| matches!(waiting.state, OperationState::ForConnection(_)));
         let Ledger {
             started,
             out,
@@ -187,53 +190,45 @@ impl Play {
         assert_eq!(client.counts().leased, out - back);
         assert_eq!(created - closed, self.open.len());
         // Every connection in use has a lease, a grant, or somebody who keeps it.
-        let granted = |w: &Waiting| {
-            matches!(w, Waiting::Granted { operation, .. }
-            if operation.command.pin.is_none())
+        let granted = |waiting: &&WaitingOperation| {
+            waiting.pin.is_none() && matches!(waiting.state, OperationState::Granted(_))
         };
-        let granted = client.waiting.values().filter(|w| granted(w)).count();
-        let is_pinned = |lease: &Lease| client.pins.contains_key(&lease.socket());
+        let granted = snapshot.operations.iter().filter(granted).count();
+        let is_pinned = |lease: &Lease| pinned.contains(&lease.socket());
         let plain = self.leases.iter().filter(|(lease, _)| !is_pinned(lease));
         assert_eq!(
             client.counts().leased,
-            granted + plain.count() + client.pins.len()
+            granted + plain.count() + pinned.len()
         );
-        self.watch_pins();
+        self.watch_pins(&snapshot);
     }
 
-    pub(super) fn watch_pins(&self) {
-        let client = &self.client;
-        for (&socket, pinned) in &client.pins {
+    pub(super) fn watch_pins(&self, snapshot: &Snapshot) {
+        for pinned in &snapshot.pins {
+            let socket = pinned.socket;
             let leased = self
                 .leases
                 .iter()
                 .filter(|(lease, _)| lease.socket() == socket);
-            let granted = client.waiting.values().filter(|waiting| {
-                matches!(waiting, Waiting::Granted { operation, .. }
-                    if operation.command.pinned().is_some_and(|id| id.socket == socket))
+            let granted = snapshot.operations.iter().filter(|waiting| {
+                waiting.pin == Some(socket) && matches!(waiting.state, OperationState::Granted(_))
             });
             let users = leased.count() + granted.count();
-            assert_eq!(
-                users,
-                usize::from(pinned.is_leased()),
-                "{socket:?} {pinned:?}"
-            );
-            assert!(
-                pinned.is_leased() || pinned.is_kept(),
-                "{socket:?} {pinned:?}"
-            );
+            let is_leased = pinned.state == PinState::Leased;
+            assert_eq!(users, usize::from(is_leased), "{pinned:?}");
+            assert!(is_leased || pinned.keepers > 0, "{pinned:?}");
         }
-        for (&id, waiting) in &client.waiting {
-            if let Waiting::ForPin { socket, .. } = waiting {
-                let pinned = client.pins.get(socket);
-                assert!(pinned.is_some_and(|pinned| pinned.is_next(id)), "{id:?}");
+        for waiting in &snapshot.operations {
+            if let OperationState::ForPin(socket) = waiting.state {
+                let mut pins = snapshot.pins.iter();
+                let pinned = pins.find(|pinned| pinned.socket == socket);
+                let state = pinned.map(|pinned| pinned.state);
+                assert_eq!(state, Some(PinState::Draining(Some(waiting.id))));
             }
         }
-        let open = client.pools.values().filter(|slot| !slot.is_closed);
-        assert!(
-            open.into_iter()
-                .all(|slot| slot.pool.state() == PoolState::Ready)
-        );
+        let open = |pool: &&PooledState| pool.state != PoolState::Closed;
+        let mut open = snapshot.pools.iter().filter(open);
+        assert!(open.all(|pool| pool.state == PoolState::Ready));
     }
 
     pub(super) fn begin(&mut self, mut command: Command, timeout: Option<u16>, purpose: Purpose) {

@@ -1,0 +1,358 @@
+//! The choice of a server for an operation: by its criteria, by the application's server selector,
+//! or by the cursor that the operation belongs to; and what listeners hear of it (SEL-61).
+
+use super::{outbox::Outbox, pools::Pools};
+use crate::{
+    address::Address,
+    description::{ServerId, TopologyDescription, TopologyType},
+    error::{Error, ErrorKind},
+    event::{EventKind, SelectionEvent, SelectionFacts, Subscriptions},
+    operation::{CommandKind, Operation},
+    options::ReadPreference,
+    random::Random,
+    sdam::Sdam,
+    selection::{Criteria, Narrowing, Selector, selection_error},
+    time::Instant,
+};
+use std::{sync::Arc, time::Duration};
+
+/// What came of looking for a server.
+pub(super) enum Selected {
+    /// This one.
+    Server(ServerId),
+    /// None, for now.
+    Nothing,
+    /// The application's server selector is to be asked.
+    Ask(Narrowing),
+}
+
+impl From<Option<ServerId>> for Selected {
+    fn from(server: Option<ServerId>) -> Self {
+        server.map_or(Self::Nothing, Self::Server)
+    }
+}
+
+/// What a choice looks at: the servers that are known, and those that have a pool.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) topology: &'a Sdam,
+    pub(super) pools: &'a Pools,
+}
+
+/// The selector of a client, with its count of operations per server.
+#[derive(Debug)]
+pub(super) struct Choice {
+    selector: Selector,
+    /// The read preference of operations that have none.
+    primary: Arc<ReadPreference>,
+    subscriptions: Subscriptions,
+}
+
+impl Choice {
+    pub(super) fn new(selector: Selector, subscriptions: Subscriptions) -> Self {
+        Self {
+            selector,
+            primary: Arc::default(),
+            subscriptions,
+        }
+    }
+
+    pub(super) fn reseed(&mut self, random: Random) {
+        self.selector.reseed(random);
+    }
+
+    /// Chooses a server, and counts the operation there.
+    pub(super) fn select(
+        &mut self,
+        view: View<'_>,
+        operation: &mut Operation,
+    ) -> Result<Selected, Error> {
+        if operation.command.target.is_some() {
+            return self.select_target(view, operation).map(Selected::from);
+        }
+        if self.selector.is_narrowed() {
+            return self.select_narrowed(view.topology, operation, None);
+        }
+        let topology = view.topology;
+        let found = self.selector.select(
+            topology.changes(),
+            topology.description(),
+            |address| topology.server_id(address),
+            &criteria(operation, &self.primary),
+            &operation.deprioritized,
+        );
+        found.map(Selected::from)
+    }
+
+    /// Chooses by this description, which leaves servers out that the topology knows.
+    pub(super) fn select_by(
+        &mut self,
+        topology: &Sdam,
+        operation: &mut Operation,
+        description: &TopologyDescription,
+    ) -> Result<Selected, Error> {
+        if self.selector.is_narrowed() {
+            return self.select_narrowed(topology, operation, Some(description));
+        }
+        let id = |address: &Address| topology.server_id(address);
+        let criteria = criteria(operation, &self.primary);
+        let avoided = &operation.deprioritized;
+        let found = self
+            .selector
+            .select_once(description, id, &criteria, avoided)?;
+        Ok(found.into())
+    }
+
+    /// Chooses the server to which the operation is bound.
+    fn select_target(
+        &mut self,
+        view: View<'_>,
+        operation: &Operation,
+    ) -> Result<Option<ServerId>, Error> {
+        let Some(target) = &operation.command.target else {
+            return Ok(None);
+        };
+        let Some(server) = view.topology.server_id(&target.address) else {
+            return Err(target_error(&target.address, "is no longer there", None));
+        };
+        let known = view.topology.server(server);
+        let is_available = known.is_some_and(|known| known.server_type.is_available());
+        if is_available && view.pools.get(server).is_some() {
+            self.selector.started(server);
+            return Ok(Some(server));
+        }
+        if target.is_awaited {
+            return Ok(None);
+        }
+        Err(target_is_lost(view.topology, &target.address))
+    }
+
+    /// Chooses among the servers that the application's selector left, or asks it.
+    fn select_narrowed(
+        &mut self,
+        topology: &Sdam,
+        operation: &mut Operation,
+        description: Option<&TopologyDescription>,
+    ) -> Result<Selected, Error> {
+        let selector = &mut self.selector;
+        let criteria = criteria(operation, &self.primary);
+        let changes = topology.changes();
+        let description = description.unwrap_or_else(|| topology.description());
+        let avoided = &operation.deprioritized;
+        if let Some(answer) = operation.narrowed.take() {
+            let id = |address: &Address| topology.server_id(address);
+            let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
+            if found.is_some() || answer.version() == changes.version() {
+                return Ok(found.into());
+            }
+        }
+        let question = selector.question(changes, description, &criteria, avoided)?;
+        Ok(question.map_or(Selected::Nothing, Selected::Ask))
+    }
+
+    /// Keeps the server's shortest round trip time, for the time limit of the command (SEL-59), and
+    /// whether an aggregation that writes goes to the primary although it wants another server
+    /// (SEL-34). Operations of other kinds without a deadline keep nothing.
+    #[inline]
+    pub(super) fn note_selected(
+        &self,
+        topology: &Sdam,
+        operation: &mut Operation,
+        server: ServerId,
+    ) {
+        if operation.deadline.is_some() {
+            let known = topology.server(server);
+            operation.min_round_trip = known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
+        }
+        if operation.command.kind == CommandKind::WritingAggregate {
+            let criteria = criteria(operation, &self.primary);
+            let chosen_by = criteria.read_preference(topology.description());
+            operation.is_for_primary = chosen_by.is_some_and(|preference| preference.is_primary());
+        }
+    }
+
+    /// Counts an operation at a server that it was not selected for.
+    pub(super) fn started(&mut self, server: ServerId) {
+        self.selector.started(server);
+    }
+
+    /// An attempt at this server is over.
+    #[inline]
+    pub(super) fn finished(&mut self, server: ServerId) {
+        self.selector.finished(server);
+    }
+
+    #[cfg(test)]
+    pub(super) fn operation_count(&self, server: ServerId) -> u32 {
+        self.selector.operation_count(server)
+    }
+
+    /// What the operation demands of its server.
+    pub(super) fn criteria(&self, operation: &Operation) -> Criteria {
+        criteria(operation, &self.primary)
+    }
+
+    /// True if only the primary of a replica set can serve the operation.
+    pub(super) fn needs_primary(&self, topology: &Sdam, operation: &Operation) -> bool {
+        let description = topology.description();
+        if description.topology_type != TopologyType::ReplicaSetWithPrimary {
+            return false;
+        }
+        let criteria = criteria(operation, &self.primary);
+        let preference = criteria.read_preference(description);
+        preference.is_none_or(ReadPreference::is_primary)
+    }
+
+    /// The error of an operation that found no server.
+    pub(super) fn nothing_suits(&self, topology: &Sdam, operation: &Operation) -> Error {
+        if let Some(target) = &operation.command.target {
+            return target_is_lost(topology, &target.address);
+        }
+        selection_error(topology.description(), &self.criteria(operation))
+    }
+
+    /// Tells that a server selection started; nothing new if the operation selects again after a
+    /// wait.
+    #[inline]
+    pub(super) fn tell_started(
+        &self,
+        now: Instant,
+        topology: &Sdam,
+        operation: &mut Operation,
+        out: &mut Outbox,
+    ) {
+        // An operation that is bound to a server does not select (SEL-2).
+        if !self.subscriptions.selection
+            || operation.told.started
+            || operation.command.target.is_some()
+        {
+            return;
+        }
+        operation.told.started = true;
+        let facts = self.facts(topology, operation);
+        tell(now, SelectionEvent::Started { facts }, out);
+    }
+
+    /// Tells that an operation waits for a server, until `limit` at the longest.
+    pub(super) fn tell_waits(
+        &self,
+        now: Instant,
+        topology: &Sdam,
+        operation: &mut Operation,
+        limit: Option<Instant>,
+        out: &mut Outbox,
+    ) {
+        let wanted = self.subscriptions.selection || self.subscriptions.notices;
+        // Once per operation, not once per round (SEL-61).
+        let selects = operation.command.target.is_none();
+        if !wanted || !selects || std::mem::replace(&mut operation.told.waiting, true) {
+            return;
+        }
+        let facts = self.facts(topology, operation);
+        let remaining = limit.map(|limit| limit - now);
+        tell(now, SelectionEvent::Waiting { facts, remaining }, out);
+    }
+
+    /// Tells which server was selected.
+    #[inline]
+    pub(super) fn tell_succeeded(
+        &self,
+        now: Instant,
+        topology: &Sdam,
+        operation: &mut Operation,
+        server: ServerId,
+        out: &mut Outbox,
+    ) {
+        if !std::mem::take(&mut operation.told.started) {
+            return;
+        }
+        let Some(chosen) = topology.server(server) else {
+            return;
+        };
+        let address = chosen.address.clone();
+        let facts = self.facts(topology, operation);
+        tell(now, SelectionEvent::Succeeded { facts, address }, out);
+    }
+
+    /// Tells that the selection under way, if there is one, ended without a server.
+    pub(super) fn tell_failed(
+        &self,
+        now: Instant,
+        topology: &Sdam,
+        operation: &mut Operation,
+        error: &Error,
+        out: &mut Outbox,
+    ) {
+        if !std::mem::take(&mut operation.told.started) {
+            return;
+        }
+        let failure = without_topology(error);
+        let facts = self.facts(topology, operation);
+        tell(now, SelectionEvent::Failed { facts, failure }, out);
+    }
+
+    fn facts(&self, topology: &Sdam, operation: &Operation) -> SelectionFacts {
+        let mut selector = self.criteria(operation).to_string();
+        if self.selector.is_narrowed() {
+            selector.push_str(", narrowed by the application");
+        }
+        SelectionFacts {
+            operation: operation.command.name().into(),
+            operation_id: operation.id.0,
+            selector: selector.into(),
+            topology: Arc::clone(topology.description()),
+        }
+    }
+}
+
+fn tell(now: Instant, event: SelectionEvent, out: &mut Outbox) {
+    out.emit(now, EventKind::Selection(event));
+}
+
+/// The text of a selection's error lists the servers, which the events tell on their own (SEL-63).
+fn without_topology(error: &Error) -> Error {
+    let ErrorKind::ServerSelection { cause, .. } = error.kind() else {
+        return error.clone();
+    };
+    Error::new(ErrorKind::ServerSelection {
+        message: "no server suited before the time was over".to_owned(),
+        cause: cause.clone(),
+    })
+}
+
+/// The error of an operation whose one server cannot be used.
+fn target_is_lost(topology: &Sdam, target: &Address) -> Error {
+    let known = topology.description().servers.get(target);
+    let cause = known.and_then(|known| known.error.clone());
+    match &cause {
+        Some(error) => {
+            let what = format!("cannot be used: {}", error.kind());
+            target_error(target, &what, cause)
+        }
+        None => target_error(target, "has not answered yet", None),
+    }
+}
+
+fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
+    let message = format!("{target}, where the cursor lives, {what}");
+    Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
+}
+
+/// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the
+/// primary unless it was given a preference (SEL-29). Each operation selects anew (SEL-50).
+fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
+    let command = &operation.command;
+    match command.kind {
+        CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
+        CommandKind::WritingAggregate => {
+            let preference = command.read_preference.as_ref().unwrap_or(primary);
+            Criteria::WritingAggregate(preference.clone())
+        }
+        CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
+            match &command.read_preference {
+                Some(preference) => Criteria::Readable(preference.clone()),
+                None => Criteria::Readable(primary.clone()),
+            }
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! The road of an operation, second half: judge what came of an attempt, check the connection in,
+//! and say how the operation goes on.
+
+use super::{
+    Action, Client, Outcome, Timer, Verdict,
+    connections::{Drain, State},
+    operations::Waiting,
+    pins,
+};
+use crate::{
+    connection::{ConnectionFacts, Established, LateReply},
+    description::TopologyType,
+    error::{Error, ErrorKind, Wait},
+    operation::{
+        Assessment, ClusterTime, Lease, Operation, OperationId, PinUse, error_at_end,
+        error_to_raise, pause_after, reworded,
+    },
+    pool::{Condition, RequestId},
+    sdam::{ApplicationError, Phase},
+    time::Instant,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long a reply may be outstanding after its operation has left. Then its connection closes. In
+/// bytes the bound is that of all messages, `maxMessageSizeBytes`. Not an option.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
+
+/// How an attempt of an operation ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The server answered, and the answer is no error.
+    Answered,
+    /// The attempt failed; the operation may be tried again. With the facts of the connection,
+    /// where there was one.
+    Failed(Error, Option<Box<ConnectionFacts>>),
+    /// No server was found.
+    Unselected(Error),
+    /// The operation cannot go on, whatever may be retried.
+    Stopped(Error),
+    /// Nothing was sent, because the connection was lost or withdrawn: this was no attempt.
+    NotBegun,
+    /// Whoever waited for the operation left.
+    Left,
+}
+
+/// How an operation goes on after an attempt.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// With another attempt: at once, or at the instant until which the operation is paused.
+    Again(Box<Operation>),
+    /// It is over.
+    Over(Result<(), Error>),
+}
+
+impl Client {
+    /// Takes a lease back.
+    ///
+    /// The socket must be parked again before this is called; if the connection is not to be used
+    /// any more, an order to close it follows.
+    pub fn check_in(&mut self, now: Instant, lease: Lease, outcome: Outcome) -> Verdict {
+        let verdict = if self.is_ordinary(&lease, &outcome) {
+            self.end(now, lease)
+        } else {
+            self.end_otherwise(now, lease, outcome)
+        };
+        self.settle(now);
+        verdict
+    }
+
+    /// True for an exchange with nothing to it but a good answer: the connection is as it was, it
+    /// belongs to nobody, and nobody else has to hear of the reply.
+    #[inline]
+    fn is_ordinary(&self, lease: &Lease, outcome: &Outcome) -> bool {
+        let is_good = match &lease.assessment {
+            Some(assessment) => assessment.result.is_ok() && assessment.for_topology.is_none(),
+            None => !lease.expects_reply(),
+        };
+        is_good
+            && matches!(outcome, Outcome::Completed)
+            && !lease.in_exchange
+            && lease.pinned.is_empty()
+            && lease.operation.command.pin.is_none()
+            && !lease.is_preliminary()
+            && lease.output().is_empty()
+            && lease.facts().client == self.topology().id
+    }
+
+    /// Ends an ordinary exchange.
+    #[inline]
+    fn end(&mut self, now: Instant, mut lease: Lease) -> Verdict {
+        lease.finish();
+        let Lease {
+            connection,
+            operation,
+            context,
+            assessment,
+            ..
+        } = lease;
+        if let Some(Assessment { cluster_time, .. }) = assessment {
+            self.note_cluster_time(cluster_time);
+        }
+        let facts = &connection.facts;
+        if context.deadline.is_some() {
+            self.timers.cancel(Timer::Exchange(facts.socket));
+        }
+        self.choice.finished(facts.server);
+        let condition = if connection.transport.has_input() {
+            Condition::Broken(connection.transport.ended().err())
+        } else {
+            Condition::Healthy(())
+        };
+        self.give_back(now, connection, condition);
+        match self.end_attempt(now, operation, End::Answered) {
+            Next::Over(result) => Verdict::Done(result),
+            Next::Again(operation) => self.again(now, operation),
+        }
+    }
+
+    /// Ends any other exchange.
+    fn end_otherwise(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        if let Err(error) = self.own(&lease) {
+            return Verdict::Done(Err(error));
+        }
+        if lease.is_preliminary() {
+            return self.end_ping(now, lease, outcome);
+        }
+        let mut condition = self.condition_after(now, &mut lease, &outcome);
+        let assessment = lease.assessment.take();
+        lease.finish();
+        let Lease {
+            mut connection,
+            mut operation,
+            context,
+            pinned,
+            ..
+        } = lease;
+        if let (false, Some(session)) = (
+            matches!(condition, Condition::Healthy(())),
+            &mut operation.session,
+        ) {
+            // The server may still work on the request: a retry uses the session once more, and
+            // then it is not used again.
+            session.mark_dirty();
+        }
+        self.timers.cancel(Timer::Exchange(connection.facts.socket));
+        self.choice.finished(connection.facts.server);
+        self.note_pins(&connection.facts, pinned);
+        let was_left = matches!(outcome, Outcome::Abandoned);
+        let result = self.judge(now, &connection.facts, outcome, assessment);
+        if let Condition::Healthy(()) = condition
+            && connection.transport.has_input()
+        {
+            condition = Condition::Broken(None);
+        }
+        if let Condition::Broken(error) = &mut condition {
+            let failure = result.as_ref().err().cloned();
+            *error = failure.or_else(|| connection.transport.ended().err());
+        }
+        let end = match result {
+            Err(error) => End::Failed(error, Some(Box::new(connection.facts.clone()))),
+            Ok(()) if was_left => End::Left,
+            Ok(()) => End::Answered,
+        };
+        if let Condition::ReplyDue = condition
+            && self.pins.knows(connection.facts.socket)
+            && let Some(error) = self.interruption(&connection.facts)
+        {
+            condition = Condition::Broken(Some(error));
+        }
+        if let Condition::ReplyDue = condition {
+            let mut reply = LateReply::new(context.request_id);
+            // A part of it may be there already.
+            condition = match reply.look(&mut connection.transport) {
+                Ok(true) => Condition::Healthy(()),
+                Ok(false) => {
+                    self.drain(now, connection, reply);
+                    return self.verdict(now, operation, end, was_left);
+                }
+                Err(error) => Condition::Broken(Some(error)),
+            };
+        }
+        self.give_back(now, connection, condition);
+        self.verdict(now, operation, end, was_left)
+    }
+
+    /// The error of a connection that its pool interrupted.
+    fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
+        self.pools.interruption_of(facts.server, facts.pooled)
+    }
+
+    /// What an exchange came to, for the operation. Errors that say something about the server
+    /// change what is known of it before the connection goes back (CMAP-150).
+    fn judge(
+        &mut self,
+        now: Instant,
+        facts: &ConnectionFacts,
+        outcome: Outcome,
+        assessment: Option<Assessment>,
+    ) -> Result<(), Error> {
+        let result = match (outcome, assessment) {
+            // A socket breaks with the runtime that moved it.
+            (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
+            (Outcome::Completed, Some(assessment)) => {
+                self.note_cluster_time(assessment.cluster_time);
+                if let Some(error) = assessment.for_topology {
+                    self.tell_topology(now, facts, error);
+                }
+                assessment.result
+            }
+            (Outcome::Completed | Outcome::Abandoned, _) => Ok(()),
+        };
+        result.map_err(|error| {
+            let error = error.with_server(&facts.address);
+            self.tell_topology(now, facts, error.clone());
+            error
+        })
+    }
+
+    fn verdict(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        end: End,
+        was_left: bool,
+    ) -> Verdict {
+        match self.end_attempt(now, operation, end) {
+            Next::Again(operation) => self.again(now, operation),
+            Next::Over(_) if was_left => Verdict::Done(Ok(())),
+            Next::Over(result) => Verdict::Done(result),
+        }
+    }
+
+    pub(super) fn again(&mut self, now: Instant, operation: Box<Operation>) -> Verdict {
+        let id = operation.id;
+        let attempt = self.attempt(now, operation);
+        Verdict::Again(self.go(now, id, attempt))
+    }
+
+    /// The state in which a lease's connection comes back. Takes a request back of which nothing
+    /// was sent.
+    fn condition_after(&self, now: Instant, lease: &mut Lease, outcome: &Outcome) -> Condition<()> {
+        // The caller's own end says nothing about the connection. Another limit than that of the
+        // operation, `socketTimeoutMS`, is there to find dead connections.
+        let is_late = lease.operation.deadline.is_some_and(|limit| limit <= now);
+        let is_left = match outcome {
+            Outcome::Abandoned => true,
+            Outcome::Failed(error) => is_late && is_exchange_timeout(error),
+            Outcome::Completed => false,
+        };
+        if is_left {
+            lease.unsend();
+        }
+        let is_written = lease.output().is_empty();
+        if !lease.in_exchange && is_written {
+            Condition::Healthy(())
+        } else if is_left && is_written && self.settings.scanning.is_none() {
+            Condition::ReplyDue
+        } else {
+            Condition::Broken(None)
+        }
+    }
+
+    /// Gives a connection to its next owner: to those who keep it, or to its pool.
+    pub(super) fn give_back(
+        &mut self,
+        now: Instant,
+        mut connection: Box<Established>,
+        condition: Condition<()>,
+    ) {
+        connection.used = now;
+        let facts = &connection.facts;
+        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
+        if self.pins.knows(socket) && self.pins.keeps(socket) {
+            // An interruption that came while the exchange ended is not forgotten with it.
+            let interruption = self.pools.interruption_of(server, pooled);
+            let broken = match (interruption, condition) {
+                (Some(error), _) => Some(error),
+                (None, Condition::Broken(error)) => Some(pins::broken(error)),
+                (None, Condition::Healthy(()) | Condition::ReplyDue) => None,
+            };
+            self.connections.hand_over(socket, State::Pinned);
+            return self.pins.take_back(connection, broken);
+        }
+        self.connections.hand_over(socket, State::Idle);
+        let condition = match condition {
+            Condition::Healthy(()) => Condition::Healthy(connection),
+            Condition::ReplyDue => Condition::ReplyDue,
+            Condition::Broken(error) => Condition::Broken(error),
+        };
+        self.pools.check_in(now, server, pooled, condition);
+    }
+
+    /// Gives a connection back whose reply is outstanding, and throws the reply away when it comes.
+    fn drain(&mut self, now: Instant, connection: Box<Established>, reply: LateReply) {
+        let facts = &connection.facts;
+        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
+        self.arm(Timer::Drain(socket), now.checked_add(DRAIN_LIMIT));
+        self.connections
+            .drain(Box::new(Drain { connection, reply }));
+        if self.pins.keeps(socket) {
+            self.pins.begin_drain(socket);
+        } else {
+            self.pools
+                .check_in(now, server, pooled, Condition::ReplyDue);
+        }
+    }
+
+    /// The lease of a connection ended that somebody wants to keep from now on.
+    pub(super) fn note_pins(
+        &mut self,
+        facts: &ConnectionFacts,
+        keepers: Vec<crate::operation::Keeper>,
+    ) {
+        // A connection of the process that this one was forked from is not for later.
+        if !keepers.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
+            self.pins.keep(facts, keepers);
+        }
+    }
+
+    /// The one place where all attempts end. Says how the operation goes on.
+    pub(super) fn end_attempt(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        end: End,
+    ) -> Next {
+        let result = match end {
+            End::Answered => Ok(()),
+            End::Left => Err(ErrorKind::Abandoned.into()),
+            End::Stopped(error) => Err(error),
+            End::Unselected(error) => {
+                self.tell_selection_failed(now, &mut operation, &error);
+                Err(error_at_end(&mut operation, now, error, false))
+            }
+            End::NotBegun if self.life.is_closed() => Err(self.life.error()),
+            End::NotBegun => {
+                operation.attempts = operation.attempts.saturating_sub(1);
+                operation.selection_began = None;
+                return Next::Again(operation);
+            }
+            End::Failed(error, facts) => {
+                match self.retry(now, operation, error, facts.as_deref()) {
+                    Ok(operation) => return Next::Again(operation),
+                    Err((ended, error)) => {
+                        operation = ended;
+                        Err(error)
+                    }
+                }
+            }
+        };
+        if let Err(error) = &result {
+            self.tell_selection_failed(now, &mut operation, error);
+        }
+        self.finish(now, operation);
+        Next::Over(result)
+    }
+
+    /// Decides what follows a failed attempt: the operation again, or the error that it raises.
+    fn retry(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        error: Error,
+        facts: Option<&ConnectionFacts>,
+    ) -> Result<Box<Operation>, (Box<Operation>, Error)> {
+        let policy = self.settings.retry;
+        let error = reworded(&operation, policy.label(&operation, error, facts));
+        operation.unwaited += 1;
+        let is_open = !self.life.is_closed();
+        let again = is_open && policy.may_retry(&operation, &error, facts.is_some());
+        // A cleared pool says nothing new about its server (RR-21).
+        let avoided = match error.kind() {
+            ErrorKind::PoolCleared { .. } => None,
+            _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
+            _ => None,
+        };
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if !again || is_late {
+            let error = error_at_end(&mut operation, now, error, again);
+            return Err((operation, error));
+        }
+        operation.paused_until = pause_after(&operation, &error, now, &mut self.pauses);
+        let error = error_to_raise(operation.kept_error.take(), error);
+        let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
+        operation.deprioritized.extend(avoided);
+        operation.kept_error = Some(error);
+        operation.selection_began = None;
+        Ok(operation)
+    }
+
+    /// An operation is over: its implicit session goes back, and a connection that it was the last
+    /// to use.
+    #[inline]
+    fn finish(&mut self, now: Instant, mut operation: Box<Operation>) {
+        if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
+            self.let_go(pin);
+        }
+        if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
+            self.return_session(now, session);
+        }
+    }
+
+    fn tell_selection_failed(&mut self, now: Instant, operation: &mut Operation, error: &Error) {
+        self.choice
+            .tell_failed(now, &self.topology, operation, error, &mut self.out);
+    }
+
+    #[inline]
+    pub(super) fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
+        if let Some(time) = time
+            && time.is_after(self.cluster_time.as_deref())
+        {
+            self.cluster_time = Some(Arc::new(time));
+        }
+    }
+
+    /// Errors that say something about the server change what is known of it (table A.8).
+    pub(super) fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
+        match error.kind() {
+            ErrorKind::Command(_)
+            | ErrorKind::Write(_)
+            | ErrorKind::Network { .. }
+            | ErrorKind::Tls { .. } => {}
+            _ => return,
+        }
+        let error = ApplicationError {
+            error,
+            phase: Phase::Operation,
+            generation: facts.generation,
+            service: facts.service,
+        };
+        self.topology
+            .handle_application_error(now, facts.server, &error);
+        self.carry(now);
+    }
+
+    /// Whoever waited for an operation left.
+    pub fn cancel(&mut self, now: Instant, id: OperationId) {
+        if let Some(operation) = self.withdraw(now, id) {
+            self.end_attempt(now, operation, End::Left);
+        }
+        self.settle(now);
+    }
+
+    /// Takes an operation out of every queue; `None` if it was over already.
+    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
+        let waiting = self.operations.take(id)?;
+        self.timers.cancel(Timer::Wait(id));
+        match waiting {
+            Waiting::Asking(operation) => Some(operation),
+            Waiting::ForServer(operation) => {
+                let want_servers = self.operations.want_servers();
+                self.topology.set_waiting(now, want_servers);
+                Some(operation)
+            }
+            Waiting::ForConnection(operation, server) => {
+                self.choice.finished(server);
+                self.pools.cancel(now, server, RequestId(id.0));
+                Some(operation)
+            }
+            Waiting::Granted(operation, connection) => {
+                self.choice.finished(connection.facts.server);
+                self.give_back_unused(now, &operation, connection);
+                Some(operation)
+            }
+            Waiting::ForPin(operation, socket) => {
+                self.pins.leave(socket);
+                Some(operation)
+            }
+            Waiting::Failed(_) => None,
+        }
+    }
+
+    /// The pool has no connection for an operation that waited for one.
+    pub(super) fn on_check_out_failed(&mut self, now: Instant, id: OperationId, error: Error) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
+        if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
+        {
+            self.choice.finished(server);
+            let next = self.end_attempt(now, operation, End::Failed(error, None));
+            self.go_on(id, next);
+        }
+    }
+
+    /// An operation that waits cannot go on.
+    pub(super) fn fail_waiting(&mut self, now: Instant, id: OperationId, error: &Error) {
+        if let Some(operation) = self.withdraw(now, id) {
+            let next = self.end_attempt(now, operation, End::Stopped(error.clone()));
+            self.go_on(id, next);
+        }
+    }
+
+    /// Lets an operation whose task waits go on.
+    pub(super) fn go_on(&mut self, id: OperationId, next: Next) {
+        match next {
+            Next::Again(operation) => self.operations.retry(operation),
+            Next::Over(Ok(())) => {}
+            Next::Over(Err(error)) => {
+                self.operations.wait(id, Waiting::Failed(error));
+                self.wake(id);
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, operation: OperationId) {
+        self.out.act(Action::Wake { operation });
+    }
+}
+
+fn is_exchange_timeout(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Timeout {
+            wait: Wait::Exchange,
+            ..
+        }
+    )
+}

@@ -1,0 +1,96 @@
+//! What is held outside of the client and comes back: sessions and pinned connections.
+
+use super::{
+    Client,
+    connections::{Role, State},
+};
+use crate::{
+    operation::{Command, CommandKind, Leftovers, Pin, PinUse, SessionUse},
+    options::{ReadMode, ReadPreference},
+    session::ServerSession,
+    time::Instant,
+};
+use std::sync::Arc;
+
+/// Sessions that one `endSessions` command names at most.
+const MAX_SESSIONS_PER_COMMAND: usize = 10_000;
+
+impl Client {
+    /// A session that its holder no longer needs.
+    #[inline]
+    pub fn return_session(&mut self, now: Instant, session: ServerSession) {
+        let timeout = self.topology.description().logical_session_timeout_minutes;
+        self.sessions.put_back(now, timeout, session);
+    }
+
+    /// A cursor or a transaction no longer needs its connection. It goes back to its pool when
+    /// nobody else keeps it.
+    pub fn release(&mut self, now: Instant, pin: Pin) {
+        self.let_go(pin);
+        self.settle(now);
+    }
+
+    /// What a cursor held goes back.
+    pub fn take_leftovers(&mut self, now: Instant, leftovers: Leftovers) {
+        if let Some(session) = leftovers.session {
+            self.return_session(now, session);
+        }
+        if let Some(pin) = leftovers.pin {
+            self.release(now, pin);
+        }
+    }
+
+    /// A command will not be run after all: what it was to use goes back.
+    pub fn discard(&mut self, now: Instant, mut command: Command) {
+        if let SessionUse::Held(session) = std::mem::take(&mut command.session) {
+            self.return_session(now, session);
+        }
+        if let Some(PinUse::Last(pin)) = command.pin {
+            self.release(now, pin);
+        }
+    }
+
+    pub(super) fn let_go(&mut self, pin: Pin) {
+        let Self {
+            pins, connections, ..
+        } = self;
+        pins.release(pin, |socket| {
+            let is_leased = matches!(
+                connections.state(socket)?,
+                State::Leased | State::Granted(_)
+            );
+            match connections.role(socket)? {
+                Role::Pooled(server, pooled) if is_leased => Some((server, pooled)),
+                _ => None,
+            }
+        });
+    }
+
+    /// The command that tells the server which sessions are over; `None` when there are none left,
+    /// or when no server is known that could be told: it forgets them by itself, and closing does
+    /// not wait for it. To be performed before closing; its result does not matter.
+    #[must_use]
+    pub fn end_sessions(&mut self) -> Option<Command> {
+        let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
+        let mut servers = self.topology.description().servers.values();
+        let is_closed = self.life.is_closed();
+        if ids.is_empty() || is_closed || !servers.any(|s| s.server_type.is_available()) {
+            return None;
+        }
+        let mut command = Command::new("endSessions", "admin", CommandKind::Run);
+        let mut array = bson::RawArrayBuf::new();
+        for id in ids {
+            let bytes = id.to_vec();
+            let id = bson::Binary {
+                subtype: bson::spec::BinarySubtype::Uuid,
+                bytes,
+            };
+            array.push(bson::rawdoc! { "id": id });
+        }
+        command.body().array("endSessions", &array);
+        command.set_session(SessionUse::None);
+        let anywhere = ReadPreference::new(ReadMode::PrimaryPreferred);
+        command.set_read_preference(Arc::new(anywhere));
+        Some(command)
+    }
+}

@@ -1,0 +1,62 @@
+//! Inputs about sockets that whoever drives the client reads, and answers to questions.
+
+use super::{Answer, Client, Fate, QuestionId, connections::State};
+use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
+use std::time::Duration;
+
+impl Client {
+    /// A socket is connected.
+    pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> Fate {
+        self.connections.handle_connected(now, id);
+        self.settle(now);
+        self.fate(id)
+    }
+
+    /// Bytes arrived on a dialled socket that is not parked. An empty slice means that the peer
+    /// closed it.
+    pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Fate {
+        self.connections.handle_received(now, id, bytes);
+        self.settle(now);
+        self.fate(id)
+    }
+
+    /// A socket could not be connected, or broke.
+    pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> Fate {
+        self.connections.handle_failed(id, error);
+        self.settle(now);
+        self.fate(id)
+    }
+
+    /// The answer to an [`Action::Ask`](super::Action::Ask). May come late, and twice.
+    pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
+        let waiting = self.questions.handle_answer(now, id);
+        match answer {
+            Answer::Keys(keys) => self.connections.handle_keys(now, &waiting, &keys),
+            Answer::None => self.connections.handle_no_answer(&waiting),
+        }
+        self.settle(now);
+    }
+
+    /// The address that a socket which is not parked leads to; `None` once nobody wants it any
+    /// more.
+    #[must_use]
+    pub fn address_of(&self, id: SocketId) -> Option<&Address> {
+        self.connections.address_of(id)
+    }
+
+    /// How long an attempt to connect a socket may take, if it begins now and `addresses` of its
+    /// host are left, its own included. `None`: until the socket is
+    /// [closed](super::Action::Close).
+    #[must_use]
+    pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
+        self.connections.attempt_limit(now, id, addresses)
+    }
+
+    fn fate(&self, id: SocketId) -> Fate {
+        match self.connections.state(id) {
+            Some(State::Driven(_) | State::Draining(_)) => Fate::Open,
+            Some(State::Idle | State::Granted(_) | State::Leased | State::Pinned) => Fate::Parked,
+            None => Fate::Closed,
+        }
+    }
+}

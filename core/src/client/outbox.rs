@@ -1,0 +1,27 @@
+//! What a client has to say: actions for whoever drives it, and events for listeners.
+
+use super::Action;
+use crate::{
+    event::{Event, EventKind},
+    time::Instant,
+};
+use std::collections::VecDeque;
+
+/// Actions and events in the order in which they are to be taken.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) actions: VecDeque<Action>,
+    pub(super) events: VecDeque<Event>,
+}
+
+impl Outbox {
+    /// Queues an event.
+    pub(super) fn emit(&mut self, at: Instant, kind: EventKind) {
+        self.events.push_back(Event { at, kind });
+    }
+
+    /// Queues an action.
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+}

@@ -1,0 +1,165 @@
+//! The ping by which a client that scans asks an idle connection whether it still stands.
+
+use super::{
+    Client, Outcome, Timer, Verdict,
+    begin::Attempt,
+    end::{End, Next},
+};
+use crate::{
+    connection::{ConnectionFacts, Established},
+    error::{Error, ErrorKind, NetworkFault},
+    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_at_end},
+    pool::Condition,
+    time::{Instant, earliest},
+};
+use std::time::Duration;
+
+/// `socketCheckIntervalMS`: a connection that was idle for so long is asked whether it still stands
+/// before an operation uses it (SEL-7, SEL-72). Not an option.
+pub const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// True for a connection that was idle for so long that it may be dead without a sign.
+    #[inline]
+    pub(super) fn wants_ping(
+        &self,
+        now: Instant,
+        operation: &Operation,
+        connection: &Established,
+    ) -> bool {
+        self.settings.scanning.is_some()
+            && connection.used + SOCKET_CHECK_INTERVAL <= now
+            && operation.command.pin.is_none()
+    }
+
+    /// Leases the connection for a ping; the operation goes along until it is answered.
+    pub(super) fn ping_first(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        connection: Box<Established>,
+    ) -> Lease {
+        let mut command = Command::new("ping", "admin", CommandKind::Run);
+        command.body().i32("ping", 1);
+        command.set_session(SessionUse::None);
+        let mut ping = Operation::new(operation.id, command, now);
+        let limit = self
+            .settings
+            .scanning
+            .and_then(|rules| rules.ping_limit)
+            .and_then(|limit| now.checked_add(limit));
+        let deadline = earliest(operation.deadline, limit);
+        ping.behind = Some(operation);
+        self.lease_out(connection, ping, deadline)
+    }
+
+    /// The lease of a ping comes back: the operation behind it uses the connection, or selects a
+    /// server once more (SEL-72).
+    pub(super) fn end_ping(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+        let is_clean = !lease.in_exchange && lease.output().is_empty();
+        let assessment = lease.assessment.take();
+        lease.finish();
+        let Lease {
+            connection,
+            operation: ping,
+            ..
+        } = lease;
+        let Some(operation) = ping.behind else {
+            return Verdict::Done(Err(Error::argument("this lease is not a ping's")));
+        };
+        self.timers.cancel(Timer::Exchange(connection.facts.socket));
+        let failure = match (outcome, assessment) {
+            (Outcome::Abandoned, _) => Some(Error::new(ErrorKind::Abandoned)),
+            (Outcome::Failed(error), _) => Some(error),
+            (Outcome::Completed, Some(assessment)) => {
+                self.note_cluster_time(assessment.cluster_time);
+                assessment.result.err()
+            }
+            (Outcome::Completed, None) => None,
+        };
+        let stands = failure.is_none() && is_clean && !connection.transport.has_input();
+        if stands && self.is_current(&connection.facts) {
+            return self.use_after_ping(now, operation, connection);
+        }
+        let server = connection.facts.server;
+        self.choice.finished(server);
+        if stands {
+            self.give_back(now, connection, Condition::Healthy(()));
+            return self.go_elsewhere(now, operation);
+        }
+        self.on_ping_failed(now, operation, connection, failure)
+    }
+
+    fn use_after_ping(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        mut connection: Box<Established>,
+    ) -> Verdict {
+        // For its pool the connection is checked out all the time.
+        connection.used = now;
+        let id = operation.id;
+        let attempt = Attempt::Granted(operation, connection);
+        Verdict::Again(self.go(now, id, attempt))
+    }
+
+    fn on_ping_failed(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        connection: Box<Established>,
+        failure: Option<Error>,
+    ) -> Verdict {
+        let failure = failure.unwrap_or_else(|| Error::protocol("a reply to nothing"));
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
+        if is_late || is_left {
+            // That says nothing about the server: it was not given the time.
+            self.give_back(now, connection, Condition::Broken(None));
+            let failure = error_at_end(&mut operation, now, failure, false);
+            let end = if is_left {
+                End::Left
+            } else {
+                End::Stopped(failure)
+            };
+            let next = self.end_attempt(now, operation, end);
+            return match next {
+                Next::Over(Err(_)) if is_left => Verdict::Done(Ok(())),
+                Next::Over(result) => Verdict::Done(result),
+                Next::Again(operation) => self.again(now, operation),
+            };
+        }
+        let error = broken(&connection.facts, &failure);
+        self.tell_topology(now, &connection.facts, error.clone());
+        self.give_back(now, connection, Condition::Broken(Some(error)));
+        self.go_elsewhere(now, operation)
+    }
+
+    /// False for a connection that its pool will close: it was cleared, or is the parent's of this
+    /// process.
+    fn is_current(&self, facts: &ConnectionFacts) -> bool {
+        let pool = self.pools.get(facts.server);
+        let is_stale = pool
+            .is_some_and(|pool| facts.service.is_none() && pool.generation() != facts.generation);
+        self.pools.is_open(facts.server) && !is_stale
+    }
+
+    /// Nothing of the operation was sent, so this was no attempt of it.
+    fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> Verdict {
+        let id = operation.id;
+        let attempt = Attempt::Ended(operation, End::NotBegun);
+        Verdict::Again(self.go(now, id, attempt))
+    }
+}
+
+/// Whatever the ping met, to the topology it is a connection that no longer stands (SEL-72).
+fn broken(facts: &ConnectionFacts, failure: &Error) -> Error {
+    if matches!(
+        failure.kind(),
+        ErrorKind::Network { .. } | ErrorKind::Tls { .. }
+    ) {
+        return failure.clone().with_server(&facts.address);
+    }
+    let message = format!("a connection that had been idle did not answer a ping: {failure}");
+    Error::network(NetworkFault::Other, message).with_server(&facts.address)
+}
