@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod answers;
 mod client;
 mod collection;
 mod cursor;

@@ -2,6 +2,7 @@
 
 use crate::{
     Runtime,
+    answers::answer,
     events::{Delivery, MAX_EVENT_DELAY},
     foreign::quietly,
     ids::ObjectIds,
@@ -13,7 +14,7 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
-    client::{Action, Answer, Client as Core, Outcome, Question, QuestionId, Start, Verdict},
+    client::{Action, Client as Core, Outcome, Question, QuestionId, Start, Verdict},
     connection::SocketId,
     error::Error,
     event::Event,
@@ -24,7 +25,6 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
 };
@@ -209,11 +209,7 @@ impl<R: Runtime> Shared<R> {
         for (id, question) in after.questions {
             let shared = self.clone();
             self.runtime.spawn_blocking(move || {
-                let work = || match question {
-                    Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
-                };
-                // Work that panics has no answer, and nobody is to wait for one.
-                let answer = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Answer::None);
+                let answer = answer(question);
                 shared.with(|inner, now| inner.core.handle_answer(now, id, answer));
             });
         }

@@ -2,9 +2,8 @@
 //! and say how the operation goes on.
 
 use super::{
-    Action, Client, Outcome, Timer, Verdict,
+    Client, Outcome, Timer, Verdict,
     connections::{Drain, State},
-    operations::Waiting,
     pins,
 };
 use crate::{
@@ -12,10 +11,10 @@ use crate::{
     description::TopologyType,
     error::{Error, ErrorKind, Wait},
     operation::{
-        Assessment, ClusterTime, Lease, Operation, OperationId, PinUse, error_at_end,
-        error_to_raise, pause_after, reworded,
+        Assessment, ClusterTime, Keeper, Lease, Operation, PinUse, error_at_end, error_to_raise,
+        pause_after, reworded,
     },
-    pool::{Condition, RequestId},
+    pool::Condition,
     sdam::{ApplicationError, Phase},
     time::Instant,
 };
@@ -306,11 +305,7 @@ impl Client {
     }
 
     /// The lease of a connection ended that somebody wants to keep from now on.
-    pub(super) fn note_pins(
-        &mut self,
-        facts: &ConnectionFacts,
-        keepers: Vec<crate::operation::Keeper>,
-    ) {
+    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, keepers: Vec<Keeper>) {
         // A connection of the process that this one was forked from is not for later.
         if !keepers.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
             self.pins.keep(facts, keepers);
@@ -432,78 +427,6 @@ impl Client {
         self.topology
             .handle_application_error(now, facts.server, &error);
         self.carry(now);
-    }
-
-    /// Whoever waited for an operation left.
-    pub fn cancel(&mut self, now: Instant, id: OperationId) {
-        if let Some(operation) = self.withdraw(now, id) {
-            self.end_attempt(now, operation, End::Left);
-        }
-        self.settle(now);
-    }
-
-    /// Takes an operation out of every queue; `None` if it was over already.
-    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
-        let waiting = self.operations.take(id)?;
-        self.timers.cancel(Timer::Wait(id));
-        match waiting {
-            Waiting::Asking(operation) => Some(operation),
-            Waiting::ForServer(operation) => {
-                let want_servers = self.operations.want_servers();
-                self.topology.set_waiting(now, want_servers);
-                Some(operation)
-            }
-            Waiting::ForConnection(operation, server) => {
-                self.choice.finished(server);
-                self.pools.cancel(now, server, RequestId(id.0));
-                Some(operation)
-            }
-            Waiting::Granted(operation, connection) => {
-                self.choice.finished(connection.facts.server);
-                self.give_back_unused(now, &operation, connection);
-                Some(operation)
-            }
-            Waiting::ForPin(operation, socket) => {
-                self.pins.leave(socket);
-                Some(operation)
-            }
-            Waiting::Failed(_) => None,
-        }
-    }
-
-    /// The pool has no connection for an operation that waited for one.
-    pub(super) fn on_check_out_failed(&mut self, now: Instant, id: OperationId, error: Error) {
-        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-        if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
-        {
-            self.choice.finished(server);
-            let next = self.end_attempt(now, operation, End::Failed(error, None));
-            self.go_on(id, next);
-        }
-    }
-
-    /// An operation that waits cannot go on.
-    pub(super) fn fail_waiting(&mut self, now: Instant, id: OperationId, error: &Error) {
-        if let Some(operation) = self.withdraw(now, id) {
-            let next = self.end_attempt(now, operation, End::Stopped(error.clone()));
-            self.go_on(id, next);
-        }
-    }
-
-    /// Lets an operation whose task waits go on.
-    pub(super) fn go_on(&mut self, id: OperationId, next: Next) {
-        match next {
-            Next::Again(operation) => self.operations.retry(operation),
-            Next::Over(Ok(())) => {}
-            Next::Over(Err(error)) => {
-                self.operations.wait(id, Waiting::Failed(error));
-                self.wake(id);
-            }
-        }
-    }
-
-    pub(super) fn wake(&mut self, operation: OperationId) {
-        self.out.act(Action::Wake { operation });
     }
 }
 

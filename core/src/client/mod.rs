@@ -25,7 +25,6 @@ mod config;
 mod connections;
 mod end;
 mod forking;
-mod grants;
 mod holdings;
 mod inputs;
 mod lifecycle;
@@ -42,11 +41,11 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod waits;
 
 pub use action::{Action, Fate, Outcome, Start, Verdict};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
-pub use grants::GRANT_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use pins::PinState;
 pub use questions::{Answer, MAX_DERIVATIONS, QUESTION_LIMIT, Question, QuestionId};
@@ -55,6 +54,7 @@ pub use snapshot::{
     ConnectionState, OperationState, PinnedState, PooledState, Snapshot, WaitingOperation,
 };
 pub use timing::Timer;
+pub use waits::GRANT_LIMIT;
 
 use crate::{
     description::{TopologyDescription, TopologyId},

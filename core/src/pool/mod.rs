@@ -12,6 +12,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 mod types;
+mod views;
 mod waiters;
 
 pub use types::{
@@ -22,7 +23,7 @@ pub use types::{
 use crate::{
     address::Address,
     arena::{Arena, List, Slot},
-    error::{Error, ErrorKind, cause_text},
+    error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::{Instant, earliest},
 };
@@ -299,62 +300,6 @@ impl<C> Pool<C> {
         earliest(earliest(waiter, self.background), self.next_idle())
     }
 
-    /// The server.
-    #[must_use]
-    pub const fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// How often the pool was cleared.
-    #[must_use]
-    pub const fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// The generation of this connection, which is that of its service behind a load balancer;
-    /// `None` if there is no such connection.
-    #[must_use]
-    pub fn generation_of(&self, connection: PooledId) -> Option<u64> {
-        let slot = self.find(connection)?;
-        Some(self.connections.get(slot).generation)
-    }
-
-    /// Behind a load balancer, the service that this connection leads to; `None` while it is not
-    /// known.
-    #[must_use]
-    pub fn service_of(&self, connection: PooledId) -> Option<ObjectId> {
-        let slot = self.find(connection)?;
-        self.connections.get(slot).service
-    }
-
-    /// The connection with this number, found by a search; for tests and reports.
-    #[must_use]
-    pub fn connection(&self, number: u64) -> Option<PooledId> {
-        let mut all = self.connections.iter();
-        let (id, slot, _) = all.find(|&(id, ..)| id == number)?;
-        Some(PooledId::new(id, slot.0))
-    }
-
-    /// Whether the pool serves.
-    #[must_use]
-    pub const fn state(&self) -> PoolState {
-        self.state
-    }
-
-    /// How many of what there are.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        let (total, available) = (self.connections.len(), self.available.len());
-        Counts {
-            total,
-            available,
-            pending: self.pending,
-            in_use: total - available - self.pending - self.draining,
-            draining: self.draining,
-            waiting: self.queue.len(),
-        }
-    }
-
     /// Why a request cannot even wait.
     fn refusal(&self) -> Option<(CheckOutFailure, Error)> {
         match self.state {
@@ -509,25 +454,5 @@ impl<C> Pool<C> {
             error: Some(error.clone()),
             duration,
         });
-    }
-
-    /// CMAP-141; the tests want the lower case form.
-    fn closed_error(&self) -> Error {
-        let message = "Attempted to check out a connection from closed connection pool".to_owned();
-        Error::new(ErrorKind::PoolClosed { message }).with_server(&self.address)
-    }
-
-    /// CMAP-142.
-    fn cleared_error(&self) -> Error {
-        let address = &self.address;
-        let message = match &self.cause {
-            Some(cause) => format!(
-                "Connection pool for {address} was cleared because another operation failed \
-                 with: {}",
-                cause_text(cause)
-            ),
-            None => format!("Connection pool for {address} is paused until the server is checked"),
-        };
-        Error::new(ErrorKind::PoolCleared { message }).with_server(address)
     }
 }

@@ -178,8 +178,10 @@ impl CoreWorld {
 
     fn on_close(&mut self, client: usize, id: SocketId) {
         let now = self.now;
-        self.trace
-            .note(now, format_args!("client {client} socket {} close", id.number()));
+        self.trace.note(
+            now,
+            format_args!("client {client} socket {} close", id.number()),
+        );
         let Some(socket) = self.sides[client].sockets.remove(&id) else {
             let message = format!("client {client} closes {id:?}, which is not open");
             return self.fail(FailureKind::Crash, message);

@@ -2,7 +2,7 @@
 //! end of waits.
 
 use super::{
-    Client, Timer,
+    Action, Client, Timer,
     connections::State,
     end::{End, Next},
     operations::Waiting,
@@ -11,7 +11,7 @@ use crate::{
     connection::Established,
     error::{Error, Wait},
     operation::{Operation, OperationId},
-    pool::Condition,
+    pool::{Condition, RequestId},
     time::{Instant, earliest},
 };
 use std::time::Duration;
@@ -178,6 +178,78 @@ impl Client {
             Waiting::ForServer(_) => WaitOver::NoServer,
             Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
         })
+    }
+
+    /// Whoever waited for an operation left.
+    pub fn cancel(&mut self, now: Instant, id: OperationId) {
+        if let Some(operation) = self.withdraw(now, id) {
+            self.end_attempt(now, operation, End::Left);
+        }
+        self.settle(now);
+    }
+
+    /// Takes an operation out of every queue; `None` if it was over already.
+    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
+        let waiting = self.operations.take(id)?;
+        self.timers.cancel(Timer::Wait(id));
+        match waiting {
+            Waiting::Asking(operation) => Some(operation),
+            Waiting::ForServer(operation) => {
+                let want_servers = self.operations.want_servers();
+                self.topology.set_waiting(now, want_servers);
+                Some(operation)
+            }
+            Waiting::ForConnection(operation, server) => {
+                self.choice.finished(server);
+                self.pools.cancel(now, server, RequestId(id.0));
+                Some(operation)
+            }
+            Waiting::Granted(operation, connection) => {
+                self.choice.finished(connection.facts.server);
+                self.give_back_unused(now, &operation, connection);
+                Some(operation)
+            }
+            Waiting::ForPin(operation, socket) => {
+                self.pins.leave(socket);
+                Some(operation)
+            }
+            Waiting::Failed(_) => None,
+        }
+    }
+
+    /// The pool has no connection for an operation that waited for one.
+    pub(super) fn on_check_out_failed(&mut self, now: Instant, id: OperationId, error: Error) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
+        if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
+        {
+            self.choice.finished(server);
+            let next = self.end_attempt(now, operation, End::Failed(error, None));
+            self.go_on(id, next);
+        }
+    }
+
+    /// An operation that waits cannot go on.
+    pub(super) fn fail_waiting(&mut self, now: Instant, id: OperationId, error: &Error) {
+        if let Some(operation) = self.withdraw(now, id) {
+            let next = self.end_attempt(now, operation, End::Stopped(error.clone()));
+            self.go_on(id, next);
+        }
+    }
+
+    /// Lets an operation whose task waits go on.
+    pub(super) fn go_on(&mut self, id: OperationId, next: Next) {
+        match next {
+            Next::Again(operation) => self.operations.retry(operation),
+            Next::Over(Ok(())) => {}
+            Next::Over(Err(error)) => {
+                self.operations.wait(id, Waiting::Failed(error));
+                self.wake(id);
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, operation: OperationId) {
+        self.out.act(Action::Wake { operation });
     }
 
     /// Ends all operations that wait.
