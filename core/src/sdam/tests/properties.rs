@@ -100,7 +100,7 @@ struct Watcher {
     open: BTreeMap<CheckId, Purpose>,
     servers: Vec<ServerId>,
     running: BTreeMap<Address, (u64, bool)>,
-    ended: BTreeMap<Address, (LastEnd, u32)>,
+    ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
     pools: BTreeMap<ServerId, (bool, u64)>,
     closed: bool,
     silent: bool,
@@ -318,14 +318,17 @@ impl Watcher {
                 let ended = self
                     .ended
                     .entry(address.clone())
-                    .or_insert((LastEnd::Never, 0));
+                    .or_insert((LastEnd::Never, None));
                 match ended.0 {
                     LastEnd::Never => {}
                     // The stream goes on, on the same connection.
                     LastEnd::Succeeded(_, check) if *awaited => assert_eq!(check.0, running.0),
                     LastEnd::Failed(at) if at == self.now => {
-                        ended.1 += 1;
-                        assert_eq!(ended.1, 1, "more than one retry of {address}");
+                        // MON-66; a second retry waits until the server may be checked again.
+                        let retried = ended.1.replace(self.now);
+                        let is_in_pace =
+                            retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
+                        assert!(is_in_pace, "more than one retry of {address}");
                     }
                     LastEnd::Succeeded(at, _) | LastEnd::Failed(at) => {
                         assert!(
@@ -344,7 +347,7 @@ impl Watcher {
                 let running = self.running.remove(address);
                 assert_eq!(running, Some((*driver_connection_id, *awaited)));
                 let last = LastEnd::Succeeded(self.now, CheckId(*driver_connection_id));
-                self.ended.insert(address.clone(), (last, 0));
+                self.ended.insert(address.clone(), (last, None));
             }
             SdamEvent::HeartbeatFailed {
                 address,
@@ -357,7 +360,7 @@ impl Watcher {
                 let ended = self
                     .ended
                     .entry(address.clone())
-                    .or_insert((LastEnd::Never, 0));
+                    .or_insert((LastEnd::Never, None));
                 ended.0 = LastEnd::Failed(self.now);
             }
             // A new life of the address knows nothing of the last one.
