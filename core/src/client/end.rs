@@ -421,7 +421,7 @@ impl Client {
         let error = ApplicationError {
             error,
             phase: Phase::Operation,
-            generation: facts.generation,
+            is_stale: self.pools.is_outdated(facts.server, facts.pooled),
             service: facts.service,
         };
         self.topology

@@ -138,10 +138,7 @@ impl Client {
     /// False for a connection that its pool will close: it was cleared, or is the parent's of this
     /// process.
     fn is_current(&self, facts: &ConnectionFacts) -> bool {
-        let pool = self.pools.get(facts.server);
-        let is_stale = pool
-            .is_some_and(|pool| facts.service.is_none() && pool.generation() != facts.generation);
-        self.pools.is_open(facts.server) && !is_stale
+        self.pools.is_open(facts.server) && !self.pools.is_outdated(facts.server, facts.pooled)
     }
 
     /// Nothing of the operation was sent, so this was no attempt of it.

@@ -220,6 +220,13 @@ impl Pools {
         pool.is_some_and(|pool| pool.state() != PoolState::Closed)
     }
 
+    /// True for a connection of an earlier generation than its pool or its service, and for one
+    /// that its pool does not know any more.
+    pub(super) fn is_outdated(&self, server: ServerId, pooled: PooledId) -> bool {
+        let pool = self.pools.get(&server);
+        pool.is_none_or(|pool| pool.is_outdated(pooled))
+    }
+
     /// The error of a connection that is checked out and was interrupted.
     pub(super) fn interruption_of(&self, server: ServerId, pooled: PooledId) -> Option<Error> {
         self.pools.get(&server)?.interruption_of(pooled)

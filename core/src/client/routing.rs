@@ -137,9 +137,6 @@ impl Client {
             pools::Order::Interrupt { connection, error } => {
                 self.interrupt(now, Role::Pooled(server, connection), error);
             }
-            pools::Order::ServiceGone(service) => {
-                self.topology.handle_service_gone(server, &service);
-            }
         }
     }
 
@@ -293,14 +290,13 @@ impl Client {
             return;
         };
         let address = connection.address().clone();
-        let pool = self.pools.get(server);
-        let generation = pool.and_then(|pool| pool.generation_of(pooled));
-        let service = pool.and_then(|pool| pool.service_of(pooled));
-        let (Some(generation), Some((transport, hello))) = (generation, connection.into_parts())
+        let (Some(pool), Some((transport, hello))) =
+            (self.pools.get(server), connection.into_parts())
         else {
             self.connections.close(Role::Pooled(server, pooled));
             return;
         };
+        let service = pool.service_of(pooled);
         let credential = self.settings.handshake.credential.is_some();
         let facts = ConnectionFacts {
             client: self.topology().id,
@@ -308,7 +304,6 @@ impl Client {
             server,
             socket: id,
             pooled,
-            generation,
             service,
             server_connection_id: hello.connection_id,
             // LB-24: a service is talked to like the load balancer that it stands behind.
@@ -339,13 +334,11 @@ impl Client {
         phase: Phase,
     ) {
         let error = label_overload(error, phase);
-        if let Some(pool) = self.pools.get(server)
-            && let Some(generation) = pool.generation_of(pooled)
-        {
+        if let Some(pool) = self.pools.get(server) {
             let report = ApplicationError {
                 error: error.clone(),
                 phase,
-                generation,
+                is_stale: pool.is_outdated(pooled),
                 service: pool.service_of(pooled),
             };
             self.topology.handle_application_error(now, server, &report);

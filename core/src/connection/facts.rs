@@ -22,9 +22,6 @@ pub struct ConnectionFacts {
     pub socket: SocketId,
     /// The pool's number of the connection.
     pub pooled: PooledId,
-    /// The pool's generation when the connection was made; behind a load balancer that of the
-    /// service when it answered.
-    pub generation: u64,
     /// Behind a load balancer, the service that the connection leads to.
     pub service: Option<ObjectId>,
     /// The server's number of the connection, where it tells.

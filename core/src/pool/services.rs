@@ -4,7 +4,7 @@
 //! The pool of a load balancer is never paused (nobody would ever make it ready again, since there
 //! is no monitor), and an error of one service says nothing about the connections to the others.
 
-use super::{Action, HeldFor, Place, Pool, PoolState, PooledId};
+use super::{HeldFor, Place, Pool, PoolState, PooledId};
 use crate::{
     arena::Slot,
     event::{CloseReason, PoolEvent},
@@ -50,17 +50,15 @@ impl Services {
         known.generation
     }
 
-    /// Counts one less; true if it was the last (CMAP-100).
-    fn leave(&mut self, service: ObjectId) -> bool {
+    /// Counts one less. The generation is forgotten with the last connection (CMAP-100).
+    fn leave(&mut self, service: ObjectId) {
         let Some(known) = self.known.get_mut(&service) else {
-            return false;
+            return;
         };
         known.connections -= 1;
-        let is_last = known.connections == 0;
-        if is_last {
+        if known.connections == 0 {
             self.known.remove(&service);
         }
-        is_last
     }
 
     fn count(&mut self, held_for: HeldFor) -> Option<&mut u32> {
@@ -97,7 +95,6 @@ impl<C> Pool<C> {
         }
         let Some(known) = self.services.known.get_mut(&service) else {
             // No connection is left that could become stale.
-            self.actions.push_back(Action::ServiceGone(service));
             return;
         };
         known.generation += 1;
@@ -143,9 +140,7 @@ impl<C> Pool<C> {
 
     /// A connection leaves the books, and its service with the last one.
     pub(super) fn leave_service(&mut self, service: ObjectId) {
-        if self.services.leave(service) {
-            self.actions.push_back(Action::ServiceGone(service));
-        }
+        self.services.leave(service);
     }
 
     /// Closes stale connections that stand between others that are not: services are cleared one by

@@ -4,7 +4,6 @@ use crate::{
     error::Error,
     event::{PoolEvent, ReportedPoolOptions},
 };
-use bson::oid::ObjectId;
 use std::{fmt, time::Duration};
 
 /// How many connections a pool establishes at once unless told otherwise (CMAP-11).
@@ -183,9 +182,6 @@ pub enum Action<C> {
         /// What the operation fails with.
         error: Error,
     },
-    /// This service behind the load balancer has no connection left: its generation is forgotten
-    /// (CMAP-100).
-    ServiceGone(ObjectId),
 }
 
 /// How many of what a pool has at this moment.

@@ -28,6 +28,13 @@ impl<C> Pool<C> {
         Some(self.connections.get(slot).generation)
     }
 
+    /// True if the connection is of an earlier generation than its pool, or than its service behind
+    /// a load balancer; and for a connection that the pool does not know any more (CMAP-25).
+    #[must_use]
+    pub fn is_outdated(&self, connection: PooledId) -> bool {
+        self.find(connection).is_none_or(|slot| self.is_stale(slot))
+    }
+
     /// Behind a load balancer, the service that this connection leads to; `None` while it is not
     /// known.
     #[must_use]

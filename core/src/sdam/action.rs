@@ -130,7 +130,7 @@ pub enum Action {
         /// The connection.
         check: CheckId,
     },
-    /// A pool is needed. It is paused and of generation zero.
+    /// A pool is needed. It is paused.
     CreatePool {
         /// Its server.
         server: ServerId,
@@ -147,8 +147,6 @@ pub enum Action {
     ClearPool {
         /// Its server.
         server: ServerId,
-        /// The generation from now on, of the service where there is one.
-        generation: u64,
         /// Behind a load balancer: only this service's connections.
         service: Option<ObjectId>,
         /// Why.
@@ -189,9 +187,9 @@ pub struct ApplicationError {
     pub error: Error,
     /// When it occurred.
     pub phase: Phase,
-    /// Generation of the connection; before it was ready, the pool's when the attempt began
-    /// (SDAM-10). Of the service, where there is one.
-    pub generation: u64,
+    /// The connection is of an earlier generation than its pool, or than the service that it
+    /// talks to. Generations are counted by pools alone (SDAM-10).
+    pub is_stale: bool,
     /// Behind a load balancer, the service that the connection talks to.
     pub service: Option<ObjectId>,
 }

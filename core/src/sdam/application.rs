@@ -242,7 +242,7 @@ mod tests {
         let error = ApplicationError {
             error,
             phase,
-            generation: 0,
+            is_stale: false,
             service: None,
         };
         judge(&error, load_balanced)

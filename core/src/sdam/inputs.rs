@@ -14,7 +14,7 @@ use crate::{
     hello::HelloReply,
     time::{Instant, deadline_after_freeze},
 };
-use bson::{RawDocument, oid::ObjectId};
+use bson::RawDocument;
 use std::time::Duration;
 
 impl Sdam {
@@ -112,11 +112,8 @@ impl Sdam {
         server: ServerId,
         error: &ApplicationError,
     ) {
-        let Some(entry) = self.servers.get(&server) else {
-            return;
-        };
         // SDAM-86: first of all, is the connection older than what is known?
-        if error.generation < entry.generations.current(error.service.as_ref()) {
+        if error.is_stale || !self.servers.contains_key(&server) {
             return;
         }
         let version = application::topology_version(&error.error);
@@ -157,13 +154,6 @@ impl Sdam {
             self.mark_stale(now);
         }
         self.continue_scan(now);
-    }
-
-    /// The last connection to this service behind the load balancer is gone (CMAP-100).
-    pub fn handle_service_gone(&mut self, server: ServerId, service: &ObjectId) {
-        if let Some(server) = self.servers.get_mut(&server) {
-            server.generations.forget(service);
-        }
     }
 
     /// Operations wait for a suitable server, or no longer do: while they wait, all servers are

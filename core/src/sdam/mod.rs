@@ -9,7 +9,6 @@ mod allowance;
 mod application;
 mod changes;
 mod forking;
-mod generation;
 mod inputs;
 mod keeping;
 mod monitor;
@@ -43,8 +42,6 @@ use crate::{
     time::Instant,
 };
 use allowance::Allowance;
-use bson::oid::ObjectId;
-use generation::Generations;
 use monitor::Monitor;
 use outbox::Outbox;
 use scan::Scan;
@@ -124,7 +121,6 @@ struct Server {
     /// None behind a load balancer (SDAM-111).
     monitor: Option<Monitor>,
     pool: PoolState,
-    generations: Generations,
 }
 
 /// What was last ordered of a server's pool.
@@ -203,21 +199,6 @@ impl Sdam {
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<&Arc<ServerDescription>> {
         self.topology.server(&self.servers.get(&id)?.address)
-    }
-
-    /// The generation of a server's pool; zero for one that is gone.
-    #[must_use]
-    pub fn generation(&self, id: ServerId) -> u64 {
-        self.servers
-            .get(&id)
-            .map_or(0, |s| s.generations.current(None))
-    }
-
-    /// The generation of a service behind a load balancer (SDAM-113).
-    #[must_use]
-    pub fn service_generation(&self, id: ServerId, service: &ObjectId) -> u64 {
-        let server = self.servers.get(&id);
-        server.map_or(0, |s| s.generations.current(Some(service)))
     }
 
     /// True once [`close`](Self::close) was called.

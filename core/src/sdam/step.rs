@@ -5,7 +5,6 @@ use super::{
     Life, PoolState, Sdam, Server,
     action::Action,
     changes::Changed,
-    generation::Generations,
     monitor::Monitor,
     outbox::Outbox,
     transition::{Change, Update},
@@ -145,7 +144,7 @@ impl Sdam {
         self.check_invariants();
     }
 
-    /// The next generation begins; nothing happens where there is no pool yet.
+    /// Orders the pool to be cleared; nothing happens where there is no pool yet.
     pub(super) fn clear_pool(
         &mut self,
         id: ServerId,
@@ -159,13 +158,11 @@ impl Sdam {
         if server.pool == PoolState::None {
             return;
         }
-        let generation = server.generations.advance(service);
         if !self.options.load_balanced {
             server.pool = PoolState::Paused;
         }
         self.out.push(Action::ClearPool {
             server: id,
-            generation,
             service,
             cause: cause.clone(),
             interrupt,
@@ -223,7 +220,6 @@ impl Sdam {
             address,
             monitor: None,
             pool: PoolState::None,
-            generations: Generations::default(),
         };
         self.servers.insert(id, server);
     }

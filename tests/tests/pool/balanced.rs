@@ -61,7 +61,6 @@ fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
         M::ClearMakesService,
         M::ServiceNotForgotten,
         M::ForgottenTooEarly,
-        M::ServiceLeavesSilently,
         M::BeginsAtPoolGeneration,
         M::GenerationAtTheEnd,
         M::StaleBetweenFreshStays,

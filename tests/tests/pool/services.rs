@@ -21,8 +21,7 @@ pub(crate) struct Services {
     members: BTreeMap<u64, Member>,
     /// Of services that have members.
     generations: BTreeMap<u8, u64>,
-    /// What has to be told yet: a service that is gone, one that was cleared.
-    gone: Option<u8>,
+    /// The service whose clear has to be told yet.
     cleared: Option<u8>,
     /// The pool is closed, which is the end of all clears.
     closed: bool,
@@ -66,8 +65,6 @@ impl Services {
                 if let Some(generation) = self.generations.get_mut(service) {
                     *generation += 1;
                     self.cleared = Some(*service);
-                } else {
-                    self.gone = Some(*service);
                 }
                 Ok(())
             }
@@ -84,19 +81,13 @@ impl Services {
 
     /// A connection is no more: its service is gone with the last (CMAP-100).
     pub(crate) fn close(&mut self, connection: u64) -> Found {
-        self.is_told()?;
         let Some(Member { service, .. }) = self.members.remove(&connection) else {
             return Ok(());
         };
         if self.members.values().all(|other| other.service != service) {
             self.generations.remove(&service);
-            self.gone = Some(service);
         }
         Ok(())
-    }
-
-    pub(crate) fn note_gone(&mut self, service: u8) -> Found {
-        want(self.gone.take() == Some(service), || "it is not".into())
     }
 
     /// CMAP-101.
@@ -104,15 +95,8 @@ impl Services {
         want(self.cleared.take() == Some(service), || "it was not".into())
     }
 
-    fn is_told(&self) -> Found {
-        want(self.gone.is_none(), || {
-            format!("{:?} is gone and nobody knows", self.gone)
-        })
-    }
-
     /// What has to hold between any two inputs.
     pub(crate) fn after(&mut self, pool: &Pool<u64>, subscribed: bool) -> Found {
-        self.is_told()?;
         let cleared = self.cleared.take().filter(|_| subscribed);
         want(cleared.is_none(), || format!("nobody knows of {cleared:?}"))?;
         for (&id, member) in &self.members {

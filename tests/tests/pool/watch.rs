@@ -209,7 +209,6 @@ impl Watcher {
                 self.note_pool(input, word)
             }
             Said::ServiceCleared(service) => self.services.note_cleared(*service),
-            Said::ServiceGone(service) => self.services.note_gone(*service),
             Said::Created(id) => {
                 want(*id == self.last_id + 1, || {
                     "numbers go up by one (CMAP-21)".into()

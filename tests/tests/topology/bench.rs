@@ -361,15 +361,12 @@ impl Bench {
         let Some(error) = failure.error() else {
             return Ok(());
         };
-        let current = match &service {
-            Some(service) => self.sdam.service_generation(known.id, service),
-            None => self.sdam.generation(known.id),
-        };
+        let current = self.watch.generation(known.id, service.as_ref());
         let generation = current.saturating_sub(age);
         let error = ApplicationError {
             error,
             phase: failure.phase,
-            generation,
+            is_stale: generation < current,
             service,
         };
         let id = known.id;

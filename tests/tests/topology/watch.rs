@@ -1,5 +1,6 @@
 //! Watches the machine's orders and events, and knows what each may follow.
 
+use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
@@ -43,7 +44,10 @@ pub(crate) struct Watcher {
     closed: bool,
     topology: Arc<TopologyDescription>,
     servers: BTreeMap<Address, Arc<ServerDescription>>,
+    /// The pools with their generations, which count the clears.
     pub(crate) pools: BTreeMap<ServerId, (Address, PoolView, u64)>,
+    /// The same of services behind a load balancer.
+    services: BTreeMap<(ServerId, ObjectId), u64>,
     pub(crate) connections: BTreeMap<CheckId, Connection>,
     last_connection: u64,
     /// Running heartbeats: connection, server, awaited.
@@ -68,6 +72,7 @@ impl Watcher {
             topology: TopologyDescription::unknown(sdam.description().id).into(),
             servers: BTreeMap::new(),
             pools: BTreeMap::new(),
+            services: BTreeMap::new(),
             connections: BTreeMap::new(),
             last_connection: 0,
             running: BTreeMap::new(),
@@ -182,7 +187,6 @@ impl Watcher {
             }
             Action::ClearPool {
                 server,
-                generation,
                 service,
                 interrupt,
                 ..
@@ -190,14 +194,16 @@ impl Watcher {
                 let load_balanced = self.load_balanced;
                 let pool = self.pool(*server)?;
                 if !load_balanced {
-                    // E.6-4
-                    let next = pool.2 + 1;
-                    expect(*generation == next, || format!("generation {generation}"))?;
                     pool.1 = PoolView::Paused;
-                    pool.2 = next;
                 }
+                let address = pool.0.clone();
+                let generation = match service {
+                    Some(service) => self.services.entry((*server, *service)).or_insert(0),
+                    None => &mut pool.2,
+                };
+                *generation += 1;
                 let clear = Clear {
-                    address: pool.0.clone(),
+                    address,
                     generation: *generation,
                     service: *service,
                     interrupt: *interrupt,
@@ -412,6 +418,15 @@ impl Watcher {
         expect(wrong.is_none(), || format!("round trip of {wrong:?}"))
     }
 
+    /// How often the pool of a server was cleared, or the connections to one service.
+    pub(crate) fn generation(&self, server: ServerId, service: Option<&ObjectId>) -> u64 {
+        let known = match service {
+            Some(service) => self.services.get(&(server, *service)).copied(),
+            None => self.pools.get(&server).map(|pool| pool.2),
+        };
+        known.unwrap_or(0)
+    }
+
     /// E.6-3
     fn pools_match(&self, sdam: &Sdam) -> Found {
         for (address, server) in &sdam.description().servers {
@@ -423,12 +438,6 @@ impl Watcher {
                 !server.server_type.is_data_bearing() || state == PoolView::Ready,
                 || format!("{server} can be selected, but its pool is {state:?}"),
             )?;
-            if !self.load_balanced {
-                let generation = pool.map_or(0, |(_, _, generation)| *generation);
-                expect(sdam.generation(id) == generation, || {
-                    format!("{address} has generation {}", sdam.generation(id))
-                })?;
-            }
         }
         let servers = sdam.description().servers.len();
         expect(self.pools.len() <= servers, || "pools of nobody".to_owned())

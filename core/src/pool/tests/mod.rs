@@ -66,7 +66,6 @@ fn short(action: Action<()>) -> String {
             format!("fail {}: {kind}", request.0)
         }
         Action::Interrupt { connection, .. } => format!("interrupt {}", connection.number()),
-        Action::ServiceGone(service) => format!("gone {}", service.bytes()[11]),
     }
 }
 

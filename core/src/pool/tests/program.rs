@@ -136,7 +136,6 @@ impl Books {
                 Action::Interrupt { connection, .. } => {
                     assert!(self.used.contains(&connection.number()));
                 }
-                Action::ServiceGone(_) => panic!("there is no load balancer"),
             }
         }
     }

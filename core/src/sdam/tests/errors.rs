@@ -20,7 +20,7 @@ fn a_network_error_cancels_the_check_and_asks_for_none() {
     bench.application_error("a:1", Phase::Operation, reset());
     assert_eq!(
         bench.orders(),
-        ["clear pool to 1", "publish", "close 1", "close 2"]
+        ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     assert_eq!(bench.sleeps(), Some(10_000));
@@ -37,7 +37,7 @@ fn a_network_error_between_checks_only_closes_the_connection() {
     bench.orders();
     bench.pass(4_000);
     bench.application_error("a:1", Phase::Operation, reset());
-    assert_eq!(bench.orders(), ["clear pool to 1", "publish", "close 1"]);
+    assert_eq!(bench.orders(), ["clear pool", "publish", "close 1"]);
     assert_eq!(bench.sleeps(), Some(6_000));
 }
 
@@ -51,7 +51,7 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
     bench.application_error("a:1", Phase::Operation, command(10107));
     assert_eq!(bench.orders(), ["publish", "hello on 1"]);
     bench.application_error("a:1", Phase::Operation, command(91));
-    assert_eq!(bench.orders(), ["clear pool to 1", "publish"]);
+    assert_eq!(bench.orders(), ["clear pool", "publish"]);
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
 }
@@ -74,22 +74,28 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 }
 
 #[test]
-fn errors_of_older_generations_are_ignored_and_each_other_one_counts_once() {
+fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
     // SDAM-86, CMAP-145, E.6 property 4
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");
-    let error = ApplicationError {
-        error: reset(),
-        phase: Phase::Operation,
-        generation: 0,
-        service: None,
-    };
-    for _ in 0..3 {
+    bench.orders();
+    for (is_stale, cleared) in [(true, false), (false, true), (true, false), (false, true)] {
+        let error = ApplicationError {
+            error: reset(),
+            phase: Phase::Operation,
+            is_stale,
+            service: None,
+        };
         bench
             .sdam
             .handle_application_error(bench.now, server, &error);
-        assert_eq!(bench.sdam.generation(server), 1);
+        let orders = bench.orders();
+        assert_eq!(
+            orders.contains(&"clear pool".to_owned()),
+            cleared,
+            "{orders:?}"
+        );
     }
 }
 
@@ -188,21 +194,20 @@ fn services_of_a_load_balancer_are_cleared_apart() {
     let mut error = ApplicationError {
         error: reset(),
         phase: Phase::Operation,
-        generation: 0,
+        is_stale: false,
         service: Some(service),
     };
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    assert_eq!(bench.orders(), ["clear pool to 1"]);
-    assert_eq!(bench.sdam.service_generation(server, &service), 1);
-    assert_eq!(bench.sdam.generation(server), 0);
+    assert_eq!(bench.orders(), ["clear service"]);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
     // Old by the service's generation; and before the hello's reply nothing counts.
+    error.is_stale = true;
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    error.generation = 1;
+    error.is_stale = false;
     error.phase = Phase::Hello;
     bench
         .sdam
@@ -283,10 +288,7 @@ fn whatever_is_learned_is_dated() {
 #[test]
 fn a_check_that_the_server_gave_up_interrupts_nobody() {
     // MON-63, MON-64: only a server that does not answer keeps operations waiting.
-    for (late, expected) in [
-        (false, "clear pool to 1"),
-        (true, "clear pool to 1, interrupting"),
-    ] {
+    for (late, expected) in [(false, "clear pool"), (true, "clear pool, interrupting")] {
         let mut bench = polled();
         bench.connected(1, &standalone());
         bench.pass(10_000);

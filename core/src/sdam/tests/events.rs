@@ -122,7 +122,7 @@ fn an_equal_description_is_no_event() {
     bench.connected(2, &rawdoc! { "ok": 0, "code": 1, "time": 2 });
     assert_eq!(
         bench.orders(),
-        ["failed 2", "close 2", "clear pool to 2", "publish"]
+        ["failed 2", "close 2", "clear pool", "publish"]
     );
 }
 

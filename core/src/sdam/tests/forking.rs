@@ -12,7 +12,7 @@ fn a_child_gives_up_connections_and_checks_at_once() {
     bench.sdam.handle_forked(bench.now, &reset());
     let expected = [
         "close 1",
-        "clear pool to 1, interrupting",
+        "clear pool, interrupting",
         "publish",
         "open 2 to a:1",
     ];

@@ -91,7 +91,7 @@ impl Bench {
         let error = ApplicationError {
             error,
             phase,
-            generation: self.sdam.generation(server),
+            is_stale: false,
             service: None,
         };
         self.sdam.handle_application_error(self.now, server, &error);
@@ -209,12 +209,11 @@ fn describe(action: &Action) -> String {
         Action::CreatePool { address, .. } => format!("create pool of {address}"),
         Action::ReadyPool { server } => format!("ready pool of {server}"),
         Action::ClearPool {
-            generation,
-            interrupt,
-            ..
+            interrupt, service, ..
         } => {
+            let what = service.map_or("pool", |_| "service");
             let how = if *interrupt { ", interrupting" } else { "" };
-            format!("clear pool to {generation}{how}")
+            format!("clear {what}{how}")
         }
         Action::ClosePool { server } => format!("close pool of {server}"),
         Action::CheckEnded => "check ended".to_owned(),

@@ -268,7 +268,7 @@ fn a_network_error_during_the_wait_costs_the_connection() {
     bench.application_error("a:1", super::Phase::Operation, reset());
     assert_eq!(
         bench.orders(),
-        ["clear pool to 1", "publish", "close 1", "close 2"]
+        ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);

@@ -101,7 +101,8 @@ struct Watcher {
     servers: Vec<ServerId>,
     running: BTreeMap<Address, (u64, bool)>,
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
-    pools: BTreeMap<ServerId, (bool, u64)>,
+    /// Whether each pool is ready.
+    pools: BTreeMap<ServerId, bool>,
     closed: bool,
     silent: bool,
     scanning: bool,
@@ -176,13 +177,13 @@ impl Watcher {
                 self.sdam
                     .handle_application_handshake(self.now, server(n), &reply(*kind));
             }
-            Input::Application(n, kind, phase, generation) => {
+            Input::Application(n, kind, phase, age) => {
                 let server = server(n);
                 let error = ApplicationError {
                     error: application_error(*kind),
                     phase: [Phase::Hello, Phase::Authentication, Phase::Operation]
                         [usize::from(*phase)],
-                    generation: self.sdam.generation(server).saturating_sub(*generation),
+                    is_stale: *age == 1,
                     service: None,
                 };
                 self.sdam.handle_application_error(self.now, server, &error);
@@ -206,7 +207,7 @@ impl Watcher {
             if server.server_type.is_data_bearing() {
                 let id = self.sdam.server_id(&server.address).expect("it has an id");
                 assert!(
-                    self.pools.get(&id).is_some_and(|pool| pool.0),
+                    self.pools.get(&id).is_some_and(|ready| *ready),
                     "{server} has no ready pool"
                 );
                 assert!(
@@ -280,17 +281,13 @@ impl Watcher {
                 );
             }
             Action::CreatePool { server, .. } => {
-                assert!(self.pools.insert(*server, (false, 0)).is_none());
+                assert!(self.pools.insert(*server, false).is_none());
             }
             Action::ReadyPool { server } => {
-                self.pools.get_mut(server).expect("a pool").0 = true;
+                *self.pools.get_mut(server).expect("a pool") = true;
             }
-            Action::ClearPool {
-                server, generation, ..
-            } => {
-                let pool = self.pools.get_mut(server).expect("a pool");
-                assert_eq!(*generation, pool.1 + 1, "each clear counts once");
-                *pool = (false, *generation);
+            Action::ClearPool { server, .. } => {
+                *self.pools.get_mut(server).expect("a pool") = false;
             }
             Action::ClosePool { server } => {
                 assert!(self.pools.remove(server).is_some());

@@ -128,8 +128,6 @@ pub enum Mistake {
     ServiceNotForgotten,
     /// A service begins anew while a connection is left (CMAP-100).
     ForgottenTooEarly,
-    /// Nobody is told that a service is gone.
-    ServiceLeavesSilently,
     /// Connections begin at the generation of the pool (CMAP-99, LB-49).
     BeginsAtPoolGeneration,
     /// A connection is of the generation that its service has when all is established, not when
@@ -223,7 +221,7 @@ impl Mistake {
     ];
 
     /// Rows of load-balanced pools, read wrongly.
-    pub const BALANCED: [Self; 25] = [
+    pub const BALANCED: [Self; 24] = [
         Self::ServiceClearPauses,
         Self::ServiceClearFailsQueue,
         Self::ServiceClearHitsAll,
@@ -234,7 +232,6 @@ impl Mistake {
         Self::ClearMakesService,
         Self::ServiceNotForgotten,
         Self::ForgottenTooEarly,
-        Self::ServiceLeavesSilently,
         Self::BeginsAtPoolGeneration,
         Self::GenerationAtTheEnd,
         Self::GreetedTwice,

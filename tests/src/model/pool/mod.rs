@@ -411,15 +411,14 @@ impl Model {
 
     /// CMAP-63: what is said about it is for the caller to place.
     fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Said> {
-        let gone = self.leave_service(id);
+        self.leave_service(id);
         let place = self.connections[&id].place;
         self.connections.remove(&id);
         self.shelf.retain(|shelved| *shelved != id);
         self.available -= u32::from(place == Place::Available);
         self.pending -= u32::from(place == Place::Pending);
         self.total -= 1;
-        let closed = vec![Said::Closed(id, reason), Said::Close(id)];
-        [closed, gone.map(Said::ServiceGone).into_iter().collect()].concat()
+        vec![Said::Closed(id, reason), Said::Close(id)]
     }
 
     fn make_available(&mut self, now: Instant, id: u64) {

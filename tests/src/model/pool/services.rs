@@ -65,7 +65,6 @@ impl Model {
             let told = self.makes(Mistake::UnknownClearIsTold);
             let word = told.then_some(Said::ServiceCleared(service));
             self.speech.then(word.into_iter().collect::<Vec<_>>());
-            self.speech.then([Said::ServiceGone(service)]);
             if self.makes(Mistake::ClearMakesService) {
                 self.services.entry(service).or_default().generation = 1;
             }
@@ -117,39 +116,32 @@ impl Model {
     }
 
     /// A connection of a service is no more; the service, if it was the last (CMAP-100).
-    pub(super) fn leave_service(&mut self, id: u64) -> Option<u8> {
-        let service = self.connections[&id].service?;
-        let entry = self.services.get_mut(&service)?;
+    pub(super) fn leave_service(&mut self, id: u64) {
+        let (forgets_never, forgets_early) = (
+            self.makes(Mistake::ServiceNotForgotten),
+            self.makes(Mistake::ForgottenTooEarly),
+        );
+        let Some(service) = self.connections[&id].service else {
+            return;
+        };
+        let Some(entry) = self.services.get_mut(&service) else {
+            return;
+        };
         entry.connections -= 1;
-        let left = entry.connections;
-        if self.makes(Mistake::ServiceNotForgotten) {
-            return (left == 0).then_some(service);
-        }
-        if self.makes(Mistake::ForgottenTooEarly) && left == 1 {
-            // Whoever comes next begins anew, and whoever is left belongs to nothing.
-            let entry = self.services.get_mut(&service)?;
+        if forgets_early && entry.connections == 1 {
+            // The next connection begins anew, and the one that is left belongs to nothing.
             entry.generation = 0;
         }
-        if left > 0 {
-            return None;
+        if entry.connections == 0 && !forgets_never {
+            self.services.remove(&service);
         }
-        self.services.remove(&service);
-        (!self.makes(Mistake::ServiceLeavesSilently)).then_some(service)
     }
 
-    /// Closes all of these, in any order; a service is gone after its last.
+    /// Closes all of these, in any order.
     pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
-        let mut ends = Vec::new();
         for (id, reason) in all {
-            let service = self.connections[&id].service;
-            let mut words = self.discard(id, reason);
-            let gone = words.split_off(2);
-            ends.push((service, self.speech.also(words, vec![])));
-            if !gone.is_empty() {
-                let before = ends.iter().filter(|(of, _)| *of == service);
-                let before = before.map(|(_, end)| *end).collect();
-                self.speech.also(gone, before);
-            }
+            let words = self.discard(id, reason);
+            self.speech.also(words, vec![]);
         }
     }
 

@@ -65,7 +65,6 @@ pub enum Said {
     Grant(u64, u64),
     Fail(u64, Why),
     Interrupt(u64, Why),
-    ServiceGone(u8),
 }
 
 impl Said {
@@ -90,7 +89,6 @@ impl Said {
             Action::Interrupt { connection, error } => {
                 Self::Interrupt(connection.number(), Why::of(error, address)?)
             }
-            Action::ServiceGone(id) => Self::ServiceGone(number(*id)?),
             other => return Err(format!("{other:?} is not known")),
         })
     }
@@ -168,12 +166,7 @@ impl Said {
     pub const fn is_event(&self) -> bool {
         !matches!(
             self,
-            Self::Open(_)
-                | Self::Close(_)
-                | Self::Grant(..)
-                | Self::Fail(..)
-                | Self::Interrupt(..)
-                | Self::ServiceGone(_)
+            Self::Open(_) | Self::Close(_) | Self::Grant(..) | Self::Fail(..) | Self::Interrupt(..)
         )
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<()
         .ok_or_else(|| format!("{address} is not in the topology"))?;
     let generation = match entry.get("generation") {
         Some(generation) => generation.as_u64().ok_or("generation is no number")?,
-        None => world.sdam().generation(server),
+        None => world.generation(server),
     };
     let phase = match text("when") {
         Some("beforeHandshakeCompletes") => Phase::Hello,
@@ -54,7 +54,7 @@ pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<()
         let error = ApplicationError {
             error,
             phase,
-            generation,
+            is_stale: generation < world.generation(server),
             service: None,
         };
         world.feed(|sdam, now| sdam.handle_application_error(now, server, &error));

@@ -121,7 +121,7 @@ fn play_phase(world: &mut World, phase: &Value) -> Result<(), String> {
             only_keys(outcome, &["events"])?;
             events::compare(list(Some(expected))?, &happened)
         }
-        None => outcome::compare(outcome, world.sdam()),
+        None => outcome::compare(outcome, world),
     }
 }
 

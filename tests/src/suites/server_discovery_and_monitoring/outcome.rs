@@ -1,12 +1,11 @@
 //! Comparing the machine's description with a file's outcome.
 
-use super::{equal, object, only_keys};
+use super::{equal, object, only_keys, world::World};
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription},
     error::TopologyVersion,
-    sdam::Sdam,
 };
 use serde_json::{Map, Value, json};
 
@@ -21,12 +20,12 @@ const KEYS: [&str; 7] = [
 ];
 
 /// A key that is present must match, also with null.
-pub(super) fn compare(expected: &Map<String, Value>, sdam: &Sdam) -> Result<(), String> {
+pub(super) fn compare(expected: &Map<String, Value>, world: &World) -> Result<(), String> {
     only_keys(expected, &KEYS)?;
-    let actual = sdam.description();
+    let actual = world.sdam().description();
     for (key, value) in expected {
         if key == "servers" {
-            compare_servers(object(value)?, actual, sdam)?;
+            compare_servers(object(value)?, actual, world)?;
         } else {
             equal(key, &field(actual, key), value)?;
         }
@@ -49,7 +48,7 @@ fn field(actual: &TopologyDescription, key: &str) -> Value {
 fn compare_servers(
     expected: &Map<String, Value>,
     actual: &TopologyDescription,
-    sdam: &Sdam,
+    world: &World,
 ) -> Result<(), String> {
     if expected.len() != actual.servers.len() {
         return Err(format!("the servers are {actual}"));
@@ -59,8 +58,11 @@ fn compare_servers(
         let Some(server) = actual.servers.get(&address) else {
             return Err(format!("{text} is missing; the servers are {actual}"));
         };
-        let id = sdam.server_id(&address).ok_or("a server without id")?;
-        compare_server(object(expected)?, server, sdam.generation(id))
+        let id = world
+            .sdam()
+            .server_id(&address)
+            .ok_or("a server without id")?;
+        compare_server(object(expected)?, server, world.generation(id))
             .map_err(|reason| format!("{text}: {reason}"))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     address::Address,
-    description::TopologyId,
+    description::{ServerId, TopologyId},
     error::{Error, NetworkFault},
     event::SdamEvent,
     sdam::{Action, CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
@@ -28,6 +28,8 @@ pub(super) struct World {
     sdam: Sdam,
     now: Instant,
     connections: BTreeMap<Address, (CheckId, Waits)>,
+    /// How often the pool of each server was cleared.
+    generations: BTreeMap<ServerId, u64>,
     events: Vec<SdamEvent>,
 }
 
@@ -41,6 +43,7 @@ impl World {
             sdam: Sdam::new(options),
             now: Instant::ZERO,
             connections: BTreeMap::new(),
+            generations: BTreeMap::new(),
             events: Vec::new(),
         };
         world.sdam.start(world.now);
@@ -88,6 +91,11 @@ impl World {
         std::mem::take(&mut self.events)
     }
 
+    /// The generation of a server's pool, which counts its clears.
+    pub(super) fn generation(&self, server: ServerId) -> u64 {
+        self.generations.get(&server).copied().unwrap_or(0)
+    }
+
     pub(super) fn sdam(&self) -> &Sdam {
         &self.sdam
     }
@@ -122,6 +130,9 @@ impl World {
                 }
                 Action::SendHello { check, .. } => self.expect(check, Waits::Reply),
                 Action::Close { check } => self.expect(check, Waits::Nothing),
+                Action::ClearPool { server, .. } => {
+                    *self.generations.entry(server).or_insert(0) += 1;
+                }
                 // Measuring connections are never answered; pools do not exist here.
                 _ => {}
             }

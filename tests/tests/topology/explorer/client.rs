@@ -141,13 +141,14 @@ impl Clients {
 
     /// What the client knows of the server, if it knows of it at all.
     pub(super) fn seen(&self, knowledge: Knowledge, server: usize) -> Option<Seen> {
-        let sdam = &self.clients[&knowledge].sdam;
+        let bench = &self.clients[&knowledge];
+        let sdam = &bench.sdam;
         let address = address(server);
         let description = sdam.description().servers.get(&address)?;
         let id = sdam.server_id(&address)?;
         Some(Seen {
             known: description.server_type.is_available(),
-            was_cleared: sdam.generation(id) > 0,
+            was_cleared: bench.watch.generation(id, None) > 0,
         })
     }
 
@@ -242,7 +243,7 @@ fn life(bench: &Bench, server: usize, age: Age) -> Known {
 
 fn generation(bench: &Bench, server: usize) -> u64 {
     let id = bench.sdam.server_id(&address(server));
-    id.map_or(0, |id| bench.sdam.generation(id))
+    id.map_or(0, |id| bench.watch.generation(id, None))
 }
 
 /// Time is of no interest here: whoever could be checked is being checked.
@@ -302,7 +303,7 @@ fn hash_into(bench: &Bench, hasher: &mut DefaultHasher) {
         };
         let version = server.topology_version.map(|v| (v.process_id, v.counter));
         let id = bench.sdam.server_id(address);
-        let generation = id.map_or(0, |id| bench.sdam.generation(id));
+        let generation = id.map_or(0, |id| bench.watch.generation(id, None));
         let pool = id.and_then(|id| bench.watch.pools.get(&id));
         let pool = pool.map(|(_, state, _)| *state as u8);
         (address, kind as u8, version, pool, generation > 0).hash(hasher);
