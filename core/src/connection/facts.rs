@@ -1,10 +1,9 @@
 //! What is known of an established connection.
 
-use super::{SocketId, Transport};
+use super::{PooledId, SocketId, Transport};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId},
-    pool::PooledId,
     time::Instant,
 };
 use bson::oid::ObjectId;

@@ -2,14 +2,13 @@
 
 mod limits;
 
-use super::{HandshakeOptions, Output, Purpose, Transport, types::lost_early};
+use super::{HandshakeOptions, Output, Phase, Purpose, Transport, types::lost_early};
 use crate::{
     address::Address,
     auth::{Conversation, DerivedKeys, KeyCache, Step},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
-    sdam::Phase,
     time::Instant,
     tls::TlsSession,
     wire::{Flags, Message, MessageWriter, OpCode},

@@ -1,12 +1,11 @@
 //! How a young connection ends.
 
-use super::{Connection, HandshakeOptions, Output, Purpose, closed_by_peer};
+use super::{Connection, HandshakeOptions, Output, Phase, Purpose, closed_by_peer};
 use crate::{
     address::Address,
     error::{Error, ErrorKind, NetworkFault},
     options::TlsOptions,
     random::Seed,
-    sdam::Phase,
     time::Instant,
     tls::TlsContext,
 };

@@ -4,7 +4,6 @@ use crate::{
     auth::KeyDerivation,
     error::{Error, ErrorKind, NetworkFault},
     options::{Credential, ServerApi},
-    sdam::Phase,
     tls::TlsContext,
 };
 use bson::{RawDocumentBuf, oid::ObjectId};
@@ -44,6 +43,17 @@ pub struct HandshakeOptions {
     /// `timeoutMS` of the client: bounds each command on a connection that is made in the
     /// background.
     pub timeout: Option<Duration>,
+}
+
+/// How far an application's connection had come when an error occurred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Connecting, TLS, or the connection's first hello.
+    Hello,
+    /// Authentication.
+    Authentication,
+    /// A command of an operation.
+    Operation,
 }
 
 /// What a connection reports, in order.

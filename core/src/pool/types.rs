@@ -1,5 +1,7 @@
 //! What goes into a pool and what comes out.
 
+pub use crate::connection::PooledId;
+
 use crate::{
     error::Error,
     event::{PoolEvent, ReportedPoolOptions},
@@ -16,16 +18,6 @@ pub const DEFAULT_MAX_SIZE: u32 = 100;
 /// A request for a connection, by the number that its operation chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
-
-/// A connection of one pool: 1 for the first, and so on (CMAP-21). Events show the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PooledId(pub u64);
-
-impl fmt::Display for PooledId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection#{}", self.0)
-    }
-}
 
 /// The limits of a pool. All pools of a client have the same (CMAP-5).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What an error of an operation or of a pool's connection says about its server: matrix A.8, with
 //! the newer rules, where the label tells overload from failure.
 
-use super::action::{ApplicationError, Phase};
+use super::{Phase, action::ApplicationError};
 use crate::error::{CommandFault, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
