@@ -2,7 +2,7 @@
 
 use super::scanning::ScanRules;
 use crate::{
-    connection::HandshakeOptions,
+    connection::{HandshakeOptions, Layers},
     description::TopologyId,
     error::{Error, ErrorKind, Wait},
     event::Subscriptions,
@@ -196,8 +196,12 @@ pub(super) fn handshake_options(
     metadata: RawDocumentBuf,
     tls: Option<TlsContext>,
 ) -> HandshakeOptions {
+    let mut layers = Layers::default();
+    if let Some(tls) = tls {
+        layers.push(tls);
+    }
     HandshakeOptions {
-        tls,
+        layers,
         metadata,
         credential: options.credential().cloned().map(Arc::new),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),

@@ -288,9 +288,7 @@ impl Client {
     /// The server's calendar time, for certificates: to be set before connections are made and now
     /// and then afterwards.
     pub fn set_wall_time(&mut self, wall: WallTime) {
-        if let Some(tls) = &self.handshake.tls {
-            tls.set_wall_time(wall);
-        }
+        self.handshake.layers.set_wall_time(wall);
     }
 
     /// Ends everything: operations that wait fail at once, monitors and pools end as soon as no

@@ -106,7 +106,7 @@ impl Client {
     pub(super) fn dial(&mut self, connection: Connection, owner: Owner) -> SocketId {
         let id = SocketId(self.next_socket);
         self.next_socket += 1;
-        let address = connection.address().clone();
+        let address = connection.dial_address().clone();
         self.sockets.insert(
             id,
             Socket {

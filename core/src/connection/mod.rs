@@ -1,17 +1,23 @@
-//! One connection: from dialling to ready, and for monitors the checks that follow.
+//! One connection: its layers and messages, the way from dialling to ready, and for monitors the
+//! checks that follow.
 
 mod facts;
 mod handshake;
 mod late;
+mod layer;
+mod messages;
+mod stack;
 mod transport;
 mod types;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
 pub(crate) use late::LateReply;
+pub use layer::{Layer, LayerPlan, Layers, Progress};
+pub(crate) use messages::{Arrival, Awaited, Place};
 pub use transport::Transport;
 pub use types::{HandshakeOptions, Output, Phase, Purpose, closed_by_peer};
 

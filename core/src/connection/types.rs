@@ -1,10 +1,10 @@
 //! What connections are made for, what they have in common, what they report.
 
+use super::Layers;
 use crate::{
     auth::KeyDerivation,
     error::{Error, ErrorKind, NetworkFault},
     options::{Credential, ServerApi},
-    tls::TlsContext,
 };
 use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
@@ -23,8 +23,8 @@ pub enum Purpose {
 /// What all connections of a client have in common.
 #[derive(Clone, Debug)]
 pub struct HandshakeOptions {
-    /// TLS, if wanted.
-    pub tls: Option<TlsContext>,
+    /// The layers between the socket and the messages, such as TLS.
+    pub layers: Layers,
     /// Client metadata.
     pub metadata: RawDocumentBuf,
     /// Who to authenticate as.
@@ -35,8 +35,8 @@ pub struct HandshakeOptions {
     pub load_balanced: bool,
     /// The declared API version, which every command carries.
     pub server_api: Option<ServerApi>,
-    /// `connectTimeoutMS`: bounds connecting and TLS together, and each command after that where
-    /// neither of the others does.
+    /// `connectTimeoutMS`: bounds connecting and the layers' handshakes together, and each command
+    /// after that where neither of the others does.
     pub connect_timeout: Option<Duration>,
     /// `socketTimeoutMS`: bounds each command, unless `timeout` is there.
     pub socket_timeout: Option<Duration>,
@@ -48,6 +48,9 @@ pub struct HandshakeOptions {
 /// How far an application's connection had come when an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
+    /// Connecting to a proxy, or the proxy's own conversation. The error says nothing about the
+    /// load of the server (CMAP-46, SOCKS-19).
+    Proxy,
     /// Connecting, TLS, or the connection's first hello.
     Hello,
     /// Authentication.

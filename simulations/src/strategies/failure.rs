@@ -110,7 +110,7 @@ impl Failure {
 
     fn wait(&self) -> Wait {
         match self.phase {
-            Phase::Hello => Wait::Connect,
+            Phase::Proxy | Phase::Hello => Wait::Connect,
             Phase::Authentication => Wait::Handshake,
             Phase::Operation => Wait::Exchange,
         }
@@ -207,11 +207,16 @@ fn phases() -> impl Strategy<Value = Phase> {
         3 => Just(Phase::Operation),
         1 => Just(Phase::Authentication),
         1 => Just(Phase::Hello),
+        1 => Just(Phase::Proxy),
     ]
 }
 
 fn young_phases() -> impl Strategy<Value = Phase> {
-    prop_oneof![Just(Phase::Hello), Just(Phase::Authentication)]
+    prop_oneof![
+        Just(Phase::Proxy),
+        Just(Phase::Hello),
+        Just(Phase::Authentication)
+    ]
 }
 
 fn network() -> impl Strategy<Value = Cause> {

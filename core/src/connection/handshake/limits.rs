@@ -1,10 +1,10 @@
-//! How long a young connection may take.
+//! How long the steps of a connection may take.
 //!
-//! The socket, with TLS, has `connectTimeoutMS`. Afterwards each command, hello included, has a
-//! limit of its own, which begins anew with it. No limit is that of an operation: who waits for the
-//! connection leaves at the end of its time, and the connection goes on for the next one. Ending it
-//! as well would throw away what is nearly done, and would make an impatient caller a reason to
-//! clear the pool (scenario 28).
+//! Connecting the socket and opening the layers have `connectTimeoutMS` together. After that each
+//! command, the hello included, has a limit of its own, which begins anew with it. No limit is that
+//! of an operation: an operation whose time ends stops waiting, and the connection goes on for the
+//! next one. Ending the connection as well would throw away what is nearly done, and a caller with
+//! little time would be a reason to clear the pool (scenario 28).
 
 use super::{Connection, State};
 use crate::{
@@ -50,13 +50,16 @@ impl Connection {
             return;
         }
         let (wait, doing) = match self.state {
-            State::Dialling => (Wait::Connect, "connecting"),
-            State::Securing => (Wait::Connect, "the TLS handshake"),
-            State::Greeting { .. } => (Wait::Handshake, "the answer to hello"),
-            State::Authenticating { .. } | State::Deriving { .. } => {
-                (Wait::Handshake, "authentication")
+            State::Dialling => (Wait::Connect, "connecting".to_owned()),
+            State::OpeningLayers => {
+                let layer = self.transport.opening().map_or("layers'", |l| l.name());
+                (Wait::Connect, format!("the {layer} handshake"))
             }
-            State::Resting | State::Checking { .. } | State::Over => return,
+            State::AwaitingHello { .. } => (Wait::Handshake, "the answer to hello".to_owned()),
+            State::Authenticating { .. } | State::DerivingKeys { .. } => {
+                (Wait::Handshake, "authentication".to_owned())
+            }
+            State::Idle | State::Checking { .. } | State::Over => return,
         };
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
         let message = format!("{doing} took longer than {} ms", limit.as_millis());
@@ -85,7 +88,7 @@ impl Connection {
         self.deadline
     }
 
-    /// From now on this is waited for.
+    /// Begins the time limit of what is waited for from now on.
     pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
         let limit = self.options.limit(self.purpose, wait);
         self.deadline = limit.and_then(|limit| now.checked_add(limit));
