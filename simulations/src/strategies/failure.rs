@@ -203,20 +203,13 @@ pub fn failures() -> impl Strategy<Value = Failure> {
 }
 
 fn phases() -> impl Strategy<Value = Phase> {
-    prop_oneof![
-        3 => Just(Phase::Operation),
-        1 => Just(Phase::Authentication),
-        1 => Just(Phase::Hello),
-        1 => Just(Phase::Proxy),
-    ]
+    let often = [Phase::Operation; 3];
+    let young = [Phase::Authentication, Phase::Hello, Phase::Proxy];
+    prop::sample::select([often, young].concat())
 }
 
 fn young_phases() -> impl Strategy<Value = Phase> {
-    prop_oneof![
-        Just(Phase::Proxy),
-        Just(Phase::Hello),
-        Just(Phase::Authentication)
-    ]
+    prop::sample::select(vec![Phase::Proxy, Phase::Hello, Phase::Authentication])
 }
 
 fn network() -> impl Strategy<Value = Cause> {
