@@ -36,14 +36,13 @@ use bson::RawDocumentBuf;
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Requests of handshakes and checks are numbered from here, far from those of operations: a second
-/// answer to one of them, which comes late, is not taken for that of the first operation.
+/// Ids of requests in handshakes and checks begin here, far from those of operations: a second
+/// reply to one of them, which comes late, is not taken for the reply to the first operation.
 const FIRST_REQUEST_ID: i32 = 1 << 30;
 
 /// The machine of one connection, until it is ready for operations.
 ///
-/// Inputs are the fate of the socket and its bytes; outputs are bytes to transmit and what the
-/// client must know.
+/// Inputs are the state of the socket and its bytes. Outputs are bytes to transmit and reports.
 #[derive(Debug)]
 pub struct Connection {
     address: Address,
@@ -52,10 +51,10 @@ pub struct Connection {
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
-    /// What the server said of itself; kept for operations only.
+    /// The hello reply; kept for operations only.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
-    /// When it was dialled.
+    /// When the connection was dialled.
     dialled: Instant,
     request_id: i32,
     /// The number that the next message must refer to.
@@ -64,7 +63,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that is about to be dialled.
+    /// Returns a connection that is about to be dialled.
     #[must_use]
     pub fn new(
         now: Instant,
@@ -90,7 +89,7 @@ impl Connection {
         connection
     }
 
-    /// The socket is connected.
+    /// Takes the news that the socket is connected.
     pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
         if !matches!(self.state, State::Dialling) {
             return;
@@ -106,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Bytes arrived.
+    /// Takes bytes from the socket.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -133,8 +132,8 @@ impl Connection {
         self.free_if_monitor();
     }
 
-    /// The keys are derived that authentication waits for. Ignored unless it waits for keys; others
-    /// than those fail the connection.
+    /// Takes the keys that authentication waits for. Ignored unless it waits for keys; other keys
+    /// fail the connection.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
         let State::DerivingKeys { rounds } = self.state else {
             return;
@@ -145,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// The socket could not be connected, broke, or was closed by the peer.
+    /// Takes the news that the socket could not be connected, broke, or was closed by the peer.
     pub fn handle_failed(&mut self, error: Error) {
         let hint = match self.state {
             State::Over => return,
@@ -187,33 +186,33 @@ impl Connection {
         self.transport.take_farewell()
     }
 
-    /// The next report.
+    /// Returns the next report.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
-    /// The server that the connection is made to.
+    /// Returns the address of the server.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The address that the socket is to be connected to: the server's, unless a layer such as a
-    /// proxy's has one of its own.
+    /// Returns the address that the socket is to be connected to: the server's, unless a layer such
+    /// as a proxy's has one of its own.
     #[must_use]
     pub fn dial_address(&self) -> &Address {
         let own = self.options.layers.dial_address();
         own.unwrap_or(&self.address)
     }
 
-    /// What the connection is made for.
+    /// Returns the purpose of the connection.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// Takes an established connection apart: the layers, and what the server said of itself.
+    /// Takes an established connection apart into its transport and the hello reply.
     #[must_use]
     pub fn into_parts(self) -> Option<(Transport, HelloReply)> {
         self.hello.map(|hello| (self.transport, hello))
@@ -237,7 +236,8 @@ impl Connection {
         });
     }
 
-    /// The next whole message, which is the one that is awaited, and whether another follows.
+    /// Returns the next whole message, which is the one that is awaited, and whether another
+    /// follows.
     fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
         let mut awaited = self.state.awaited(self.awaited_id);
         let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
@@ -269,7 +269,7 @@ impl Connection {
             State::Checking { sent, .. } => {
                 self.on_check_reply(now, reply, now - sent, more_to_come);
             }
-            // These await no message, so that none is taken.
+            // `Awaited::Nothing` refuses any message in these states.
             State::Dialling
             | State::OpeningLayers
             | State::DerivingKeys { .. }
@@ -297,7 +297,7 @@ impl Connection {
         });
     }
 
-    /// What an error would belong to.
+    /// Returns the phase that an error in the current state belongs to.
     fn phase(&self) -> Phase {
         match self.state {
             State::Dialling if self.options.layers.dial_address().is_some() => Phase::Proxy,

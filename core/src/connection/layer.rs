@@ -34,7 +34,7 @@ pub enum Progress {
 /// Errors and bounds are the layer's own: what a peer may send before the layer gives bytes to the
 /// layer above must be limited by the layer.
 pub trait Layer: fmt::Debug + Send + Sync {
-    /// The layer's name, as errors show it: "the TLS handshake took longer than 300 ms".
+    /// Returns the layer's name, as errors show it: "the TLS handshake took longer than 300 ms".
     fn name(&self) -> &'static str;
 
     /// Takes bytes from below, all of them. After an error the connection is of no use; bytes for
@@ -48,11 +48,12 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// Takes bytes from above. Called only while the layer is [open](Progress::Open).
     fn write(&mut self, bytes: &[u8]);
 
-    /// Appends bytes for below. True if there were any, and then there may be more.
+    /// Appends bytes for below. Returns true if there were any, and then there may be more.
     #[must_use]
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// How far the opening conversation has come. It never goes back to [`Progress::Opening`].
+    /// Returns how far the opening conversation has come. It never goes back to
+    /// [`Progress::Opening`].
     fn progress(&self) -> Progress;
 
     /// True if the peer said, by the layer's own means, that no more bytes will come.
@@ -66,12 +67,13 @@ pub trait Layer: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The phase that an error of the opening conversation belongs to.
+    /// Returns the phase that an error of the opening conversation belongs to.
     fn phase(&self) -> Phase {
         Phase::Hello
     }
 
-    /// What may be wrong if the connection is lost during the opening conversation, as a question.
+    /// Returns a question about what may be wrong if the connection is lost during the opening
+    /// conversation.
     fn loss_hint(&self) -> Option<&'static str> {
         None
     }
@@ -82,7 +84,7 @@ pub trait LayerPlan: fmt::Debug + Send + Sync {
     /// Returns the layer for a new connection to `address`.
     fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error>;
 
-    /// The address to dial instead of the server's, as for a proxy.
+    /// Returns the address to dial instead of the server's, as for a proxy.
     fn dial_address(&self) -> Option<&Address> {
         None
     }
@@ -115,7 +117,7 @@ impl Layers {
         self.plans.iter().map(|plan| plan.layer(address)).collect()
     }
 
-    /// The address to dial for a server: that of the lowest layer that has one of its own.
+    /// Returns the address to dial instead of the server's: that of the lowest layer that has one.
     pub(super) fn dial_address(&self) -> Option<&Address> {
         self.plans.iter().find_map(|plan| plan.dial_address())
     }

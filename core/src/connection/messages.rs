@@ -1,11 +1,10 @@
-//! Bytes become messages.
+//! The function that turns bytes into messages.
 //!
-//! [`next`] is the only function that does so: for monitors, for handshakes, for exchanges and for
-//! replies that are drained. What differs between them is what they wait for, an [`Awaited`]. The
-//! checks are the same: the message has no more bytes than are accepted, is an OP_MSG, sets no
-//! unknown required flag, answers the request that is waited for, and announces another reply only
-//! where one may follow. They are made on the first 20 bytes of a message, before room for the rest
-//! is made.
+//! [`next`] is used by monitors, handshakes, exchanges and drains of late replies. An [`Awaited`]
+//! says which message each of them waits for. The checks are the same: the message has no more
+//! bytes than are accepted, is an OP_MSG, sets no unknown required flag, answers the request that
+//! is waited for, and announces another reply only where one may follow. They are made on the first
+//! 20 bytes of a message, before room for the rest is made.
 
 use crate::{
     error::Error,
@@ -14,20 +13,20 @@ use crate::{
 use bson::RawDocument;
 use std::ops::Range;
 
-/// The bytes of a message that the checks need: the header and the flags.
+/// Bytes of a message that the checks need: the header and the flags.
 const HEAD_BYTES: usize = HEADER_BYTES + 4;
 
 /// The message that may come next on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited {
-    /// None: no request is outstanding.
+    /// No message, because no request is outstanding.
     Nothing,
     /// The one reply to this request.
     Reply(i32),
     /// A reply to this request, or to the message before it, that may announce another one
     /// (MSG-20, MSG-21).
     Stream(i32),
-    /// The one reply to this request, which nobody reads. Its bytes are dropped as they arrive and
+    /// The one reply to this request, which is not read. Its bytes are dropped as they arrive and
     /// are never held together.
     Discarded(i32),
     /// The rest of a reply that is dropped; its first bytes passed the checks.
@@ -37,11 +36,11 @@ pub(crate) enum Awaited {
 /// What has arrived of the message that is awaited.
 #[derive(Debug)]
 pub(crate) enum Arrival<'a> {
-    /// Too little: more bytes are needed.
+    /// Not the whole message yet.
     Pending,
     /// The whole message. It stays in the connection's buffer until it is consumed.
     Whole(Incoming<'a>),
-    /// The whole message, and it was dropped.
+    /// The whole message. All of it was dropped.
     Dropped,
 }
 

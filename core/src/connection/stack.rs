@@ -1,4 +1,4 @@
-//! The layers of one connection, at work.
+//! The layers of one connection, and how bytes pass through them.
 
 use super::{Layer, Progress, closed_by_peer};
 use crate::{error::Error, wire::FrameDecoder};
@@ -21,8 +21,8 @@ pub(super) struct Stack {
     input: Vec<u8>,
     /// A message before the highest layer takes it; empty while idle.
     message: Vec<u8>,
-    /// Why no more will come from the peer. It is told once all messages that came before it were
-    /// taken.
+    /// Why no more bytes will come from the peer. It is told once all messages that came before it
+    /// were taken.
     end: Option<Error>,
 }
 
@@ -43,7 +43,7 @@ impl Stack {
         Some(Box::new(stack))
     }
 
-    /// Room for the next read from the socket. Never empty.
+    /// Returns room for the next read from the socket. Never empty.
     pub(super) fn input(&mut self) -> &mut [u8] {
         self.input.resize(INPUT_BYTES, 0);
         &mut self.input
@@ -74,7 +74,7 @@ impl Stack {
         output: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let result = self.pass_up(bytes, decoder);
-        // After the error of a layer this is its word on why, for TLS an alert.
+        // After an error these bytes tell the peer why, for TLS in an alert.
         self.flush(output);
         if self.end.is_none() {
             let before = self.layers.len();
@@ -108,12 +108,12 @@ impl Stack {
         self.message = Vec::new();
     }
 
-    /// Why no more will come from the peer: a layer failed, or the peer said so.
+    /// Returns why no more bytes will come from the peer: a layer failed, or the peer said so.
     pub(super) fn end(&self) -> Option<&Error> {
         self.end.as_ref()
     }
 
-    /// The lowest layer whose opening conversation goes on.
+    /// Returns the lowest layer whose opening conversation goes on.
     pub(super) fn opening(&self) -> Option<&dyn Layer> {
         let mut layers = self.layers.iter();
         let opening = layers.find(|layer| layer.progress() == Progress::Opening)?;
@@ -130,7 +130,7 @@ impl Stack {
         self.layers.iter().any(|layer| layer.is_mid_record())
     }
 
-    /// The names of the layers, the lowest first.
+    /// Returns the names of the layers, the lowest first.
     pub(super) fn names(&self) -> Vec<&'static str> {
         self.layers.iter().map(|layer| layer.name()).collect()
     }

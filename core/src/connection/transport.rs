@@ -9,11 +9,11 @@ use crate::{
 use bson::RawDocument;
 use std::fmt;
 
-/// An output buffer larger than this is given back to the allocator once it was sent.
+/// Size in bytes above which an output buffer is given back to the allocator once it was sent.
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
-/// Largest message that is accepted before a server has said who it is, and from monitored servers
-/// ever: a hello reply of many members and tags has some tens of kilobytes.
+/// Bytes of the largest message that is accepted before the hello reply, and on a monitor's
+/// connection. A hello reply of many members and tags has some tens of kilobytes.
 const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Turns messages into bytes for the socket and bytes from the socket into messages.
@@ -43,7 +43,7 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// A transport over a fresh socket with these layers, the lowest first.
+    /// Returns the transport of a new socket with these layers, the lowest first.
     #[must_use]
     pub fn new(layers: Vec<Box<dyn Layer>>) -> Self {
         let mut output = Vec::new();
@@ -55,7 +55,7 @@ impl Transport {
         }
     }
 
-    /// The same for a peer that is not trusted with large messages yet.
+    /// Returns a transport for a handshake, which accepts no large messages.
     pub(super) fn for_handshake(layers: Vec<Box<dyn Layer>>) -> Self {
         let mut transport = Self::new(layers);
         transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
@@ -101,7 +101,7 @@ impl Transport {
         true
     }
 
-    /// Room for the next read. Never empty.
+    /// Returns room for the next read. Never empty.
     pub fn input(&mut self) -> Result<&mut [u8], WireError> {
         match &mut self.stack {
             None => self.decoder.spare(),
@@ -178,19 +178,19 @@ impl Transport {
         }
     }
 
-    /// The lowest layer whose opening conversation goes on; `None` once messages may pass.
+    /// Returns the lowest layer whose opening conversation goes on; `None` once messages may pass.
     #[must_use]
     pub fn opening(&self) -> Option<&dyn Layer> {
         self.stack.as_ref()?.opening()
     }
 
-    /// What is to be written to the socket.
+    /// Returns the bytes to write to the socket.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// The body of a whole message that was not consumed.
+    /// Returns the body of a whole message that was not consumed.
     pub(crate) fn body(&self, place: &Place) -> Option<&RawDocument> {
         let bytes = self.decoder.buffered().get(place.body.clone())?;
         RawDocument::from_bytes(bytes).ok()

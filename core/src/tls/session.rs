@@ -8,7 +8,7 @@ use std::{
     io::{self, Read, Write},
 };
 
-/// How many bytes of plaintext are made into records at once.
+/// Most bytes of plaintext that are made into records at once.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Bytes that a peer may send after the handshake without any plaintext among them. Session tickets
@@ -52,7 +52,7 @@ pub struct TlsSession {
     waiting: Vec<u8>,
     sealed: usize,
     peer_closed: bool,
-    /// After an error or our own farewell: plaintext neither waits nor goes out any more.
+    /// True after an error or the client's `close_notify`: plaintext is no longer taken or sent.
     over: bool,
 }
 
@@ -68,7 +68,7 @@ impl TlsSession {
         })?;
         let mut connection =
             ClientConnection::new(context.config(), name).map_err(|error| from_library(&error))?;
-        // `seal` makes few records at a time, only the last ones before a farewell all at once.
+        // `seal` makes few records at a time. `close` makes the last ones at once.
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
@@ -141,8 +141,8 @@ impl TlsSession {
         out.len() > before
     }
 
-    /// Says farewell. What was written before still goes out first, unless the handshake is not
-    /// over yet.
+    /// Sends `close_notify`. Plaintext that was written before is sent first, unless the handshake
+    /// is not over yet.
     pub fn close(&mut self) {
         while self.seal() {}
         self.connection.send_close_notify();
@@ -155,7 +155,7 @@ impl TlsSession {
         self.connection.is_handshaking()
     }
 
-    /// True if the peer said farewell: nothing more will come.
+    /// True if the peer sent `close_notify`: no more bytes will come.
     #[must_use]
     pub const fn peer_closed(&self) -> bool {
         self.peer_closed
@@ -235,12 +235,12 @@ impl TlsSession {
             .map_err(|error| Error::network(NetworkFault::Other, error.to_string()))
     }
 
-    /// The same after an error, when the library does not say how much there is.
+    /// Moves plaintext after an error, when the library does not say how much there is.
     fn keep_rest(&mut self) -> Result<()> {
         let before = self.received.len();
         match self.connection.reader().read_to_end(&mut self.received) {
             Ok(_) => {}
-            // Nothing more, where the peer has not said farewell.
+            // No more plaintext, if the peer has not sent `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(Error::network(NetworkFault::Other, error.to_string())),
         }
@@ -248,7 +248,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Makes records of the next piece of what waits. False if nothing was to be done.
+    /// Makes records of the next piece of the plaintext that waits. False if none waits.
     fn seal(&mut self) -> bool {
         if self.connection.is_handshaking() || self.sealed == self.waiting.len() {
             return false;

@@ -1,4 +1,4 @@
-//! The states of a connection and everything that depends on them alone.
+//! The states of a connection, their transitions, and the message that each of them awaits.
 
 use crate::{connection::Awaited, time::Instant};
 
@@ -38,7 +38,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Every transition of the machine: true if `next` may follow. Each state may fail.
+    /// True if `next` may follow: all transitions of the machine. Each state may fail.
     pub(super) const fn leads_to(&self, next: &Self) -> bool {
         match self {
             Self::Dialling => matches!(
@@ -62,8 +62,8 @@ impl State {
         }
     }
 
-    /// The message that may come next, where `request_id` is that of the last request, or of the
-    /// last reply of a stream.
+    /// Returns the message that may come next. `request_id` is the id of the last request, or of
+    /// the last reply of a stream.
     pub(super) const fn awaited(&self, request_id: i32) -> Awaited {
         match self {
             Self::Dialling

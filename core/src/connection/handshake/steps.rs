@@ -1,4 +1,4 @@
-//! The steps from an open way to a connection that is ready: hello, then authentication.
+//! The steps from open layers to a connection that is ready: hello, then authentication.
 
 use super::{Connection, State};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::time::Duration;
 
-/// Rounds of one authentication at most; the longest conversation of SCRAM has three.
+/// Most rounds of one authentication. The longest conversation of SCRAM has three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
 impl Connection {
