@@ -86,12 +86,14 @@ impl Stack {
         result
     }
 
-    /// Queues the message that `write` appends to the buffer it is given.
+    /// Queues the message that `write` appends to the buffer it is given. Only once all layers are
+    /// open.
     pub(super) fn send<T>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> T,
         output: &mut Vec<u8>,
     ) -> T {
+        debug_assert!(self.opening().is_none(), "a message before layers are open");
         let result = write(&mut self.message);
         if let Some(highest) = self.layers.last_mut() {
             highest.write(&self.message);
