@@ -2,7 +2,7 @@
 
 use super::scanning::Scanning;
 use crate::{
-    connection::HandshakeOptions,
+    connection::{HandshakeOptions, Layers},
     description::TopologyId,
     error::{Error, ErrorKind},
     event::Subscriptions,
@@ -202,8 +202,12 @@ fn handshake_options(
     metadata: RawDocumentBuf,
     tls: Option<TlsContext>,
 ) -> HandshakeOptions {
+    let mut layers = Layers::default();
+    if let Some(tls) = tls {
+        layers.push(tls);
+    }
     HandshakeOptions {
-        tls,
+        layers,
         metadata,
         credential: options.credential().cloned().map(Arc::new),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),

@@ -122,7 +122,7 @@ impl Connections {
     pub(super) fn dial(&mut self, role: Role, connection: Connection) -> SocketId {
         self.last_number += 1;
         let number = self.last_number;
-        let address = connection.address().clone();
+        let address = connection.dial_address().clone();
         let limit = connection.deadline();
         let state = State::Driven(Box::new(connection));
         let slot = self.records.insert(number, Record { role, state });

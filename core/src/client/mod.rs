@@ -198,9 +198,7 @@ impl Client {
     /// The server's calendar time, for certificates: to be set before connections are made and now
     /// and then afterwards.
     pub fn set_wall_time(&mut self, wall: WallTime) {
-        if let Some(tls) = &self.settings.handshake.tls {
-            tls.set_wall_time(wall);
-        }
+        self.settings.handshake.layers.set_wall_time(wall);
     }
 
     /// The next order.

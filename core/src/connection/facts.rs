@@ -1,32 +1,31 @@
 //! What is known of an established connection.
 
-use super::{SocketId, Transport};
+use super::{PooledId, SocketId, Transport};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId},
-    pool::PooledId,
     time::Instant,
 };
 use bson::oid::ObjectId;
 
-/// Facts from the connection's own hello, which bind what may be sent on it (SDAM-125).
+/// Facts from the connection's own hello reply, which limit what may be sent on it (SDAM-125).
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
-    /// The client that made it: all numbers below are its own.
+    /// The client that made the connection; all ids below are valid for this client only.
     pub client: TopologyId,
     /// The server's address.
     pub address: Address,
-    /// The server's life in the topology.
+    /// The server's id in the topology. A server that comes back has a new one.
     pub server: ServerId,
-    /// The socket.
+    /// The id of the socket.
     pub socket: SocketId,
-    /// The pool's number of the connection.
+    /// The id of the connection in its pool.
     pub pooled: PooledId,
     /// Behind a load balancer, the service that the connection leads to.
     pub service: Option<ObjectId>,
-    /// The server's number of the connection, where it tells.
+    /// `connectionId` of the hello reply; `None` if the server does not send it.
     pub server_connection_id: Option<i64>,
-    /// What the server said it was; a load balancer, where the client was told that there is one.
+    /// The type of the server by its hello reply; `LoadBalancer` behind a load balancer.
     pub server_type: ServerType,
     /// `maxWireVersion`.
     pub max_wire_version: i32,
@@ -36,18 +35,18 @@ pub struct ConnectionFacts {
     pub max_message_size: usize,
     /// `maxWriteBatchSize`: statements per write command.
     pub max_write_batch_size: usize,
-    /// The server knows sessions.
+    /// True if the server supports sessions.
     pub has_sessions: bool,
-    /// The client has a credential, and this connection was not authenticated: its server calls
-    /// itself an arbiter, which knows no users (AUTH-16).
+    /// True if the client has a credential and this connection was not authenticated, because its
+    /// server is an arbiter, which knows no users (AUTH-16).
     pub is_unauthenticated: bool,
 }
 
-/// An established connection of a pool: what operations lease.
+/// An established connection of a pool, which operations lease.
 #[derive(Debug)]
 pub struct Established {
     pub(crate) transport: Transport,
     pub(crate) facts: ConnectionFacts,
-    /// When it last came to rest.
+    /// When the connection was last checked in.
     pub(crate) used: Instant,
 }

@@ -1,53 +1,48 @@
-//! Dial, TLS, hello, authentication, ready; then, for monitors, one check at a time.
+//! One connection, from dialling to ready; for monitors also the checks that follow.
+//!
+//! ```text
+//! Dialling ──────► OpeningLayers          the socket, then proxy and TLS, where there are any
+//!    │                   │
+//!    └─────────┬─────────┘
+//!              ▼
+//!        AwaitingHello ──────► Idle ◄────► Checking              monitors
+//!              │
+//!              ▼
+//!       Authenticating ◄─────► DerivingKeys                      pools
+//!              │
+//!              ▼
+//!            Over              ready; and from every state, if the connection fails
+//! ```
+//!
+//! `State::leads_to` has the transitions, and no state changes without it. [`steps`] has the steps
+//! of a handshake, [`checks`] those of a monitor, [`limits`] how long each may take.
 
+mod checks;
 mod limits;
+mod state;
+mod steps;
 
-use super::{HandshakeOptions, Output, Purpose, Transport, types::lost_early};
+use super::{Arrival, HandshakeOptions, Output, Phase, Purpose, Transport, types::lost_early};
 use crate::{
     address::Address,
-    auth::{Conversation, DerivedKeys, KeyCache, Step},
-    error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
-    hello::{HelloCommand, HelloReply, ServerApiFields},
+    auth::{Conversation, DerivedKeys, KeyCache},
+    error::{Error, Wait},
+    hello::HelloReply,
     random::Random,
-    sdam::Phase,
     time::Instant,
-    tls::TlsSession,
-    wire::{Flags, Message, MessageWriter, OpCode},
+    wire::MessageWriter,
 };
-use bson::{RawDocument, RawDocumentBuf};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use bson::RawDocumentBuf;
+use state::State;
+use std::{collections::VecDeque, sync::Arc};
 
-/// Requests of handshakes and checks are numbered from here, far from those of operations: a second
-/// answer to one of them, which comes late, is not taken for that of the first operation.
+/// Ids of requests in handshakes and checks begin here, far from those of operations: a second
+/// reply to one of them, which comes late, is not taken for the reply to the first operation.
 const FIRST_REQUEST_ID: i32 = 1 << 30;
-
-/// Rounds of one authentication at most; the longest conversation of SCRAM has three.
-const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
-
-#[derive(Debug)]
-enum State {
-    /// The socket is being connected.
-    Dialling,
-    /// TLS is being agreed on.
-    Securing,
-    /// The hello is on its way.
-    Greeting { sent: Instant },
-    /// Authentication is under way.
-    Authenticating { rounds: u32 },
-    /// Authentication goes on once keys are derived.
-    Deriving { rounds: u32 },
-    /// A monitor's connection, between checks.
-    Resting,
-    /// A monitor's check is on its way. `awaited`: the server may take its time.
-    Checking { sent: Instant, streaming: bool },
-    /// Handed over to the pool, failed or closed.
-    Over,
-}
 
 /// The machine of one connection, until it is ready for operations.
 ///
-/// Inputs are the fate of the socket and its bytes; outputs are bytes to transmit and what the
-/// client must know.
+/// Inputs are the state of the socket and its bytes. Outputs are bytes to transmit and reports.
 #[derive(Debug)]
 pub struct Connection {
     address: Address,
@@ -56,19 +51,19 @@ pub struct Connection {
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
-    /// What the server said of itself; kept for operations only.
+    /// The hello reply; kept for operations only.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
-    /// When it was dialled.
+    /// When the connection was dialled.
     dialled: Instant,
     request_id: i32,
-    /// What the next message must answer.
+    /// The number that the next message must refer to.
     awaited_id: i32,
     output: VecDeque<Output>,
 }
 
 impl Connection {
-    /// A connection that is about to be dialled.
+    /// Returns a connection that is about to be dialled.
     #[must_use]
     pub fn new(
         now: Instant,
@@ -81,7 +76,7 @@ impl Connection {
             options,
             purpose,
             state: State::Dialling,
-            transport: Transport::for_handshake(None),
+            transport: Transport::for_handshake(Vec::new()),
             conversation: None,
             hello: None,
             deadline: None,
@@ -94,24 +89,23 @@ impl Connection {
         connection
     }
 
-    /// The socket is connected.
+    /// Takes the news that the socket is connected.
     pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
         if !matches!(self.state, State::Dialling) {
             return;
         }
-        match &self.options.tls {
-            None => self.on_secure(now, random),
-            Some(context) => match TlsSession::new(context, self.address.host()) {
-                Ok(session) => {
-                    self.transport = Transport::for_handshake(Some(session));
-                    self.state = State::Securing;
-                }
-                Err(error) => self.fail(error),
-            },
+        match self.options.layers.begin(&self.address) {
+            Ok(layers) => self.transport = Transport::for_handshake(layers),
+            Err(error) => return self.fail(error),
+        }
+        if self.transport.opening().is_some() {
+            self.enter(State::OpeningLayers);
+        } else {
+            self.on_open(now, random);
         }
     }
 
-    /// Bytes arrived.
+    /// Takes bytes from the socket.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -125,8 +119,8 @@ impl Connection {
         if let Err(error) = self.transport.receive(bytes) {
             return self.fail(error);
         }
-        if matches!(self.state, State::Securing) && !self.transport.is_handshaking() {
-            self.on_secure(now, random);
+        if matches!(self.state, State::OpeningLayers) && self.transport.opening().is_none() {
+            self.on_open(now, random);
         }
         while !matches!(self.state, State::Over) {
             match self.next_message() {
@@ -138,10 +132,10 @@ impl Connection {
         self.free_if_monitor();
     }
 
-    /// The keys are derived that authentication waits for. Ignored unless it waits for keys; others
-    /// than those fail the connection.
+    /// Takes the keys that authentication waits for. Ignored unless it waits for keys; other keys
+    /// fail the connection.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
-        let State::Deriving { rounds } = self.state else {
+        let State::DerivingKeys { rounds } = self.state else {
             return;
         };
         if let Some(conversation) = &mut self.conversation {
@@ -150,56 +144,28 @@ impl Connection {
         }
     }
 
-    /// The socket could not be connected, broke, or was closed by the peer.
+    /// Takes the news that the socket could not be connected, broke, or was closed by the peer.
     pub fn handle_failed(&mut self, error: Error) {
         let hint = match self.state {
             State::Over => return,
-            State::Securing => "in the TLS handshake; does the server speak TLS?",
-            State::Greeting { .. } if self.options.tls.is_none() => {
-                "before hello was answered; does the server ask for TLS?"
+            State::OpeningLayers => self.transport.opening().and_then(|layer| {
+                let hint = layer.loss_hint()?;
+                Some(format!("in the {} handshake; {hint}", layer.name()))
+            }),
+            State::AwaitingHello { .. } if !self.options.layers.encrypt() => {
+                Some("before hello was answered; does the server ask for TLS?".to_owned())
             }
-            _ => return self.fail(error),
+            State::Dialling
+            | State::AwaitingHello { .. }
+            | State::Authenticating { .. }
+            | State::DerivingKeys { .. }
+            | State::Idle
+            | State::Checking { .. } => None,
         };
-        self.fail(lost_early(error, hint));
-    }
-
-    /// Sends a check on a monitor's connection that rests. `awaitable`: the server may hold its
-    /// answer back until its state differs from that version, and answer again and again (MON-34,
-    /// MON-36).
-    pub fn check(
-        &mut self,
-        now: Instant,
-        legacy: bool,
-        awaitable: Option<(TopologyVersion, Duration)>,
-    ) {
-        if !matches!(self.state, State::Resting) {
-            return;
-        }
-        let flags = if awaitable.is_some() {
-            Flags::EXHAUST_ALLOWED
-        } else {
-            Flags::default()
-        };
-        let server_api = self.options.server_api;
-        let hello = HelloCommand {
-            legacy,
-            load_balanced: false,
-            metadata: None,
-            compressors: &[],
-            sasl_supported_mechs: None,
-            speculative: None,
-            awaitable,
-            server_api: server_api.as_ref().map(ServerApiFields::from),
-        };
-        let id = self.next_request_id();
-        self.transport.send(|buffer| {
-            let message = MessageWriter::begin(buffer, id, 0).flags(flags);
-            message.body_with(|body| hello.write(body)).end();
+        self.fail(match hint {
+            Some(hint) => lost_early(error, &hint),
+            None => error,
         });
-        self.state = State::Checking {
-            sent: now,
-            streaming: awaitable.is_some(),
-        };
     }
 
     /// Appends what is to be transmitted; false if there is nothing.
@@ -215,109 +181,79 @@ impl Connection {
         true
     }
 
-    /// Takes what TLS still has to say on a connection that is given up.
+    /// Takes the bytes by which layers say why a connection is given up.
     pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
         self.transport.take_farewell()
     }
 
-    /// The next report.
+    /// Returns the next report.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.output.pop_front()
     }
 
-    /// The server that is dialled.
+    /// Returns the address of the server.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What the connection is made for.
+    /// Returns the address that the socket is to be connected to: the server's, unless a layer such
+    /// as a proxy's has one of its own.
+    #[must_use]
+    pub fn dial_address(&self) -> &Address {
+        let own = self.options.layers.dial_address();
+        own.unwrap_or(&self.address)
+    }
+
+    /// Returns the purpose of the connection.
     #[must_use]
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// Takes an established connection apart: the layers, and what the server said of itself.
+    /// Takes an established connection apart into its transport and the hello reply.
     #[must_use]
     pub fn into_parts(self) -> Option<(Transport, HelloReply)> {
         self.hello.map(|hello| (self.transport, hello))
     }
 
-    /// There are two monitor's connections for each server, and they are silent nearly always.
+    /// Frees the buffers of a monitor's connection: each server has two, and they are silent nearly
+    /// always.
     fn free_if_monitor(&mut self) {
         if self.purpose == Purpose::Monitor {
             self.transport.free();
         }
     }
 
-    fn next_request_id(&mut self) -> i32 {
+    /// Queues a request that `fill` completes; its reply is awaited.
+    fn send(&mut self, fill: impl FnOnce(MessageWriter<'_>) -> MessageWriter<'_>) {
         self.request_id = self.request_id.wrapping_add(1) & i32::MAX;
         self.awaited_id = self.request_id;
-        self.request_id
-    }
-
-    /// The way is open and, where wanted, secure: greet.
-    fn on_secure(&mut self, now: Instant, random: &mut Random) {
-        let credential = match self.purpose {
-            Purpose::Operations | Purpose::Population => self.options.credential.clone(),
-            Purpose::Monitor => None,
-        };
-        if let Some(credential) = credential {
-            match Conversation::new(&credential, random) {
-                Ok(conversation) => self.conversation = Some(conversation),
-                Err(error) => return self.fail(error),
-            }
-        }
-        let conversation = self.conversation.as_ref();
-        let mechanisms = conversation.and_then(Conversation::sasl_supported_mechs);
-        let speculative = conversation.and_then(Conversation::speculative);
-        let options = self.options.clone();
-        let hello = HelloCommand {
-            legacy: options.legacy_hello,
-            load_balanced: options.load_balanced,
-            metadata: Some(&options.metadata),
-            compressors: &[],
-            sasl_supported_mechs: mechanisms.as_deref(),
-            speculative: speculative.as_deref(),
-            awaitable: None,
-            server_api: options.server_api.as_ref().map(ServerApiFields::from),
-        };
-        let id = self.next_request_id();
+        let id = self.request_id;
         self.transport.send(|buffer| {
-            MessageWriter::begin(buffer, id, 0)
-                .body_with(|body| hello.write(body))
-                .end();
+            fill(MessageWriter::begin(buffer, id, 0)).end();
         });
-        self.renew_deadline(now, Wait::Handshake);
-        self.state = State::Greeting { sent: now };
     }
 
-    /// The next whole message that answers what was asked last.
+    /// Returns the next whole message, which is the one that is awaited, and whether another
+    /// follows.
     fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
-        let Some((header, frame)) = self.transport.frame()? else {
+        let mut awaited = self.state.awaited(self.awaited_id);
+        let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
             return Ok(None);
         };
-        if header.op_code != OpCode::Msg {
-            return Err(Error::protocol(format!(
-                "a reply of kind {:?}",
-                header.op_code
-            )));
-        }
-        if header.response_to != self.awaited_id {
-            return Err(Error::protocol("a reply to something that was not asked"));
-        }
-        let message = Message::decode(frame)?;
-        let more_to_come = message.flags.contains(Flags::MORE_TO_COME);
-        let body = message.body.to_owned();
+        let (body, more_to_come) = (message.body.to_owned(), message.more_to_come);
         if more_to_come {
             // MSG-21: the next reply refers to this one.
-            self.awaited_id = header.request_id;
+            self.awaited_id = message.request_id;
         }
-        self.transport.consume(header.length);
+        let length = message.place.length;
+        self.transport.consume(length);
         Ok(Some((body, more_to_come)))
     }
 
+    /// Gives a message to the step that waits for it.
     fn on_message(
         &mut self,
         now: Instant,
@@ -325,167 +261,53 @@ impl Connection {
         more_to_come: bool,
         keys: &mut KeyCache,
     ) {
-        let may_stream = matches!(
-            self.state,
-            State::Checking {
-                streaming: true,
-                ..
-            }
-        );
-        if more_to_come && !may_stream {
-            return self.fail(Error::protocol(
-                "more replies are announced than were asked for",
-            ));
-        }
         match self.state {
-            State::Greeting { sent } => self.on_greeted(now, reply, now - sent, keys),
+            State::AwaitingHello { sent } => self.on_hello_reply(now, reply, now - sent, keys),
             State::Authenticating { rounds } => {
                 self.on_authentication_reply(now, &reply, rounds, keys);
             }
             State::Checking { sent, .. } => {
-                let round_trip = now - sent;
-                self.state = if more_to_come {
-                    State::Checking {
-                        sent: now,
-                        streaming: true,
-                    }
-                } else {
-                    State::Resting
-                };
-                self.output.push_back(Output::Checked {
-                    reply,
-                    round_trip,
-                    more_to_come,
-                });
+                self.on_check_reply(now, reply, now - sent, more_to_come);
             }
-            State::Resting | State::Deriving { .. } => {
-                self.fail(Error::protocol("a reply that nobody asked for"));
-            }
-            State::Dialling | State::Securing | State::Over => {}
+            // `Awaited::Nothing` refuses any message in these states.
+            State::Dialling
+            | State::OpeningLayers
+            | State::DerivingKeys { .. }
+            | State::Idle
+            | State::Over => {}
         }
     }
 
-    fn on_greeted(
-        &mut self,
-        now: Instant,
-        reply: RawDocumentBuf,
-        round_trip: Duration,
-        keys: &mut KeyCache,
-    ) {
-        let hello = HelloReply::parse(&reply);
-        if !hello.ok {
-            let fault = CommandFault::from_reply(&reply);
-            let labels = crate::error::Labels::from_reply(&reply);
-            let error = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels);
-            return self.fail(error);
-        }
-        if self.options.load_balanced && hello.service_id.is_none() {
-            return self.fail(Error::protocol(
-                "Driver attempted to initialize in load balancing mode, \
-                 but the server does not support this mode.",
-            ));
-        }
-        // A monitor's connection never carries more than hellos.
-        if self.purpose != Purpose::Monitor {
-            self.transport.set_max_bytes(hello.max_message_size_bytes);
-        }
-        self.output.push_back(Output::Greeted {
-            reply,
-            round_trip,
-            service: hello.service_id.filter(|_| self.options.load_balanced),
-        });
-        let step = match &mut self.conversation {
-            // AUTH-16: an arbiter knows no users.
-            Some(_) if hello.server_type == crate::description::ServerType::RsArbiter => Step::Done,
-            Some(conversation) => conversation.handle_hello(
-                hello.sasl_supported_mechs.as_deref(),
-                hello.speculative_authenticate.as_deref(),
-                keys,
-            ),
-            None => Step::Done,
-        };
-        match self.purpose {
-            Purpose::Monitor => {
-                self.state = State::Resting;
-                self.deadline = None;
-            }
-            Purpose::Operations | Purpose::Population => {
-                self.hello = Some(hello);
-                self.state = State::Authenticating { rounds: 0 };
-                self.on_step(now, step, 0);
-            }
-        }
-    }
-
-    fn on_authentication_reply(
-        &mut self,
-        now: Instant,
-        reply: &RawDocument,
-        rounds: u32,
-        keys: &mut KeyCache,
-    ) {
-        if rounds >= MAX_AUTHENTICATION_ROUNDS {
-            return self.fail(Error::protocol("authentication goes on and on"));
-        }
-        let Some(conversation) = &mut self.conversation else {
-            return;
-        };
-        let step = conversation.handle_reply(reply, keys);
-        self.on_step(now, step, rounds);
-    }
-
-    fn on_step(&mut self, now: Instant, step: Step, rounds: u32) {
-        match step {
-            Step::Done => {
-                self.state = State::Over;
-                self.deadline = None;
-                self.conversation = None;
-                self.transport.rest();
-                if let Err(error) = self.transport.ended() {
-                    return self.fail(error);
-                }
-                if self.transport.has_input() {
-                    return self.fail(Error::protocol("bytes that nobody asked for"));
-                }
-                self.output.push_back(Output::Established);
-            }
-            Step::Failed(error) => self.fail(error),
-            Step::Derive(derivation) => {
-                self.renew_deadline(now, Wait::Handshake);
-                self.state = State::Deriving { rounds };
-                self.output.push_back(Output::KeysNeeded(derivation));
-            }
-            Step::Send { database, command } => {
-                let id = self.next_request_id();
-                let bytes = command.as_bytes();
-                let server_api = self.options.server_api;
-                self.transport.send(|buffer| {
-                    let message = MessageWriter::begin(buffer, id, 0);
-                    let fill = |body: &mut crate::bson::DocumentWriter<'_>| {
-                        body.elements(&bytes[4..bytes.len() - 1])
-                            .str("$db", &database);
-                        if let Some(api) = &server_api {
-                            ServerApiFields::from(api).write(body);
-                        }
-                    };
-                    message.body_with(fill).end();
-                });
-                self.renew_deadline(now, Wait::Handshake);
-                self.state = State::Authenticating { rounds: rounds + 1 };
-            }
-        }
+    fn enter(&mut self, next: State) {
+        debug_assert!(
+            self.state.leads_to(&next),
+            "{next:?} does not follow {:?}",
+            self.state
+        );
+        self.state = next;
     }
 
     fn fail(&mut self, error: Error) {
-        let phase = match self.state {
-            State::Dialling | State::Securing | State::Greeting { .. } => Phase::Hello,
-            _ => Phase::Authentication,
-        };
-        self.state = State::Over;
+        let phase = self.phase();
         self.deadline = None;
+        self.enter(State::Over);
         self.output.push_back(Output::Failed {
             error: error.with_server(&self.address),
             phase,
         });
+    }
+
+    /// Returns the phase that an error in the current state belongs to.
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Dialling if self.options.layers.dial_address().is_some() => Phase::Proxy,
+            State::OpeningLayers => self.transport.opening().map_or(Phase::Hello, |l| l.phase()),
+            State::Dialling | State::AwaitingHello { .. } => Phase::Hello,
+            State::Authenticating { .. }
+            | State::DerivingKeys { .. }
+            | State::Idle
+            | State::Checking { .. }
+            | State::Over => Phase::Authentication,
+        }
     }
 }

@@ -1,12 +1,17 @@
-//! How a young connection ends.
+//! How long the steps of a connection may take, and how its failure is told.
 
-use super::{Connection, HandshakeOptions, Output, Purpose, closed_by_peer};
+mod layers;
+mod replies;
+
+pub(crate) use layers::GreetingPlan;
+pub(crate) use replies::wrong_heads;
+
+use super::{Connection, HandshakeOptions, Layers, Output, Phase, Purpose, closed_by_peer};
 use crate::{
     address::Address,
     error::{Error, ErrorKind, NetworkFault},
     options::TlsOptions,
     random::Seed,
-    sdam::Phase,
     time::Instant,
     tls::TlsContext,
 };
@@ -14,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 
 fn options() -> HandshakeOptions {
     HandshakeOptions {
-        tls: None,
+        layers: Layers::default(),
         metadata: bson::RawDocumentBuf::new(),
         credential: None,
         legacy_hello: true,
@@ -24,6 +29,15 @@ fn options() -> HandshakeOptions {
         socket_timeout: None,
         timeout: None,
     }
+}
+
+/// TLS as the only layer, if there is a context.
+fn layers(tls: Option<TlsContext>) -> Layers {
+    let mut layers = Layers::default();
+    if let Some(tls) = tls {
+        layers.push(tls);
+    }
+    layers
 }
 
 /// A connection that is being dialled.
@@ -75,7 +89,11 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
 /// What a connection reports whose peer hangs up as soon as it was reached.
 fn hung_up_on(tls: Option<TlsContext>) -> Error {
     let now = Instant::ZERO;
-    let mut connection = dialled(Purpose::Monitor, HandshakeOptions { tls, ..options() });
+    let options = HandshakeOptions {
+        layers: layers(tls),
+        ..options()
+    };
+    let mut connection = dialled(Purpose::Monitor, options);
     connection.handle_connected(now, &mut Seed::new([0; 32]).random());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
@@ -186,7 +204,7 @@ fn connecting_and_tls_have_one_limit_together() {
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let options = HandshakeOptions {
-        tls: Some(context),
+        layers: layers(Some(context)),
         connect_timeout: Some(Duration::from_millis(300)),
         socket_timeout: Some(Duration::from_millis(100)),
         ..options()

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     bson::DocumentWriter,
-    connection::{ConnectionFacts, Established, SocketId},
+    connection::{Arrival, Awaited, ConnectionFacts, Established, Place, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind},
     event::{CommandEvent, CommandFacts},
@@ -15,7 +15,7 @@ use crate::{
     options::ServerApi,
     selection::{read_preference_to_send, write_read_preference},
     time::Instant,
-    wire::{Flags, Message, MessageWriter, OpCode},
+    wire::{Flags, MessageWriter},
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype};
 use std::{ops::Range, sync::Arc};
@@ -61,18 +61,12 @@ pub struct Lease {
     pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
     pub(crate) pinned: Vec<Keeper>,
-    reply: Option<ReplyPlace>,
+    /// Where the reply stands in the connection's buffer.
+    reply: Option<Place>,
     facts: Option<Arc<CommandFacts>>,
     /// Events must not show documents.
     is_sensitive: bool,
     began: Instant,
-}
-
-/// Where the reply stands in the connection's buffer.
-#[derive(Clone, Debug)]
-struct ReplyPlace {
-    frame_length: usize,
-    body: Range<usize>,
 }
 
 /// A reply that was moved out of its connection with the buffer it arrived in.
@@ -225,39 +219,18 @@ impl Lease {
 
     /// Takes in `count` bytes that were read; true once the reply is whole.
     pub fn received(&mut self, count: usize) -> Result<bool, Error> {
-        self.connection.transport.received(count)?;
-        let Some((header, frame)) = self.connection.transport.frame()? else {
+        let transport = &mut self.connection.transport;
+        transport.received(count)?;
+        let mut awaited = Awaited::Reply(self.context.request_id);
+        let Arrival::Whole(reply) = transport.next(&mut awaited)? else {
             return Ok(false);
         };
-        if header.op_code != OpCode::Msg {
-            return Err(Error::protocol(format!(
-                "a reply of kind {:?}",
-                header.op_code
-            )));
-        }
-        if header.response_to != self.context.request_id {
-            return Err(Error::protocol(format!(
-                "a reply to request {} where {} was asked",
-                header.response_to, self.context.request_id
-            )));
-        }
-        let message = Message::decode(frame)?;
-        if message.flags.contains(Flags::MORE_TO_COME) {
-            return Err(Error::protocol(
-                "more replies are announced than were asked for",
-            ));
-        }
-        let start = message.body.as_bytes().as_ptr() as usize - frame.as_ptr() as usize;
-        let body = start..start + message.body.as_bytes().len();
         self.assessment = Some(Assessment::new(
-            message.body,
+            reply.body,
             self.operation.command.kind,
             self.context.cluster_time.as_deref(),
         ));
-        self.reply = Some(ReplyPlace {
-            frame_length: header.length,
-            body,
-        });
+        self.reply = Some(reply.place);
         self.in_exchange = false;
         Ok(true)
     }
@@ -266,14 +239,13 @@ impl Lease {
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
         let place = self.reply.as_ref()?;
-        let (_, frame) = self.connection.transport.frame().ok()??;
-        RawDocument::from_bytes(frame.get(place.body.clone())?).ok()
+        self.connection.transport.body(place)
     }
 
     /// Moves the reply out, so that it outlives the lease without being copied.
     pub fn take_reply(&mut self) -> Option<Reply> {
         let place = self.reply.take()?;
-        let (bytes, frame) = self.connection.transport.take_frame(place.frame_length);
+        let (bytes, frame) = self.connection.transport.take_frame(place.length);
         let body = frame.start + place.body.start..frame.start + place.body.end;
         Some(Reply { bytes, body })
     }
@@ -342,7 +314,7 @@ impl Lease {
     /// Drops the reply, so that the connection is empty again.
     pub(crate) fn finish(&mut self) {
         if let Some(place) = self.reply.take() {
-            self.connection.transport.consume(place.frame_length);
+            self.connection.transport.consume(place.length);
         }
         self.connection.transport.rest();
     }

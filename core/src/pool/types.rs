@@ -1,5 +1,7 @@
 //! What goes into a pool and what comes out.
 
+pub use crate::connection::PooledId;
+
 use crate::{
     error::Error,
     event::{PoolEvent, ReportedPoolOptions},
@@ -15,43 +17,6 @@ pub const DEFAULT_MAX_SIZE: u32 = 100;
 /// A request for a connection, by the number that its operation chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
-
-/// A connection of one pool.
-///
-/// It consists of the connection's number, which events show, and of its place in the pool, so that
-/// no pool searches for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PooledId {
-    number: u64,
-    slot: u32,
-}
-
-impl PooledId {
-    /// The connection with this number in this place of its pool. Pools make their ids themselves;
-    /// this is for records of them, and for tests.
-    #[must_use]
-    pub const fn new(number: u64, slot: u32) -> Self {
-        Self { number, slot }
-    }
-
-    /// The number that events show: 1 for the first connection of the pool, and so on (CMAP-21).
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.number
-    }
-
-    /// The connection's place in its pool, which another connection may have later.
-    #[must_use]
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-}
-
-impl fmt::Display for PooledId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection#{}", self.number)
-    }
-}
 
 /// The limits of a pool. All pools of a client have the same (CMAP-5).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::{
     address::Address,
+    connection::Phase,
     description::{ServerId, TopologyId},
     error::{Error, TopologyVersion},
     event::SdamEvent,
@@ -167,17 +168,6 @@ pub enum Action {
     ScanEnded,
     /// There is a new description; whoever waits for a server looks again (MON-18).
     Publish,
-}
-
-/// How far an application's connection had come when an error occurred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Connecting, TLS, or the connection's first hello.
-    Hello,
-    /// Authentication.
-    Authentication,
-    /// A command of an operation.
-    Operation,
 }
 
 /// An error that an operation or a pool's connection met.

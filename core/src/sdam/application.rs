@@ -1,7 +1,7 @@
 //! What an error of an operation or of a pool's connection says about its server: matrix A.8, with
 //! the newer rules, where the label tells overload from failure.
 
-use super::action::{ApplicationError, Phase};
+use super::{Phase, action::ApplicationError};
 use crate::error::{CommandFault, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
@@ -56,12 +56,14 @@ const LOST: Verdict = Verdict {
 
 /// The verdict on an error that passed the tests of staleness.
 pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Verdict {
-    if load_balanced && error.phase == Phase::Hello {
+    if load_balanced && error.phase <= Phase::Hello {
         // SDAM-112: before the reply it is not even known which service was meant.
         return NOTHING;
     }
     let verdict = match error.phase {
-        Phase::Hello | Phase::Authentication => judge_handshake(&error.error, load_balanced),
+        Phase::Proxy | Phase::Hello | Phase::Authentication => {
+            judge_handshake(&error.error, load_balanced)
+        }
         Phase::Operation => judge_operation(&error.error),
     };
     if load_balanced {

@@ -24,8 +24,9 @@ mod timers;
 mod topology;
 mod transition;
 
+pub use crate::connection::Phase;
 pub use action::{
-    Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY, Phase,
+    Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY,
     Purpose, SdamOptions,
 };
 pub use allowance::MAX_EARLY_REPLIES;

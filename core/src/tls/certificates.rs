@@ -1,4 +1,4 @@
-//! Certificates and keys out of PEM text.
+//! Reading of certificates and keys from PEM text.
 
 use super::configuration;
 use crate::{error::Result, options::TlsOptions};
@@ -7,7 +7,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-/// The authorities to trust: those of `tlsCAFile`, else the Mozilla list.
+/// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list.
 pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     let Some(pem) = &options.ca_pem else {
         if options.ca_file.is_some() {
@@ -19,7 +19,7 @@ pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, "tlsCAFile")? {
-        // One authority that cannot be used is no reason to do without the others of a bundle.
+        // One certificate that cannot be used does not make the others of a bundle unusable.
         let _unusable = roots.add(certificate);
     }
     if roots.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// The client's certificate chain and key, where `tlsCertificateKeyFile` was given.
+/// Returns the client's certificate chain and key, if `tlsCertificateKeyFile` was given.
 pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     let Some(pem) = &options.certificate_key_pem else {
         if options.certificate_key_file.is_some() {
@@ -41,7 +41,7 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
         return Ok(None);
     };
     let text = pem.expose();
-    // The two ways in which PEM says that a key is encrypted: PKCS#8 and the older header.
+    // PEM marks an encrypted key by the label of PKCS#8 or by the older header.
     if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || (text.contains("Proc-Type:") && text.contains("ENCRYPTED"))
     {
@@ -54,14 +54,14 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     if chain.is_empty() {
         return Err(configuration("tlsCertificateKeyFile has no certificate"));
     }
-    // In PKCS#8, PKCS#1 or SEC1 form. The library's own words are left out of errors: they may
-    // quote lines of the file.
+    // The key is in PKCS#8, PKCS#1 or SEC1 form. Errors do not contain the library's message, which
+    // may quote lines of the file.
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes())
         .map_err(|_| configuration("tlsCertificateKeyFile has no private key that can be read"))?;
     Ok(Some(Identity { chain, key }))
 }
 
-/// Who the client is, for servers that ask for a certificate.
+/// The client's certificate and key, for servers that request a certificate.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,

@@ -1,4 +1,4 @@
-//! What all TLS connections of a client share.
+//! The TLS configuration that all connections of a client share.
 
 use super::{
     certificates::{identity, roots},
@@ -22,10 +22,11 @@ use std::{
 /// Trusted authorities, the client's certificate and the time of day. Cloning is cheap, and clones
 /// share the time.
 ///
-/// What the insecure options relax (URI-21): `tlsAllowInvalidHostnames` the host name alone;
-/// `tlsAllowInvalidCertificates` and `tlsInsecure` chain, validity, purpose and host name. The
-/// peer's proof that it holds the certificate's key is always checked. Revocation is not checked,
-/// so `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` change nothing.
+/// The insecure options switch checks off (URI-21): `tlsAllowInvalidHostnames` that of the host
+/// name alone; `tlsAllowInvalidCertificates` and `tlsInsecure` those of chain, validity, purpose
+/// and host name. The peer's proof that it holds the certificate's key is always checked.
+/// Revocation is not checked, so `tlsDisableOCSPEndpointCheck` and
+/// `tlsDisableCertificateRevocationCheck` change nothing.
 ///
 /// A server's chain is refused before any path is looked for if it has more than
 /// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES), or more than
@@ -53,10 +54,10 @@ pub struct TlsContext {
 }
 
 impl TlsContext {
-    /// Prepares connections with these options. The bytes of the files that they name must be
-    /// beside the names.
+    /// Returns the context of connections with these options. The options must hold the bytes of
+    /// the files that they name.
     ///
-    /// Until [`set_wall_time`](Self::set_wall_time) is called no certificate counts as valid.
+    /// No certificate is valid until [`set_wall_time`](Self::set_wall_time) is called.
     pub fn new(options: &TlsOptions) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
@@ -80,7 +81,7 @@ impl TlsContext {
         })
     }
 
-    /// Says what time of day it is. Certificates are checked against the last time that was given.
+    /// Sets the time of day. Certificates are checked against the last time that was set.
     pub fn set_wall_time(&self, now: WallTime) {
         self.clock.0.store(now.as_unix_millis(), Ordering::Relaxed);
     }
@@ -96,7 +97,7 @@ impl fmt::Debug for TlsContext {
     }
 }
 
-/// The time of day in milliseconds since 1970, as it was given last; zero if it never was.
+/// The time of day that was set last, in milliseconds since 1970; zero if none was set.
 #[derive(Debug, Default)]
 struct Clock(AtomicU64);
 

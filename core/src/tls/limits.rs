@@ -1,4 +1,4 @@
-//! What a certificate chain may cost before it is known to be worth anything.
+//! Bounds on certificate chains, which are checked before any path to an authority is tried.
 //!
 //! Handshakes run under the client's lock. The library builds paths from the server's certificate
 //! to a trusted authority by trying every certificate whose subject is the issuer that it looks
@@ -11,16 +11,16 @@ use rustls::{CertificateError, Error, OtherError, pki_types::CertificateDer};
 use std::{fmt, sync::Arc};
 use webpki::EndEntityCert;
 
-/// Certificates that a server may send, its own included. Chains in use have two to four.
+/// Most certificates that a server may send, its own included. Chains in use have two to four.
 pub const MAX_CERTIFICATES: usize = 10;
 
-/// Bytes of all certificates together. Chains in use have two to eight thousand.
+/// Most bytes of all certificates together. Chains in use have two to eight thousand.
 pub const MAX_CHAIN_BYTES: usize = 32 * 1024;
 
-/// Certificates of authorities that may have the same subject, as cross-signed ones do.
+/// Most certificates of authorities with the same subject, as cross-signed ones have.
 pub const MAX_OF_ONE_SUBJECT: usize = 2;
 
-/// Subjects that more than one certificate may have.
+/// Most subjects that more than one certificate has.
 pub const MAX_SHARED_SUBJECTS: usize = 2;
 
 /// Why a chain is refused before any path is tried.
@@ -79,7 +79,7 @@ pub(super) fn check_chain(
     if bytes > MAX_CHAIN_BYTES {
         return Err(Excess::Bytes(bytes).into());
     }
-    // What cannot be parsed is part of no path.
+    // A certificate that cannot be parsed is part of no path.
     let parsed = intermediates
         .iter()
         .filter_map(|certificate| EndEntityCert::try_from(certificate).ok());

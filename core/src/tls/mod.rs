@@ -1,8 +1,8 @@
-//! TLS without sockets: ciphertext in, plaintext out, and the other way round.
+//! TLS without sockets: it turns ciphertext into plaintext and plaintext into ciphertext.
 //!
 //! Key exchange and record protection are those of `rustls` with `ring`, which draws its own
-//! randomness. So the promise that one seed gives the same bytes ends above this layer: what is
-//! decided stays the same, the ciphertext does not.
+//! randomness. So the same seed gives the same decisions and the same plaintext, but not the same
+//! ciphertext.
 
 mod certificates;
 mod context;
@@ -25,18 +25,18 @@ fn fault(fault: TlsFault, message: impl Into<String>) -> Error {
     })
 }
 
-/// An option that cannot be used.
+/// Returns the error of an option that cannot be used.
 fn configuration(message: impl Into<String>) -> Error {
     fault(TlsFault::Configuration, message)
 }
 
-/// What the library reports about an established connection.
+/// Returns the error of an established connection for a report of the library.
 fn broken(error: &rustls::Error) -> Error {
     let message = shortened(error);
     fault(TlsFault::Broken, format!("the connection broke: {message}"))
 }
 
-/// What the library reports about a handshake, sorted by what a user has to look at.
+/// Returns the error of a handshake for a report of the library, by what a user has to check.
 fn from_library(error: &rustls::Error) -> Error {
     let kind = match error {
         rustls::Error::InvalidCertificate(
@@ -53,13 +53,13 @@ fn from_library(error: &rustls::Error) -> Error {
     fault(kind, shortened(error))
 }
 
-/// Bytes of the library's words that are kept. The words on a wrong host name list all names of the
-/// certificate.
+/// Most bytes of the library's message that are kept. The message on a wrong host name lists all
+/// names of the certificate.
 const MAX_MESSAGE_BYTES: usize = 512;
 
 fn shortened(error: &rustls::Error) -> String {
     let mut text = match error {
-        // The library would show this one as code.
+        // The library formats this kind with `Debug`.
         rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.0.to_string(),
         other => other.to_string(),
     };

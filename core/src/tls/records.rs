@@ -1,6 +1,6 @@
-//! Where one record ends and the next one begins.
+//! The boundaries of TLS records in a stream of bytes.
 
-/// Type, version and length.
+/// Bytes of a record's header: type, version and length.
 const HEADER_BYTES: usize = 5;
 
 /// Follows the records of a stream by their headers, without looking into them.
@@ -34,7 +34,7 @@ impl Records {
         }
     }
 
-    /// True if part of a record is there, and part of it not.
+    /// True if a part of a record is there and the rest is not.
     pub(super) const fn is_mid_record(&self) -> bool {
         self.filled > 0 || self.due > 0
     }

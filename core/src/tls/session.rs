@@ -8,8 +8,15 @@ use std::{
     io::{self, Read, Write},
 };
 
-/// How many bytes of plaintext are made into records at once.
+/// Most bytes of plaintext that are made into records at once.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
+
+/// Bytes that a peer may send after the handshake without any plaintext among them. Session tickets
+/// and new keys have some hundreds of bytes, a record of plaintext has 16 KiB at most.
+pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
+
+/// Bytes that a peer may send during the handshake, certificates included.
+pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 
 /// The client's side of one TLS connection, between a socket and the protocol above.
 ///
@@ -19,21 +26,25 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// What it holds is bounded by what its user gives it: plaintext that came in is never longer than
 /// the ciphertext that was given since the last complete `read`, what waits to go out is what was
 /// written and not transmitted yet, and half a record or half a handshake message from the peer is
-/// limited by the library to 64 KiB.
+/// limited by the library to 64 KiB. A peer that keeps the client busy with TLS's own messages is
+/// refused: after 256 KiB during the handshake, after 64 KiB without plaintext later.
 ///
-/// A connection that ends without the peer's farewell was cut off: whoever sees the end of the
-/// stream asks [`peer_closed`](Self::peer_closed) and reports an error if that is false. For
-/// MongoDB's messages, which state their lengths, either way means the same.
+/// A stream that ends without the peer's `close_notify` was cut off: a user that sees the end of
+/// the stream asks [`peer_closed`](Self::peer_closed) and reports an error if that is false. For
+/// MongoDB's messages, which state their lengths, both ends mean the same.
 ///
-/// The client itself closes its connections without a farewell, as MongoDB drivers do: between
-/// messages nothing can be cut off, and closing must not wait for a peer that does not read. An
-/// alert that says why the client gives a connection up is sent as far as the socket takes it at
-/// once.
+/// The client itself closes its connections without a `close_notify`, as MongoDB drivers do:
+/// between messages nothing can be cut off, and closing must not wait for a peer that does not
+/// read. An alert that says why the client gives a connection up is sent as far as the socket takes
+/// it at once.
 pub struct TlsSession {
     connection: ClientConnection,
     records: Records,
     /// True once the peer has sent plaintext: it has accepted the handshake.
     is_established: bool,
+    /// Bytes that came since the last plaintext, or since the handshake began or ended: parts of
+    /// records, and TLS's own messages.
+    pub(super) without_data: usize,
     /// Plaintext that was received; what lies before `taken` was read already.
     received: Vec<u8>,
     taken: usize,
@@ -41,7 +52,7 @@ pub struct TlsSession {
     waiting: Vec<u8>,
     sealed: usize,
     peer_closed: bool,
-    /// After an error or our own farewell: plaintext neither waits nor goes out any more.
+    /// True after an error or the client's `close_notify`: plaintext is no longer taken or sent.
     over: bool,
 }
 
@@ -57,12 +68,13 @@ impl TlsSession {
         })?;
         let mut connection =
             ClientConnection::new(context.config(), name).map_err(|error| from_library(&error))?;
-        // `seal` makes few records at a time, only the last ones before a farewell all at once.
+        // `seal` makes few records at a time. `close` makes the last ones at once.
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
             records: Records::default(),
             is_established: false,
+            without_data: 0,
             received: Vec::new(),
             taken: 0,
             waiting: Vec::new(),
@@ -75,7 +87,15 @@ impl TlsSession {
     /// Takes ciphertext, all of it. After an error the connection is of no use; what
     /// [`poll_transmit`](Self::poll_transmit) still gives tells the peer why.
     pub fn handle_received(&mut self, bytes: &[u8]) -> Result<()> {
-        let result = self.on_ciphertext(bytes);
+        let was_handshaking = self.is_handshaking();
+        self.without_data += bytes.len();
+        let mut result = self.on_ciphertext(bytes);
+        if was_handshaking && !self.is_handshaking() {
+            self.without_data = 0;
+        }
+        if result.is_ok() {
+            result = self.refuse_flood();
+        }
         if result.is_err() {
             self.end();
         }
@@ -121,8 +141,8 @@ impl TlsSession {
         out.len() > before
     }
 
-    /// Says farewell. What was written before still goes out first, unless the handshake is not
-    /// over yet.
+    /// Sends `close_notify`. Plaintext that was written before is sent first, unless the handshake
+    /// is not over yet.
     pub fn close(&mut self) {
         while self.seal() {}
         self.connection.send_close_notify();
@@ -135,7 +155,7 @@ impl TlsSession {
         self.connection.is_handshaking()
     }
 
-    /// True if the peer said farewell: nothing more will come.
+    /// True if the peer sent `close_notify`: no more bytes will come.
     #[must_use]
     pub const fn peer_closed(&self) -> bool {
         self.peer_closed
@@ -181,6 +201,20 @@ impl TlsSession {
         Ok(())
     }
 
+    /// Refuses a peer that sends TLS's own messages without end.
+    fn refuse_flood(&self) -> Result<()> {
+        let max = if self.is_handshaking() {
+            MAX_HANDSHAKE_BYTES
+        } else {
+            MAX_BYTES_WITHOUT_DATA
+        };
+        if self.without_data <= max || self.peer_closed {
+            return Ok(());
+        }
+        let message = "the server sends messages of TLS without end, and no data";
+        Err(fault(TlsFault::Broken, message))
+    }
+
     fn end(&mut self) {
         self.over = true;
         self.waiting = Vec::new();
@@ -189,7 +223,10 @@ impl TlsSession {
 
     /// Moves plaintext from the library's buffer, which is small, into our own.
     fn keep(&mut self, count: usize) -> Result<()> {
-        self.is_established |= count > 0;
+        if count > 0 {
+            self.is_established = true;
+            self.without_data = 0;
+        }
         let start = self.received.len();
         self.received.resize(start + count, 0);
         let mut reader = self.connection.reader();
@@ -198,12 +235,12 @@ impl TlsSession {
             .map_err(|error| Error::network(NetworkFault::Other, error.to_string()))
     }
 
-    /// The same after an error, when the library does not say how much there is.
+    /// Moves plaintext after an error, when the library does not say how much there is.
     fn keep_rest(&mut self) -> Result<()> {
         let before = self.received.len();
         match self.connection.reader().read_to_end(&mut self.received) {
             Ok(_) => {}
-            // Nothing more, where the peer has not said farewell.
+            // No more plaintext, if the peer has not sent `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(Error::network(NetworkFault::Other, error.to_string())),
         }
@@ -211,7 +248,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Makes records of the next piece of what waits. False if nothing was to be done.
+    /// Makes records of the next piece of the plaintext that waits. False if none waits.
     fn seal(&mut self) -> bool {
         if self.connection.is_handshaking() || self.sealed == self.waiting.len() {
             return false;

@@ -2,7 +2,10 @@ mod chains;
 mod hostile;
 mod names;
 
-use super::*;
+use super::{
+    session::{MAX_BYTES_WITHOUT_DATA, MAX_HANDSHAKE_BYTES},
+    *,
+};
 use crate::{
     options::{Secret, TlsOptions},
     time::WallTime,

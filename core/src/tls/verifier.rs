@@ -1,4 +1,4 @@
-//! Which certificates of servers are accepted.
+//! The checks of a server's certificate.
 
 use super::limits::check_chain;
 use crate::options::TlsOptions;
@@ -13,7 +13,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-/// Checks chain, validity and host name, as far as the options want it. That the peer holds the
+/// Checks chain, validity and host name as the options require. The peer's proof that it holds the
 /// certificate's key is always checked.
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -34,7 +34,7 @@ impl Verifier {
             roots,
             algorithms,
             chain: !any_certificate,
-            // A name in a certificate that nobody vouches for proves nothing.
+            // The host name in a certificate without a trusted issuer proves nothing.
             host_name: !any_certificate && !options.allow_invalid_hostnames,
         }
     }

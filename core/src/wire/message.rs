@@ -29,6 +29,17 @@ impl Flags {
         Self(bits)
     }
 
+    /// Reads the flags of a message. A required flag that is not known is refused (MSG-15).
+    #[inline]
+    pub const fn decode(bits: u32) -> Result<Self, WireError> {
+        let known = Self::CHECKSUM_PRESENT.0 | Self::MORE_TO_COME.0;
+        let unknown = bits & REQUIRED_BITS & !known;
+        if unknown != 0 {
+            return Err(WireError::UnknownFlags(unknown));
+        }
+        Ok(Self(bits))
+    }
+
     /// The union of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
@@ -82,12 +93,7 @@ impl<'a> Message<'a> {
         let Some(mut bytes) = frame.get(HEADER_BYTES..) else {
             return Err(WireError::Truncated("the header"));
         };
-        let flags = Flags(u32::from_le_bytes(take(&mut bytes, "the flags")?));
-        let known = Flags::CHECKSUM_PRESENT.with(Flags::MORE_TO_COME).bits();
-        let unknown = flags.bits() & REQUIRED_BITS & !known;
-        if unknown != 0 {
-            return Err(WireError::UnknownFlags(unknown));
-        }
+        let flags = Flags::decode(u32::from_le_bytes(take(&mut bytes, "the flags")?))?;
         if flags.contains(Flags::CHECKSUM_PRESENT) {
             // MSG-17: the four bytes are no part of the sections.
             let Some((sections, expected)) = bytes.split_last_chunk::<4>() else {

@@ -110,7 +110,7 @@ impl Failure {
 
     fn wait(&self) -> Wait {
         match self.phase {
-            Phase::Hello => Wait::Connect,
+            Phase::Proxy | Phase::Hello => Wait::Connect,
             Phase::Authentication => Wait::Handshake,
             Phase::Operation => Wait::Exchange,
         }
@@ -203,15 +203,13 @@ pub fn failures() -> impl Strategy<Value = Failure> {
 }
 
 fn phases() -> impl Strategy<Value = Phase> {
-    prop_oneof![
-        3 => Just(Phase::Operation),
-        1 => Just(Phase::Authentication),
-        1 => Just(Phase::Hello),
-    ]
+    let often = [Phase::Operation; 3];
+    let young = [Phase::Authentication, Phase::Hello, Phase::Proxy];
+    prop::sample::select([often, young].concat())
 }
 
 fn young_phases() -> impl Strategy<Value = Phase> {
-    prop_oneof![Just(Phase::Hello), Just(Phase::Authentication)]
+    prop::sample::select(vec![Phase::Proxy, Phase::Hello, Phase::Authentication])
 }
 
 fn network() -> impl Strategy<Value = Cause> {

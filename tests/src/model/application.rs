@@ -137,7 +137,7 @@ impl Model {
         class: &Class,
     ) {
         let clears = match phase {
-            Phase::Hello => false,
+            Phase::Proxy | Phase::Hello => false,
             // The table does not speak of a change of state here; it counts as in operations.
             Phase::Authentication => !matches!(
                 class,

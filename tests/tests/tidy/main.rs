@@ -3,6 +3,7 @@
 
 mod fences;
 mod lengths;
+mod messages;
 mod modules;
 mod source;
 mod words;
@@ -111,6 +112,11 @@ fn modules_of_the_core_name_only_those_above_them() {
 #[test]
 fn the_core_reaches_nothing_outside() {
     check(rust_under("core/src/"), fences::reaches_outside);
+}
+
+#[test]
+fn one_place_of_the_core_turns_bytes_into_messages() {
+    check(rust_under("core/src/"), messages::decodes_messages);
 }
 
 #[test]

@@ -178,6 +178,7 @@ fn tells(reply: &RawDocument, lie: &str) -> bool {
 #[test]
 fn errors_come_in_every_phase_and_form() {
     let mut missing = vec![
+        "proxy",
         "hello",
         "authentication",
         "operation",
@@ -198,6 +199,7 @@ fn errors_come_in_every_phase_and_form() {
         let reply = failure.reply();
         let has = |key: &str| reply.is_some_and(|reply| matches!(reply.get(key), Ok(Some(_))));
         missing.retain(|form| !match *form {
+            "proxy" => failure.phase == Phase::Proxy,
             "hello" => failure.phase == Phase::Hello,
             "authentication" => failure.phase == Phase::Authentication,
             "operation" => failure.phase == Phase::Operation,

@@ -18,6 +18,8 @@ mod overload;
 mod partial_scans;
 mod pauses;
 mod promises;
+mod proxy;
+mod replies;
 mod resting;
 mod retries;
 mod scanning;

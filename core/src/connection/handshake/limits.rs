@@ -1,10 +1,10 @@
-//! How long a young connection may take.
+//! How long the steps of a connection may take.
 //!
-//! The socket, with TLS, has `connectTimeoutMS`. Afterwards each command, hello included, has a
-//! limit of its own, which begins anew with it. No limit is that of an operation: who waits for the
-//! connection leaves at the end of its time, and the connection goes on for the next one. Ending it
-//! as well would throw away what is nearly done, and would make an impatient caller a reason to
-//! clear the pool (scenario 28).
+//! Connecting the socket and opening the layers have `connectTimeoutMS` together. After that each
+//! command, the hello included, has a limit of its own, which begins anew with it. No limit is that
+//! of an operation: an operation whose time ends stops waiting, and the connection goes on for the
+//! next one. Ending the connection as well would throw away what is nearly done, and a caller with
+//! little time would be a reason to clear the pool (scenario 28).
 
 use super::{Connection, State};
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The least that one of several addresses gets, however many there are: a handshake of TCP across
-/// the world, about.
+/// Least time for one of several addresses, however many there are. It is about the time of a TCP
+/// handshake between continents.
 const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
-    /// The limit of what is waited for (CMAP-153, CMAP-154, CMAP-155).
+    /// Returns the time limit of a wait (CMAP-153, CMAP-154, CMAP-155).
     pub(super) fn limit(&self, purpose: Purpose, wait: Wait) -> Option<Duration> {
         if purpose == Purpose::Monitor {
             // The monitor bounds its checks itself, connecting included (timer T-3).
@@ -32,15 +32,15 @@ impl HandshakeOptions {
             Some(timeout) if purpose == Purpose::Population && !timeout.is_zero() => Some(timeout),
             // `timeoutMS` bounds the operation and switches `socketTimeoutMS` off.
             Some(_) => self.connect_timeout,
-            // A server that falls silent would hold its place among the few that are established at
-            // once for good, so `connectTimeoutMS` steps in where `socketTimeoutMS` was not given.
+            // Without a limit a silent server would hold its place among the few connections that
+            // are established at once, so `connectTimeoutMS` is used without `socketTimeoutMS`.
             None => self.socket_timeout.or(self.connect_timeout),
         }
     }
 }
 
 impl Connection {
-    /// Time has passed.
+    /// Fails the connection if its time limit has passed. Harmless before the deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
@@ -50,23 +50,26 @@ impl Connection {
             return;
         }
         let (wait, doing) = match self.state {
-            State::Dialling => (Wait::Connect, "connecting"),
-            State::Securing => (Wait::Connect, "the TLS handshake"),
-            State::Greeting { .. } => (Wait::Handshake, "the answer to hello"),
-            State::Authenticating { .. } | State::Deriving { .. } => {
-                (Wait::Handshake, "authentication")
+            State::Dialling => (Wait::Connect, "connecting".to_owned()),
+            State::OpeningLayers => {
+                let layer = self.transport.opening().map_or("layers'", |l| l.name());
+                (Wait::Connect, format!("the {layer} handshake"))
             }
-            State::Resting | State::Checking { .. } | State::Over => return,
+            State::AwaitingHello { .. } => (Wait::Handshake, "the answer to hello".to_owned()),
+            State::Authenticating { .. } | State::DerivingKeys { .. } => {
+                (Wait::Handshake, "authentication".to_owned())
+            }
+            State::Idle | State::Checking { .. } | State::Over => return,
         };
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
         let message = format!("{doing} took longer than {} ms", limit.as_millis());
         self.fail(Error::timeout(wait, message));
     }
 
-    /// How long an attempt to connect may take, if it begins now and `addresses` are left, its own
-    /// included: a fair share of what is left of `connectTimeoutMS`, so that an address which
-    /// swallows everything does not use up the time of those behind it. `None`: no limit but the
-    /// connection's own.
+    /// Returns how long an attempt to connect may take that begins now, where `addresses` are left,
+    /// its own included. It is a fair share of what is left of `connectTimeoutMS`, so that an
+    /// address that does not answer leaves time for the addresses after it. `None` means no limit
+    /// but the connection's own.
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
         let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;
@@ -79,13 +82,13 @@ impl Connection {
         Some((left / addresses).max(least))
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// From now on this is waited for.
+    /// Begins the time limit of what is waited for from now on.
     pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
         let limit = self.options.limit(self.purpose, wait);
         self.deadline = limit.and_then(|limit| now.checked_add(limit));

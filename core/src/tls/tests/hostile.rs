@@ -93,3 +93,48 @@ proptest! {
         with_garbage(if old { &TLS12 } else { &TLS13 }, offset, &garbage, false);
     }
 }
+
+#[test]
+fn a_peer_that_sends_its_own_messages_without_end_is_refused() {
+    let authority = Authority::new();
+    let mut server = authority.server(&TLS13, false);
+    let options = authority.options();
+    let mut client = connect(&options, "db.example.net", &mut server).expect("good");
+    assert!(client.without_data < 4096, "the handshake does not count");
+    // The library refuses many messages in a row, each kind in its own way. New keys are one kind.
+    let mut renew_keys = |client: &mut TlsSession, data: &[u8]| {
+        server.refresh_traffic_keys().expect("TLS 1.3");
+        server.writer().write_all(data).expect("room");
+        let mut bytes = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut bytes).expect("a vector");
+        }
+        client.handle_received(&bytes).map(|()| bytes.len())
+    };
+    let before = client.without_data;
+    let count = renew_keys(&mut client, b"").expect("new keys");
+    assert_eq!(client.without_data, before + count);
+    renew_keys(&mut client, b"data").expect("new keys and data");
+    assert_eq!(client.without_data, 0, "data shows an honest peer");
+    client.without_data = MAX_BYTES_WITHOUT_DATA - count;
+    renew_keys(&mut client, b"").expect("as many as are accepted");
+    let error = renew_keys(&mut client, b"").expect_err("a flood");
+    assert!(error.to_string().contains("without end"), "{error}");
+    assert_eq!(kind(Err(error)), TlsFault::Broken);
+}
+
+#[test]
+fn a_handshake_without_end_is_refused_and_a_long_chain_is_not() {
+    for (bytes, is_refused) in [
+        (MAX_BYTES_WITHOUT_DATA + 1, false),
+        (MAX_HANDSHAKE_BYTES, false),
+        (MAX_HANDSHAKE_BYTES + 1, true),
+    ] {
+        let mut client = session(&TlsOptions::default(), "db.example.net");
+        assert!(client.is_handshaking());
+        client.without_data = bytes - 1;
+        // The type of a record, of which the rest is still to come.
+        let result = client.handle_received(&[22]);
+        assert_eq!(result.is_err(), is_refused, "{bytes}");
+    }
+}

@@ -68,7 +68,7 @@ fn overload(phase: Phase, error: Error) -> Error {
         Phase::Hello => error
             .with_label(Label::SystemOverloadedError)
             .with_label(Label::RetryableError),
-        Phase::Authentication | Phase::Operation => error,
+        Phase::Proxy | Phase::Authentication | Phase::Operation => error,
     }
 }
 

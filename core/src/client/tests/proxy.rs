@@ -1,0 +1,127 @@
+//! A client whose connections begin with the conversation of a layer of its own, as a proxy's.
+
+use super::*;
+use crate::{
+    connection::{Layers, tests::GreetingPlan},
+    error::Label,
+};
+
+/// A client behind a proxy at `proxy:1080`, with one server `a`.
+fn client() -> Client {
+    let options = uri::parse("mongodb://a/?replicaSet=rs&retryReads=false");
+    let options = options.expect("a connection string").options;
+    let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
+    let mut client = Client::new(config);
+    let mut layers = Layers::default();
+    layers.push(GreetingPlan(Address::tcp("proxy", 1080)));
+    Arc::make_mut(&mut client.settings.handshake).layers = layers;
+    client
+}
+
+/// The socket of the next dial, which leads to the proxy.
+fn dialled(client: &mut Client) -> SocketId {
+    loop {
+        match client.poll_action().expect("a dial") {
+            Action::Dial { socket, address } => {
+                assert_eq!(address.to_string(), "proxy:1080");
+                return socket;
+            }
+            Action::Transmit { .. } | Action::Close { .. } | Action::Wake { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The bytes that a socket sends next.
+fn sent(client: &mut Client, from: SocketId) -> Vec<u8> {
+    loop {
+        match client.poll_action().expect("bytes") {
+            Action::Transmit { socket, bytes } if socket == from => return bytes,
+            _ => {}
+        }
+    }
+}
+
+/// Leads a socket through the proxy and answers its hello.
+fn establish(client: &mut Client, socket: SocketId) {
+    let now = Instant::ZERO;
+    client.handle_connected(now, socket);
+    assert_eq!(sent(client, socket), b"TO a:27017\n");
+    client.handle_received(now, socket, b"OK\n");
+    let header = Header::decode(&sent(client, socket), 1 << 20).expect("a hello");
+    let mut reply = Vec::new();
+    MessageWriter::begin(&mut reply, 1, header.request_id)
+        .body(&primary())
+        .end();
+    client.handle_received(now, socket, &reply);
+}
+
+/// What an operation meets whose connection comes to its dial and then to this.
+fn failed(mishap: impl FnOnce(&mut Client, SocketId)) -> Error {
+    let mut client = client();
+    let now = Instant::ZERO;
+    client.open(now);
+    let monitor = dialled(&mut client);
+    establish(&mut client, monitor);
+    let Start::Waiting(id) = client.start(now, find()) else {
+        panic!("there is no connection yet");
+    };
+    let socket = dialled(&mut client);
+    mishap(&mut client, socket);
+    match client.resume(now, id) {
+        Start::Failed(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
+    // SOCKS-11, SOCKS-12, SOCKS-15, SOCKS-16, SOCKS-20: of any proxy.
+    let mut client = client();
+    let now = Instant::ZERO;
+    client.open(now);
+    let monitor = dialled(&mut client);
+    establish(&mut client, monitor);
+    let Start::Waiting(id) = client.start(now, find()) else {
+        panic!("there is no connection yet");
+    };
+    let socket = dialled(&mut client);
+    establish(&mut client, socket);
+    let Start::Leased(lease) = client.resume(now, id) else {
+        panic!("the connection is established");
+    };
+    assert_eq!(lease.facts().address.to_string(), "a:27017");
+}
+
+#[test]
+fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
+    // CMAP-46, SOCKS-19
+    let now = Instant::ZERO;
+    let refused = || Error::network(NetworkFault::Refused, "refused");
+    let at_dial = failed(|client, socket| {
+        client.handle_failed(now, socket, refused());
+    });
+    let at_greeting = failed(|client, socket| {
+        client.handle_connected(now, socket);
+        client.handle_received(now, socket, &[]);
+    });
+    let by_answer = failed(|client, socket| {
+        client.handle_connected(now, socket);
+        client.handle_received(now, socket, b"no\n");
+    });
+    for error in [at_dial, at_greeting, by_answer] {
+        assert!(error.is_network() || error.is_pool_cleared(), "{error}");
+        assert!(!error.has_label(&Label::SystemOverloadedError), "{error}");
+        assert!(error.to_string().contains("a:27017"), "{error}");
+    }
+    // After the proxy's answer the server is met.
+    let at_hello = failed(|client, socket| {
+        client.handle_connected(now, socket);
+        client.handle_received(now, socket, b"OK\n");
+        client.handle_received(now, socket, &[]);
+    });
+    assert!(
+        at_hello.has_label(&Label::SystemOverloadedError),
+        "{at_hello}"
+    );
+}

@@ -1,0 +1,62 @@
+//! What a connection accepts as the reply to a request, and how early it refuses anything else.
+
+use super::*;
+use crate::{connection::tests::wrong_heads, error::ErrorKind};
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
+
+/// A lease whose request was sent, and the number of the request.
+fn sent(world: &mut World) -> (Lease, i32) {
+    let mut lease = world.lease(ping());
+    lease.sent(lease.output().len());
+    let id = lease.context.request_id;
+    (lease, id)
+}
+
+#[test]
+fn an_exchange_refuses_a_wrong_message_by_its_first_bytes() {
+    for case in 0..wrong_heads(0).len() {
+        let mut world = World::new(URI, primary());
+        let (mut lease, id) = sent(&mut world);
+        let socket = lease.socket();
+        let (name, head) = wrong_heads(id).swap_remove(case);
+        lease.input().expect("room")[..head.len()].copy_from_slice(&head);
+        let error = lease.received(head.len()).expect_err(name);
+        let is_protocol = matches!(error.kind(), ErrorKind::Protocol { .. });
+        assert!(is_protocol, "{name}: {error}");
+        world.check_in(lease, Outcome::Failed(error));
+        assert!(world.closed.contains(&socket), "{name}");
+    }
+}
+
+#[test]
+fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
+    for case in 0..wrong_heads(0).len() {
+        let mut world = World::new(URI, primary());
+        let (lease, id) = sent(&mut world);
+        let socket = lease.socket();
+        world.check_in(lease, Outcome::Abandoned);
+        let (name, head) = wrong_heads(id).swap_remove(case);
+        let fate = world.client.handle_received(world.now, socket, &head);
+        assert_eq!(fate, Fate::Closed, "{name}");
+    }
+}
+
+#[test]
+fn a_reply_is_read_where_the_socket_put_it() {
+    let mut world = World::new(URI, primary());
+    let (mut lease, id) = sent(&mut world);
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 9, id)
+        .body(&rawdoc! { "ok": 1, "text": "x".repeat(500) })
+        .end();
+    let room = lease.input().expect("room");
+    room[..bytes.len()].copy_from_slice(&bytes);
+    let read_into = room[..bytes.len()].as_ptr_range();
+    assert_eq!(lease.received(bytes.len()), Ok(true));
+    let body = lease.reply().expect("a reply").as_bytes().as_ptr_range();
+    assert!(read_into.contains(&body.start) && body.end <= read_into.end);
+    let reply = lease.take_reply().expect("a reply");
+    let moved = reply.document().as_bytes().as_ptr_range();
+    assert_eq!(moved, body, "moved out with its buffer");
+}

@@ -1,0 +1,74 @@
+//! The checks of a monitor's connection, one after the other.
+
+use super::{Connection, State};
+use crate::{
+    connection::Output,
+    error::TopologyVersion,
+    hello::{HelloCommand, ServerApiFields},
+    time::Instant,
+    wire::Flags,
+};
+use bson::RawDocumentBuf;
+use std::time::Duration;
+
+impl Connection {
+    /// Sends a check. Ignored unless the connection is a monitor's and no check is under way.
+    ///
+    /// With `awaitable` the server may hold its reply back until its state differs from that
+    /// version, and may send more replies by itself (MON-34, MON-36).
+    pub fn check(
+        &mut self,
+        now: Instant,
+        legacy: bool,
+        awaitable: Option<(TopologyVersion, Duration)>,
+    ) {
+        if !matches!(self.state, State::Idle) {
+            return;
+        }
+        let streaming = awaitable.is_some();
+        let flags = if streaming {
+            Flags::EXHAUST_ALLOWED
+        } else {
+            Flags::default()
+        };
+        let server_api = self.options.server_api;
+        let hello = HelloCommand {
+            legacy,
+            load_balanced: false,
+            metadata: None,
+            compressors: &[],
+            sasl_supported_mechs: None,
+            speculative: None,
+            awaitable,
+            server_api: server_api.as_ref().map(ServerApiFields::from),
+        };
+        self.send(|message| message.flags(flags).body_with(|body| hello.write(body)));
+        self.enter(State::Checking {
+            sent: now,
+            streaming,
+        });
+    }
+
+    /// A check was answered, or a stream brought another reply.
+    pub(super) fn on_check_reply(
+        &mut self,
+        now: Instant,
+        reply: RawDocumentBuf,
+        round_trip: Duration,
+        more_to_come: bool,
+    ) {
+        self.enter(if more_to_come {
+            State::Checking {
+                sent: now,
+                streaming: true,
+            }
+        } else {
+            State::Idle
+        });
+        self.output.push_back(Output::Checked {
+            reply,
+            round_trip,
+            more_to_come,
+        });
+    }
+}

@@ -1,0 +1,65 @@
+//! TLS as a layer.
+
+use super::{Layer, LayerPlan, Progress};
+use crate::{
+    address::Address,
+    error::Error,
+    time::WallTime,
+    tls::{TlsContext, TlsSession},
+};
+
+impl LayerPlan for TlsContext {
+    fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error> {
+        Ok(Box::new(TlsSession::new(self, address.host())?))
+    }
+
+    fn encrypts(&self) -> bool {
+        true
+    }
+
+    fn set_wall_time(&self, now: WallTime) {
+        Self::set_wall_time(self, now);
+    }
+}
+
+impl Layer for TlsSession {
+    fn name(&self) -> &'static str {
+        "TLS"
+    }
+
+    fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        Self::handle_received(self, bytes)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        Self::read(self, buffer)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        Self::write(self, bytes);
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        Self::poll_transmit(self, out)
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_handshaking() {
+            Progress::Opening
+        } else {
+            Progress::Open
+        }
+    }
+
+    fn peer_closed(&self) -> bool {
+        Self::peer_closed(self)
+    }
+
+    fn is_mid_record(&self) -> bool {
+        Self::is_mid_record(self)
+    }
+
+    fn loss_hint(&self) -> Option<&'static str> {
+        Some("does the server speak TLS?")
+    }
+}

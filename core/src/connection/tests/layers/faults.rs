@@ -1,0 +1,126 @@
+//! Failures of layers: whose they are, and how they are told.
+
+use super::*;
+use Kind::{Proxy, Tls, Xor as Changed};
+
+#[test]
+fn errors_of_a_proxy_are_its_own() {
+    // SOCKS-19
+    for kinds in [&[Proxy][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
+        let new = |answer| Pair::with(kinds, Purpose::Operations, 1, answer, NOW);
+        let mut pair = new(b"not from here\n");
+        pair.run();
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Proxy);
+        assert!(error.is_network(), "{error}");
+        let words = "the proxy refused to connect: not from here";
+        assert!(error.to_string().contains(words), "{error}");
+
+        let mut pair = new(&[b'x'; MAX_ANSWER_BYTES + 1]);
+        pair.run();
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Proxy);
+        assert!(error.to_string().contains("has no end"), "{error}");
+
+        let mut pair = new(b"");
+        pair.run();
+        pair.connection.handle_failed(closed_by_peer());
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Proxy);
+        let words = "closed the connection in the proxy handshake; is it a proxy?";
+        assert!(error.to_string().contains(words), "{error}");
+
+        let mut pair = new(b"");
+        pair.run();
+        let later = Instant::ZERO + Duration::from_secs(10);
+        pair.connection.handle_timeout(later);
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Proxy);
+        assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::Timeout {
+                    wait: Wait::Connect,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let words = "the proxy handshake took longer than 10000 ms";
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_not_the_server() {
+    for (kinds, phase) in [
+        (&[][..], Phase::Hello),
+        (&[Tls], Phase::Hello),
+        (&[Proxy], Phase::Proxy),
+        (&[Proxy, Tls], Phase::Proxy),
+    ] {
+        let mut layers = Layers::default();
+        for kind in kinds {
+            match kind {
+                Proxy => layers.push(GreetingPlan(Address::tcp("proxy", 1080))),
+                _ => layers.push(TlsContext::new(&TlsOptions::default()).expect("a context")),
+            }
+        }
+        let options = HandshakeOptions {
+            layers,
+            ..options()
+        };
+        let mut connection = dialled(Purpose::Operations, options);
+        connection.handle_failed(Error::network(NetworkFault::Refused, "refused"));
+        assert_eq!(failure(&mut connection).1, phase, "{kinds:?}");
+    }
+}
+
+#[test]
+fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
+    for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
+        let mut pair = Pair::new(kinds, Purpose::Operations, usize::MAX);
+        // The server has no TLS.
+        pair.server = Transport::new(match kinds {
+            [Changed, ..] => vec![
+                Box::new(Xor::default()),
+                Box::new(Greeted::new(b"OK\nHTTP/1.1 400\n")),
+            ],
+            [Proxy, ..] => vec![Box::new(Greeted::new(b"OK\nHTTP/1.1 400\n"))],
+            _ => Vec::new(),
+        });
+        if kinds == [Tls] {
+            pair.server
+                .send(|buffer| buffer.extend_from_slice(b"HTTP/1.1 400\n"));
+        }
+        pair.run();
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Hello, "{kinds:?}");
+        let fault = match error.kind() {
+            ErrorKind::Tls { fault, .. } => *fault,
+            other => panic!("{other}"),
+        };
+        assert_eq!(fault, TlsFault::Handshake);
+    }
+}
+
+#[test]
+fn an_alert_of_tls_passes_the_layers_below() {
+    let expired = WallTime::from_unix_millis(4_000_000_000_000);
+    for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
+        let mut pair = Pair::with(kinds, Purpose::Operations, 7, b"OK\n", expired);
+        pair.run();
+        let (error, phase) = failure(&mut pair.connection);
+        assert_eq!(phase, Phase::Hello);
+        let is_certificate = matches!(
+            error.kind(),
+            ErrorKind::Tls {
+                fault: TlsFault::Certificate,
+                ..
+            }
+        );
+        assert!(is_certificate, "{error}");
+        let told = pair.server.ended().expect_err("an alert").to_string();
+        assert!(told.contains("CertificateExpired"), "{kinds:?}: {told}");
+    }
+}

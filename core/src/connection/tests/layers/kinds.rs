@@ -1,0 +1,263 @@
+//! Layers for tests: one that changes bytes, one whose peer demands a greeting first, and the
+//! server's side of TLS.
+
+use crate::{
+    address::Address,
+    connection::{Layer, LayerPlan, Phase, Progress},
+    error::{Error, NetworkFault},
+};
+use rustls::ServerConnection;
+use std::io::{Read, Write};
+
+/// Most bytes of the answer to a greeting.
+pub(crate) const MAX_ANSWER_BYTES: usize = 64;
+
+/// Moves the first bytes of `from` into `buffer`; their number.
+fn take(from: &mut Vec<u8>, buffer: &mut [u8]) -> usize {
+    let count = from.len().min(buffer.len());
+    buffer[..count].copy_from_slice(&from[..count]);
+    from.drain(..count);
+    count
+}
+
+/// Moves all bytes to the end of `out`; true if there were any.
+fn give(from: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
+    let is_any = !from.is_empty();
+    out.append(from);
+    is_any
+}
+
+/// Changes each byte, in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Xor {
+    above: Vec<u8>,
+    below: Vec<u8>,
+}
+
+impl Layer for Xor {
+    fn name(&self) -> &'static str {
+        "XOR"
+    }
+
+    fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.above.extend(bytes.iter().map(|byte| byte ^ 0x55));
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        Ok(take(&mut self.above, buffer))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.below.extend(bytes.iter().map(|byte| byte ^ 0x55));
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        give(&mut self.below, out)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::Open
+    }
+}
+
+/// A plan of [`Xor`].
+#[derive(Debug)]
+pub(crate) struct XorPlan;
+
+impl LayerPlan for XorPlan {
+    fn layer(&self, _address: &Address) -> Result<Box<dyn Layer>, Error> {
+        Ok(Box::new(Xor::default()))
+    }
+}
+
+/// A proxy, from the client's side: sends `TO address` as one line, and waits for the line `OK`.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    below: Vec<u8>,
+    /// The answer as far as it came; afterwards what came behind it.
+    received: Vec<u8>,
+    is_over: bool,
+}
+
+impl Greeting {
+    pub(crate) fn new(address: &Address) -> Self {
+        Self {
+            below: format!("TO {address}\n").into_bytes(),
+            received: Vec::new(),
+            is_over: false,
+        }
+    }
+}
+
+impl Layer for Greeting {
+    fn name(&self) -> &'static str {
+        "proxy"
+    }
+
+    fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.received.extend_from_slice(bytes);
+        let Some(end) = self.received.iter().position(|&byte| byte == b'\n') else {
+            if self.received.len() > MAX_ANSWER_BYTES {
+                return Err(Error::protocol("the proxy's answer has no end"));
+            }
+            return Ok(());
+        };
+        let line: Vec<u8> = self.received.drain(..=end).collect();
+        if line != b"OK\n" {
+            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            let message = format!("the proxy refused to connect: {line}");
+            return Err(Error::network(NetworkFault::Refused, message));
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        Ok(if self.is_over {
+            take(&mut self.received, buffer)
+        } else {
+            0
+        })
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        panic!("nothing passes before the answer, and nothing is told to the layer after it");
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        give(&mut self.below, out)
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_over {
+            Progress::Passed
+        } else {
+            Progress::Opening
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::Proxy
+    }
+
+    fn loss_hint(&self) -> Option<&'static str> {
+        Some("is it a proxy?")
+    }
+}
+
+/// A plan of [`Greeting`], and where the proxy listens.
+#[derive(Debug)]
+pub(crate) struct GreetingPlan(pub(crate) Address);
+
+impl LayerPlan for GreetingPlan {
+    fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error> {
+        Ok(Box::new(Greeting::new(address)))
+    }
+
+    fn dial_address(&self) -> Option<&Address> {
+        Some(&self.0)
+    }
+}
+
+/// The proxy itself: waits for a line, keeps it, and answers.
+#[derive(Debug)]
+pub(super) struct Greeted {
+    answer: &'static [u8],
+    received: Vec<u8>,
+    below: Vec<u8>,
+    is_over: bool,
+}
+
+impl Greeted {
+    pub(super) fn new(answer: &'static [u8]) -> Self {
+        Self {
+            answer,
+            received: Vec::new(),
+            below: Vec::new(),
+            is_over: false,
+        }
+    }
+}
+
+impl Layer for Greeted {
+    fn name(&self) -> &'static str {
+        "proxied"
+    }
+
+    fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.received.extend_from_slice(bytes);
+        if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.received.drain(..=end).collect();
+            assert_eq!(line, b"TO db.example.net:27017\n");
+            assert!(self.received.is_empty(), "the client waits for the answer");
+            self.below.extend_from_slice(self.answer);
+            self.is_over = true;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _buffer: &mut [u8]) -> Result<usize, Error> {
+        Ok(0)
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        panic!("the layer is gone");
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        give(&mut self.below, out)
+    }
+
+    fn progress(&self) -> Progress {
+        if self.is_over {
+            Progress::Passed
+        } else {
+            Progress::Opening
+        }
+    }
+}
+
+/// The server's side of TLS.
+#[derive(Debug)]
+pub(super) struct ServerTls(pub(super) ServerConnection);
+
+impl Layer for ServerTls {
+    fn name(&self) -> &'static str {
+        "server's TLS"
+    }
+
+    fn handle_received(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            self.0.read_tls(&mut bytes).expect("room");
+            let result = self.0.process_new_packets();
+            result.map_err(|error| Error::protocol(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        // Without plaintext the library gives an error.
+        Ok(self.0.reader().read(buffer).unwrap_or(0))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.writer().write_all(bytes).expect("no limit");
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        while self.0.wants_write() {
+            self.0.write_tls(out).expect("a vector");
+        }
+        out.len() > before
+    }
+
+    fn progress(&self) -> Progress {
+        if self.0.is_handshaking() {
+            Progress::Opening
+        } else {
+            Progress::Open
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Wrong messages at each step of a connection.
+
+use super::*;
+use crate::{
+    auth::KeyCache,
+    error::ErrorKind,
+    wire::{Flags, HEADER_BYTES, Header, MessageWriter},
+};
+use bson::{RawDocumentBuf, rawdoc};
+
+/// The first 20 bytes of messages that are not the reply to the request of this number.
+pub(crate) fn wrong_heads(id: i32) -> Vec<(&'static str, Vec<u8>)> {
+    let head = |length: i32, response_to: i32, op_code: i32, flags: u32| {
+        let mut bytes = Vec::new();
+        for field in [length, 7, response_to, op_code] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        bytes.extend_from_slice(&flags.to_le_bytes());
+        bytes
+    };
+    vec![
+        ("another request", head(1000, id.wrapping_add(1), 2013, 0)),
+        ("more to come", head(1000, id, 2013, 2)),
+        // MSG-15
+        ("an unknown required flag", head(1000, id, 2013, 1 << 5)),
+        ("another kind", head(1000, id, 1, 0)),
+        ("no such kind", head(1000, id, 77, 0)),
+        ("no room for flags", head(16, id, 2013, 0)),
+        ("part of the flags", head(19, id, 2013, 0)),
+        ("too large", head(50_000_000, id, 2013, 0)),
+        ("a negative length", head(-1, id, 2013, 0)),
+    ]
+}
+
+fn hello() -> RawDocumentBuf {
+    rawdoc! { "ok": 1, "isWritablePrimary": true, "minWireVersion": 0, "maxWireVersion": 21 }
+}
+
+fn reply(id: i32, flags: Flags) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 77, id)
+        .flags(flags)
+        .body(&hello())
+        .end();
+    bytes
+}
+
+/// The number of the request that a connection sends.
+fn request(connection: &mut Connection) -> i32 {
+    let mut bytes = Vec::new();
+    assert!(connection.poll_transmit(&mut bytes), "a request");
+    let header = Header::decode(&bytes, 1 << 20).expect("a header");
+    assert!(header.length >= HEADER_BYTES);
+    header.request_id
+}
+
+fn receive(connection: &mut Connection, bytes: &[u8]) {
+    let mut random = Seed::new([0; 32]).random();
+    connection.handle_received(Instant::ZERO, bytes, &mut random, &mut KeyCache::new());
+}
+
+/// Leads a connection to a step, at which it waits for the reply to the request of this number.
+type Step = &'static dyn Fn() -> (Connection, i32);
+
+/// A connection that waits for the reply to its hello, and the number of the hello.
+fn greeting(purpose: Purpose) -> (Connection, i32) {
+    let mut connection = dialled(purpose, options());
+    connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
+    let id = request(&mut connection);
+    (connection, id)
+}
+
+/// A monitor's connection between two checks, and the number of its last request.
+fn idle() -> (Connection, i32) {
+    let (mut connection, id) = greeting(Purpose::Monitor);
+    receive(&mut connection, &reply(id, Flags::default()));
+    assert!(matches!(
+        connection.poll_output(),
+        Some(Output::Greeted { .. })
+    ));
+    (connection, id)
+}
+
+/// A monitor's connection whose check was sent, and the number of the check.
+fn checking(streaming: bool) -> (Connection, i32) {
+    let (mut connection, _) = idle();
+    let version = crate::error::TopologyVersion {
+        process_id: bson::oid::ObjectId::from_bytes([1; 12]),
+        counter: 1,
+    };
+    let awaitable = streaming.then_some((version, Duration::from_secs(10)));
+    connection.check(Instant::ZERO, false, awaitable);
+    let id = request(&mut connection);
+    (connection, id)
+}
+
+fn failure(connection: &mut Connection) -> Option<Error> {
+    match connection.poll_output()? {
+        Output::Failed { error, .. } => Some(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
+    let steps: [(&str, Step); 4] = [
+        ("hello", &|| greeting(Purpose::Operations)),
+        ("a monitor's hello", &|| greeting(Purpose::Monitor)),
+        ("a check", &|| checking(false)),
+        ("a stream", &|| checking(true)),
+    ];
+    for (step, connection) in steps {
+        for case in 0..wrong_heads(0).len() {
+            let (mut connection, id) = connection();
+            let (name, head) = wrong_heads(id).swap_remove(case);
+            receive(&mut connection, &head);
+            let failed = failure(&mut connection);
+            if (step, name) == ("a stream", "more to come") {
+                // MSG-23: a check that may stream asked for more replies.
+                assert!(failed.is_none());
+                continue;
+            }
+            let error = failed.unwrap_or_else(|| panic!("{step} accepts {name}"));
+            assert!(
+                matches!(error.kind(), ErrorKind::Protocol { .. }),
+                "{step}, {name}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stream_goes_on_with_the_number_of_the_reply_before() {
+    // MSG-20, MSG-21, MSG-22
+    let (mut connection, id) = checking(true);
+    for (answered, flags, more) in [
+        (id, Flags::MORE_TO_COME, true),
+        (77, Flags::MORE_TO_COME, true),
+        (77, Flags::default(), false),
+    ] {
+        receive(&mut connection, &reply(answered, flags));
+        let checked = connection.poll_output();
+        assert!(
+            matches!(checked, Some(Output::Checked { more_to_come, .. }) if more_to_come == more),
+            "{checked:?}"
+        );
+    }
+    let (mut connection, id) = checking(true);
+    receive(&mut connection, &reply(id, Flags::MORE_TO_COME));
+    connection.poll_output().expect("the first reply");
+    receive(&mut connection, &reply(id, Flags::MORE_TO_COME));
+    assert!(
+        failure(&mut connection).is_some(),
+        "the first request again"
+    );
+}
+
+#[test]
+fn an_idle_connection_refuses_any_message_by_its_first_bytes() {
+    let (mut connection, id) = idle();
+    receive(&mut connection, &reply(id, Flags::default())[..20]);
+    let error = failure(&mut connection).expect("no request is outstanding");
+    assert!(
+        matches!(error.kind(), ErrorKind::Protocol { .. }),
+        "{error}"
+    );
+}

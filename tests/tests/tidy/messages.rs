@@ -1,0 +1,60 @@
+//! Where the core turns bytes into messages.
+
+use crate::source::{above_tests, code_only};
+
+/// What turns bytes into messages, and the files of the core that may name it, beside `wire`: the
+/// function for all connections, and what stands below it.
+const DECODERS: [(&str, &[&str]); 2] = [
+    (
+        "FrameDecoder",
+        &[
+            "core/src/connection/messages.rs",
+            "core/src/connection/stack.rs",
+            "core/src/connection/transport.rs",
+        ],
+    ),
+    ("Message::decode", &["core/src/connection/messages.rs"]),
+];
+
+/// Places of the core that look for messages in bytes by themselves, past the one function that
+/// checks them for all connections. Tests, which play the server, may.
+pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    if is_test || path.starts_with("core/src/wire/") {
+        return Vec::new();
+    }
+    let code = code_only(above_tests(text));
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(code.lines()) {
+        for (name, places) in DECODERS {
+            if line.contains(name) && !places.contains(&path) {
+                found.push(format!(
+                    "{path}:{number}: `{name}`: `Transport::next` reads messages, with all checks"
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_second_place_that_reads_messages_is_found() {
+    let text = "fn f(decoder: &FrameDecoder) {\n    Message::decode(decoder.buffered());\n}\n";
+    assert_eq!(
+        decodes_messages("core/src/operation/lease.rs", text).len(),
+        2
+    );
+    assert_eq!(
+        decodes_messages("core/src/connection/stack.rs", text).len(),
+        1
+    );
+    for path in [
+        "core/src/connection/messages.rs",
+        "core/src/wire/decoder.rs",
+        "core/src/client/tests/mod.rs",
+    ] {
+        assert!(decodes_messages(path, text).is_empty(), "{path}");
+    }
+    let tested = format!("fn g() {{}}\n\n#[cfg(test)]\nmod tests {{\n{text}}}\n");
+    assert!(decodes_messages("core/src/sdam/mod.rs", &tested).is_empty());
+}
