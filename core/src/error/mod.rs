@@ -22,7 +22,7 @@ pub(crate) use {
 };
 
 use crate::address::Address;
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -172,6 +172,17 @@ impl Error {
             ErrorKind::Write(fault) => fault
                 .first_code()
                 .or_else(|| fault.write_concern.as_ref().map(|w| w.code)),
+            _ => None,
+        }
+    }
+
+    /// The base of the backoff that an overloaded server chose, `baseBackoffMS` of its reply (BP-6);
+    /// `None` where it chose none.
+    #[must_use]
+    pub fn base_backoff(&self) -> Option<Duration> {
+        match self.kind() {
+            ErrorKind::Command(fault) => fault.base_backoff,
+            ErrorKind::Write(fault) => fault.base_backoff,
             _ => None,
         }
     }
