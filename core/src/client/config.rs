@@ -138,6 +138,8 @@ impl Limits {
             retry: RetryPolicy {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
+                max_adaptive: options.max_adaptive_retries(),
+                retargets: options.enable_overload_retargeting(),
             },
             pool: PoolOptions {
                 max_size: options.max_pool_size(),

@@ -3,11 +3,11 @@
 use super::{Client, Outcome, Start, Verdict, waiting::Acquired, waiting::Waiting};
 use crate::{
     connection::{ConnectionFacts, Established},
-    description::{ServerId, ServerType, TopologyType},
+    description::{ServerId, ServerType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{
-        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_at_end,
-        error_to_raise, pause_after, reworded,
+        AfterFailure, ClusterTime, Command, Context, FailedAttempt, Lease, Operation, OperationId,
+        PinUse,
     },
     options::Mechanism,
     pool::{Condition, PooledId, RequestId},
@@ -377,37 +377,31 @@ impl Client {
         }
     }
 
-    /// Decides what follows a failed attempt: the operation again, or the error that it raises.
+    /// Carries out what follows a failed attempt: the operation again, or the error that it raises.
     pub(super) fn on_attempt_failed(
         &mut self,
         now: Instant,
-        mut operation: Box<Operation>,
+        operation: Box<Operation>,
         error: Error,
         facts: Option<&ConnectionFacts>,
     ) -> Result<Box<Operation>, Error> {
-        let policy = self.limits.retry;
-        let error = reworded(&operation, policy.label(&operation, error, facts));
-        operation.unwaited += 1;
-        let again = !self.closed && policy.may_retry(&operation, &error, facts.is_some());
-        // A cleared pool says nothing new about its server (RR-21).
-        let avoided = match error.kind() {
-            ErrorKind::PoolCleared { .. } => None,
-            _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
-            _ => None,
+        let attempt = FailedAttempt {
+            facts,
+            topology_type: self.topology().topology_type,
+            is_closed: self.closed,
         };
-        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
-        if !again || is_late {
-            let error = error_at_end(&mut operation, now, error, again);
-            self.finish_operation(now, operation);
-            return Err(error);
+        let policy = self.limits.retry;
+        match policy.after_failure(now, operation, error, attempt, &mut self.pauses) {
+            AfterFailure::RetryNow(operation) => Ok(operation),
+            AfterFailure::RetryAt(mut operation, until) => {
+                operation.paused_until = Some(until);
+                Ok(operation)
+            }
+            AfterFailure::Over(operation, error) => {
+                self.finish_operation(now, operation);
+                Err(error)
+            }
         }
-        operation.paused_until = pause_after(&operation, &error, now, &mut self.pauses);
-        let error = error_to_raise(operation.kept_error.take(), error);
-        let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
-        operation.deprioritized.extend(avoided);
-        operation.kept_error = Some(error);
-        operation.selection_began = None;
-        Ok(operation)
     }
 
     /// The operation is over: its implicit session goes back, and a connection that it was the last

@@ -14,6 +14,7 @@ use crate::{
     error::{Error, ErrorKind},
     operation::{
         Command, Keeper, Leftovers, Operation, OperationId, Pin, PinId, PinUse, SessionUse,
+        error_at_end,
     },
     pool::{Condition, HeldFor, PooledId},
     time::Instant,
@@ -303,6 +304,8 @@ impl Client {
                 }
             },
         };
+        // A retry that gets nowhere raises what the attempt before it met (RR-15, RW-25).
+        let error = error_at_end(&mut operation, now, error, false);
         self.finish_operation(now, operation);
         Acquired::Failed(error)
     }

@@ -68,14 +68,14 @@ pub(super) enum Acquired {
 impl Client {
     /// Chooses a server and asks its pool for a connection; again, where a failure allows it.
     pub(super) fn acquire(&mut self, now: Instant, mut operation: Box<Operation>) -> Acquired {
-        if let Some(id) = operation.command.pinned() {
-            return self.acquire_pinned(now, operation, id);
-        }
         loop {
             if operation.paused_until.is_some_and(|until| now < until) {
                 return self.pause(now, operation);
             }
             operation.paused_until = None;
+            if let Some(id) = operation.command.pinned() {
+                return self.acquire_pinned(now, operation, id);
+            }
             // Who looks again after a wait began when the wait did.
             operation.selection_began.get_or_insert(now);
             self.tell_selection_started(now, &mut operation);
