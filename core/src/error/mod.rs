@@ -176,8 +176,8 @@ impl Error {
         }
     }
 
-    /// The base of the backoff that an overloaded server chose, `baseBackoffMS` of its reply (BP-6);
-    /// `None` where it chose none.
+    /// The base of the backoff that an overloaded server chose: `baseBackoffMS` of its reply
+    /// (BP-6). `None` where it chose none.
     #[must_use]
     pub fn base_backoff(&self) -> Option<Duration> {
         match self.kind() {
