@@ -73,6 +73,11 @@ fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        operation::{Command, CommandKind, OperationId},
+        random::Seed,
+        time::Instant,
+    };
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -86,6 +91,29 @@ mod tests {
             assert_eq!(longest_backoff(base, u32::MAX), MAX_BACKOFF);
         }
         assert_eq!(longest_backoff(50 * MS, 1), 100 * MS);
+    }
+
+    #[test]
+    fn half_of_a_pause_without_overload_is_drawn() {
+        let mut command = Command::new("find", "db", CommandKind::Read);
+        command.set_timeout(Some(MS));
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        let mut random = Seed::new([4; 32]).random();
+        for (attempts, longest) in [(1, 0), (2, 10), (3, 20), (7, 320), (8, 500), (1_000, 500)] {
+            operation.attempts = attempts;
+            let mut draw = || pause_of_timed(&operation, &mut random);
+            let drawn: Vec<_> = (0..200).map(|_| draw()).collect();
+            let (least, most) = (drawn.iter().min(), drawn.iter().max());
+            let (least, most) = (*least.expect("some"), *most.expect("some"));
+            let longest = longest * MS;
+            assert!(
+                least >= longest / 2 && most <= longest,
+                "{least:?} {most:?}"
+            );
+            assert!(least <= longest * 6 / 10 && most >= longest * 9 / 10);
+        }
+        operation.command.timeout = None;
+        assert_eq!(pause_of_timed(&operation, &mut random), Duration::ZERO);
     }
 
     #[test]

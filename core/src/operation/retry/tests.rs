@@ -236,6 +236,42 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
 }
 
 #[test]
+fn each_attempt_selects_for_as_long_as_the_first_may() {
+    // RR-13, RW-22: the limit of a selection begins anew.
+    let mut read = operation(CommandKind::Read);
+    read.selection_began = Some(NOW);
+    let after = decide(POLICY, read, failure(91), TopologyType::Single);
+    let AfterFailure::RetryNow(again) = after else {
+        panic!("{after:?}");
+    };
+    assert_eq!(again.selection_began, None);
+}
+
+#[test]
+fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
+    // RR-21: a pool that is cleared refuses at once, and a larger number of retries after overload
+    // would be spent at one instant.
+    let policy = RetryPolicy {
+        max_adaptive: 100,
+        ..POLICY
+    };
+    let mut operation = operation(CommandKind::Read);
+    operation.was_overloaded = true;
+    let mut random = Seed::new([1; 32]).random();
+    for attempt in 1..=3 {
+        let message = String::new();
+        let cleared = Error::new(ErrorKind::PoolCleared { message });
+        match policy.after_failure(NOW, operation, cleared, AT_CHECK_OUT, &mut random) {
+            AfterFailure::RetryNow(again) => operation = again,
+            AfterFailure::Over(..) => return assert_eq!(attempt, 3),
+            AfterFailure::RetryAt(..) => panic!("a cleared pool is no overload"),
+        }
+        operation.attempts += 1;
+    }
+    panic!("the third is the last");
+}
+
+#[test]
 fn a_retried_write_keeps_its_number() {
     // BP-10
     let mut write = operation(CommandKind::RetryableWrite);
