@@ -99,8 +99,8 @@ impl ClientOptions {
     }
 
     /// `maxAdaptiveRetries`: how often an operation that met an overloaded server is tried again,
-    /// counted over all of its attempts, with a time limit and without (BP-4, BP-8). Default:
-    /// [`DEFAULT_MAX_ADAPTIVE_RETRIES`]; zero is no retry.
+    /// counted over all of its attempts, with a time limit and without (BP-4, BP-8). Default: 2;
+    /// zero is no retry.
     ///
     /// After overload all commands are tried again, also those that are not otherwise:
     /// `update_many`, `delete_many`, the further batches of a cursor, and commands of
