@@ -182,11 +182,12 @@ impl Client {
             State::Broken(error) => Condition::Broken(Some(error.clone())),
         };
         if let State::Draining { next: Some(id) } = pinned.state
-            && let Some(operation) = self.withdraw(now, id)
+            && let Some(mut operation) = self.withdraw(now, id)
         {
             // That has brought the connection back.
+            let error = error_at_end(&mut operation, now, pin_is_gone(), false);
             self.finish_operation(now, operation);
-            return self.wake_with(id, pin_is_gone());
+            return self.wake_with(id, error);
         }
         self.pins.remove(&socket);
         self.return_pooled(now, server, pooled, condition);

@@ -319,6 +319,7 @@ impl Client {
             return;
         };
         if let Some(error) = has_server {
+            let error = error_at_end(&mut operation, now, error, false);
             self.finish_operation(now, operation);
             return self.wake_with(id, error);
         }

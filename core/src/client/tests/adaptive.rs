@@ -5,7 +5,7 @@ use crate::{
     event::PoolEvent,
     options::{ReadMode, ReadPreference},
 };
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
 
@@ -193,6 +193,24 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
         assert_eq!(world.client.counts().waiting, 0);
         world.wait(BACKOFF);
     }
+}
+
+#[test]
+fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
+    // RR-15, RR-18: the connection was granted after the backoff, and the operation's task slept.
+    let limit = Duration::from_millis(600);
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(timed(find(), limit));
+    let id = overload(&mut world, lease);
+    world.wait(BACKOFF);
+    assert!(world.woken.contains(&id), "its connection is granted");
+    world.wait(limit);
+    let Start::Failed(error) = world.client.resume(world.now, id) else {
+        panic!("its time is over");
+    };
+    assert!(error.is_timeout(), "{error:?}");
+    let cause = error.source().expect("what it had met").to_string();
+    assert!(cause.contains("462"), "{cause}");
 }
 
 #[test]

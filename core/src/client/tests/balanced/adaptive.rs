@@ -101,3 +101,27 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     assert_eq!(world.sent, []);
 }
+
+#[test]
+fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
+    // RR-15: the retry waits for the reply to another command when the pin is released.
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it backs off");
+    };
+    let mut other = insert();
+    other.set_pin(&pin);
+    let mut other = world.lease(other);
+    other.sent(other.output().len());
+    world.check_in(other, Outcome::Abandoned);
+    world.wait(Duration::from_millis(400));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    world.client.release(world.now, pin);
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("its connection went back");
+    };
+    assert_eq!(error.code(), Some(462), "{error:?}");
+}
