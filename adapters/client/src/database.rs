@@ -53,8 +53,10 @@ impl<R: Runtime> Database<R> {
     /// Runs a command as it is and gives the server's reply.
     ///
     /// The read preference is primary unless another is given; concerns and the like are neither
-    /// added nor looked at (RUN-2, RUN-17), and nothing is retried (RUN-21). Fields that the driver
-    /// adds itself (`$db`, `lsid`, `$clusterTime`, `$readPreference`) must not be in the command.
+    /// added nor looked at (RUN-2, RUN-17). Nothing is retried (RUN-21) unless the server is
+    /// overloaded: then the command is, where both `retryReads` and `retryWrites` are on (BP-3).
+    /// Fields that the driver adds itself (`$db`, `lsid`, `$clusterTime`, `$readPreference`) must
+    /// not be in the command.
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
         RunCommand {
             database: self,

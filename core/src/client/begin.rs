@@ -155,7 +155,7 @@ impl Client {
                 self.select(&mut operation)
             }
             Some(Detour::Pin(pin)) => return self.attempt_pinned(operation, pin),
-            Some(Detour::Pause(until)) => return self.pause(now, operation, until),
+            Some(Detour::Pause(until)) => return self.pause(operation, until),
             Some(Detour::Scan(scanning)) => {
                 self.begin_selection(now, &mut operation);
                 self.select_by_scan(now, &mut operation, scanning)
@@ -165,7 +165,7 @@ impl Client {
             Ok(Selected::Server(server)) => server,
             Ok(Selected::Nothing) => return self.wait_for_server(now, operation),
             Ok(Selected::Ask(question)) => return Attempt::Asking(operation, question),
-            Err(error) => return Attempt::Ended(operation, End::Unselected(error)),
+            Err(error) => return Attempt::Ended(operation, End::Stopped(error)),
         };
         let topology = &self.topology;
         self.choice
@@ -178,13 +178,13 @@ impl Client {
     /// The one question that the ordinary road asks about everything that leads away from it.
     #[inline]
     fn detour(&self, now: Instant, operation: &Operation) -> Option<Detour> {
-        if let Some(pin) = operation.command.pinned() {
-            return Some(Detour::Pin(pin));
-        }
         if let Some(until) = operation.paused_until
             && now < until
         {
             return Some(Detour::Pause(until));
+        }
+        if let Some(pin) = operation.command.pinned() {
+            return Some(Detour::Pin(pin));
         }
         self.settings.scanning.map(Detour::Scan)
     }
@@ -270,7 +270,7 @@ impl Client {
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
         if let Err(error) = self.operations.check_room() {
-            return Attempt::Ended(operation, End::Unselected(error));
+            return Attempt::Ended(operation, End::Stopped(error));
         }
         // The application's answer was about the servers that there are now.
         operation.narrowed = None;
@@ -288,15 +288,17 @@ impl Client {
         self.keep_without_server(now, operation, limit)
     }
 
-    /// Lets an operation wait for its next attempt, among those that wait for a server: that keeps
-    /// monitors checking.
-    fn pause(&mut self, now: Instant, mut operation: Box<Operation>, until: Instant) -> Attempt {
+    /// Lets an operation wait for the instant of its next attempt. Servers are not checked for its
+    /// sake meanwhile: it has not found out yet that none suits.
+    fn pause(&mut self, mut operation: Box<Operation>, until: Instant) -> Attempt {
         if let Err(error) = self.operations.check_room() {
-            return Attempt::Ended(operation, End::Unselected(error));
+            return Attempt::Ended(operation, End::Stopped(error));
         }
         operation.unwaited = 0;
-        let limit = earliest(Some(until), operation.deadline);
-        self.keep_without_server(now, operation, limit)
+        let id = operation.id;
+        self.arm(Timer::Wait(id), earliest(Some(until), operation.deadline));
+        self.operations.wait(id, Waiting::Paused(operation));
+        Attempt::Waiting
     }
 
     fn keep_without_server(
@@ -314,6 +316,7 @@ impl Client {
 
     /// Takes the pinned connection of an operation, or lets the operation wait until it is free.
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
+        operation.paused_until = None;
         operation.attempts += 1;
         match self.pins.lend(pin, operation.id) {
             Lent::Connection(connection) => {

@@ -148,6 +148,8 @@ impl Settings {
             retry: RetryPolicy {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
+                max_adaptive: options.max_adaptive_retries(),
+                retargets: options.enable_overload_retargeting(),
             },
             without_server: MAX_WAITERS as usize,
             scanning: Scanning::new(options),

@@ -8,11 +8,10 @@ use super::{
 };
 use crate::{
     connection::{ConnectionFacts, Established, LateReply},
-    description::TopologyType,
     error::{Error, ErrorKind, Wait},
     operation::{
-        Assessment, ClusterTime, Keeper, Lease, Operation, PinUse, error_at_end, error_to_raise,
-        pause_after, reworded,
+        AfterFailure, Assessment, ClusterTime, FailedAttempt, Keeper, Lease, Operation, PinUse,
+        error_at_end,
     },
     pool::Condition,
     sdam::{ApplicationError, Phase},
@@ -32,10 +31,11 @@ pub(super) enum End {
     /// The attempt failed; the operation may be tried again. With the facts of the connection,
     /// where there was one.
     Failed(Error, Option<Box<ConnectionFacts>>),
-    /// No server was found.
-    Unselected(Error),
-    /// The operation cannot go on, whatever may be retried.
+    /// The operation cannot go on: no server was found, or its time is over.
     Stopped(Error),
+    /// The operation ends with this error, whatever it met before: the client is closed, or the
+    /// process was forked.
+    Final(Error),
     /// Nothing was sent, because the connection was lost or withdrawn: this was no attempt.
     NotBegun,
     /// Whoever waited for the operation left.
@@ -322,8 +322,8 @@ impl Client {
         let result = match end {
             End::Answered => Ok(()),
             End::Left => Err(ErrorKind::Abandoned.into()),
-            End::Stopped(error) => Err(error),
-            End::Unselected(error) => {
+            End::Final(error) => Err(error),
+            End::Stopped(error) => {
                 self.tell_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
@@ -334,9 +334,19 @@ impl Client {
                 return Next::Again(operation);
             }
             End::Failed(error, facts) => {
-                match self.retry(now, operation, error, facts.as_deref()) {
-                    Ok(operation) => return Next::Again(operation),
-                    Err((ended, error)) => {
+                let attempt = FailedAttempt {
+                    facts: facts.as_deref(),
+                    topology_type: self.topology().topology_type,
+                    is_closed: self.life.is_closed(),
+                };
+                let policy = self.settings.retry;
+                match policy.after_failure(now, operation, error, attempt, &mut self.pauses) {
+                    AfterFailure::RetryNow(operation) => return Next::Again(operation),
+                    AfterFailure::RetryAt(mut operation, until) => {
+                        operation.paused_until = Some(until);
+                        return Next::Again(operation);
+                    }
+                    AfterFailure::Over(ended, error) => {
                         operation = ended;
                         Err(error)
                     }
@@ -348,39 +358,6 @@ impl Client {
         }
         self.finish(now, operation);
         Next::Over(result)
-    }
-
-    /// Decides what follows a failed attempt: the operation again, or the error that it raises.
-    fn retry(
-        &mut self,
-        now: Instant,
-        mut operation: Box<Operation>,
-        error: Error,
-        facts: Option<&ConnectionFacts>,
-    ) -> Result<Box<Operation>, (Box<Operation>, Error)> {
-        let policy = self.settings.retry;
-        let error = reworded(&operation, policy.label(&operation, error, facts));
-        operation.unwaited += 1;
-        let is_open = !self.life.is_closed();
-        let again = is_open && policy.may_retry(&operation, &error, facts.is_some());
-        // A cleared pool says nothing new about its server (RR-21).
-        let avoided = match error.kind() {
-            ErrorKind::PoolCleared { .. } => None,
-            _ if self.topology().topology_type == TopologyType::Sharded => error.server().cloned(),
-            _ => None,
-        };
-        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
-        if !again || is_late {
-            let error = error_at_end(&mut operation, now, error, again);
-            return Err((operation, error));
-        }
-        operation.paused_until = pause_after(&operation, &error, now, &mut self.pauses);
-        let error = error_to_raise(operation.kept_error.take(), error);
-        let avoided = avoided.filter(|address| !operation.deprioritized.contains(address));
-        operation.deprioritized.extend(avoided);
-        operation.kept_error = Some(error);
-        operation.selection_began = None;
-        Ok(operation)
     }
 
     /// An operation is over: its implicit session goes back, and a connection that it was the last

@@ -66,7 +66,7 @@ impl Client {
         };
         for id in self.operations.all_that(is_follow_up) {
             let message = "the cursor belongs to the process that this one was forked from";
-            self.fail_waiting(now, id, &Error::argument(message));
+            self.end_waiting(now, id, End::Final(Error::argument(message)));
         }
     }
 
@@ -93,10 +93,7 @@ impl Client {
     fn take_grants_back(&mut self, now: Instant) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
         for id in self.operations.all_that(is_granted) {
-            if let Some(operation) = self.withdraw(now, id) {
-                let next = self.end_attempt(now, operation, End::NotBegun);
-                self.go_on(id, next);
-            }
+            self.end_waiting(now, id, End::NotBegun);
         }
     }
 }

@@ -16,8 +16,10 @@ use std::{
 /// What an operation waits for.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    /// A server that suits, or the instant of its next attempt.
+    /// A server that suits.
     ForServer(Box<Operation>),
+    /// The instant of its next attempt.
+    Paused(Box<Operation>),
     /// The application's server selector, which the operation's task asks when it resumes.
     Asking(Box<Operation>),
     /// A connection of this server's pool.
@@ -34,6 +36,7 @@ impl Waiting {
     pub(super) fn operation(&self) -> Option<&Operation> {
         match self {
             Self::ForServer(operation)
+            | Self::Paused(operation)
             | Self::Asking(operation)
             | Self::ForConnection(operation, _)
             | Self::ForPin(operation, _)
@@ -49,7 +52,9 @@ pub(super) struct Operations {
     waiting: BTreeMap<OperationId, Waiting>,
     /// Those of `waiting` that wait for a server, oldest first.
     without_server: BTreeSet<OperationId>,
-    /// How many may do so at once (SEL-37).
+    /// How many of `waiting` pause between two attempts.
+    paused: usize,
+    /// How many may wait for a server or pause at once (SEL-37).
     max_without_server: usize,
     /// Operations whose next attempt is due.
     ready: VecDeque<Box<Operation>>,
@@ -61,6 +66,7 @@ impl Operations {
         Self {
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
+            paused: 0,
             max_without_server,
             ready: VecDeque::new(),
             last: 0,
@@ -85,8 +91,12 @@ impl Operations {
 
     /// Keeps an operation that cannot go on.
     pub(super) fn wait(&mut self, id: OperationId, waiting: Waiting) {
-        if let Waiting::ForServer(_) = waiting {
-            self.without_server.insert(id);
+        match waiting {
+            Waiting::ForServer(_) => {
+                self.without_server.insert(id);
+            }
+            Waiting::Paused(_) => self.paused += 1,
+            _ => {}
         }
         self.waiting.insert(id, waiting);
     }
@@ -94,8 +104,12 @@ impl Operations {
     /// Takes an operation out.
     pub(super) fn take(&mut self, id: OperationId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
-        if let Waiting::ForServer(_) = waiting {
-            self.without_server.remove(&id);
+        match waiting {
+            Waiting::ForServer(_) => {
+                self.without_server.remove(&id);
+            }
+            Waiting::Paused(_) => self.paused -= 1,
+            _ => {}
         }
         Some(waiting)
     }
@@ -134,10 +148,10 @@ impl Operations {
         !self.without_server.is_empty()
     }
 
-    /// Fails if so many operations wait for a server that no other may (SEL-37).
+    /// Fails if so many operations wait for a server or pause that no other may (SEL-37).
     pub(super) fn check_room(&self) -> Result<(), Error> {
         let limit = self.max_without_server;
-        if self.without_server.len() < limit {
+        if self.without_server.len() + self.paused < limit {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Limit {

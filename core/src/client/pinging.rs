@@ -8,7 +8,7 @@ use super::{
 use crate::{
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Lease, Operation, SessionUse, error_at_end},
+    operation::{Command, CommandKind, Lease, Operation, SessionUse},
     pool::Condition,
     time::{Instant, earliest},
 };
@@ -106,7 +106,7 @@ impl Client {
     fn on_ping_failed(
         &mut self,
         now: Instant,
-        mut operation: Box<Operation>,
+        operation: Box<Operation>,
         connection: Box<Established>,
         failure: Option<Error>,
     ) -> Verdict {
@@ -116,7 +116,6 @@ impl Client {
         if is_late || is_left {
             // That says nothing about the server: it was not given the time.
             self.give_back(now, connection, Condition::Broken(None));
-            let failure = error_at_end(&mut operation, now, failure, false);
             let end = if is_left {
                 End::Left
             } else {

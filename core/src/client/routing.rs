@@ -6,8 +6,8 @@
 //! takes effect before anything that was decided after it.
 
 use super::{
-    Action, Client, connections, connections::Role, connections::State, operations::Waiting, pins,
-    pools, questions,
+    Action, Client, connections, connections::Role, connections::State, end::End,
+    operations::Waiting, pins, pools, questions,
 };
 use crate::{
     connection::{Connection, ConnectionFacts, Established, Output, Purpose, SocketId},
@@ -172,7 +172,10 @@ impl Client {
                 self.pools.hold_for(server, pooled, held_for);
             }
             pins::Order::GoOn(id) => self.on_pin_free(id),
-            pins::Order::Fail(id) => self.fail_waiting(now, id, &pins::pin_is_gone()),
+            pins::Order::Fail(id) => {
+                let error = pins::pin_is_gone();
+                self.end_waiting(now, id, End::Stopped(error));
+            }
         }
     }
 

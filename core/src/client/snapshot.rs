@@ -202,10 +202,10 @@ fn connection_state(role: Role, state: &State) -> ConnectionState {
 
 fn operation_state(waiting: &Waiting) -> OperationState {
     match waiting {
-        Waiting::ForServer(operation) => match operation.paused_until {
-            Some(until) => OperationState::Paused(until),
-            None => OperationState::ForServer,
-        },
+        Waiting::ForServer(_) => OperationState::ForServer,
+        Waiting::Paused(operation) => {
+            OperationState::Paused(operation.paused_until.unwrap_or_default())
+        }
         Waiting::Asking(_) => OperationState::Asking,
         Waiting::ForConnection(_, server) => OperationState::ForConnection(*server),
         Waiting::ForPin(_, socket) => OperationState::ForPin(*socket),

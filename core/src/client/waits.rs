@@ -126,25 +126,22 @@ impl Client {
                 let limit = operation.and_then(|operation| grant_limit(now, operation));
                 self.arm(Timer::Wait(id), limit);
             }
-            Some(WaitOver::GrantEnds) => {
-                if let Some(operation) = self.withdraw(now, id) {
-                    let next = self.end_attempt(now, operation, End::NotBegun);
-                    self.go_on(id, next);
-                }
-            }
-            Some(WaitOver::Again) => {
+            Some(WaitOver::GrantEnds) => self.end_waiting(now, id, End::NotBegun),
+            Some(WaitOver::Again) => match self.operations.take(id) {
+                Some(Waiting::Paused(operation)) => self.begin_in_background(now, operation),
                 // The check under way goes on meanwhile: the operation has not left yet.
-                if let Some(Waiting::ForServer(operation)) = self.operations.take(id) {
+                Some(Waiting::ForServer(operation)) => {
                     self.begin_in_background(now, operation);
                     let want_servers = self.operations.want_servers();
                     self.topology.set_waiting(now, want_servers);
                 }
-            }
-            Some(WaitOver::Stop(error)) => self.fail_waiting(now, id, &error),
+                _ => {}
+            },
+            Some(WaitOver::Stop(error)) => self.end_waiting(now, id, End::Stopped(error)),
             Some(WaitOver::NoServer) => {
                 if let Some(operation) = self.withdraw(now, id) {
                     let error = self.choice.nothing_suits(&self.topology, &operation);
-                    let next = self.end_attempt(now, operation, End::Unselected(error));
+                    let next = self.end_attempt(now, operation, End::Stopped(error));
                     self.go_on(id, next);
                 }
             }
@@ -169,12 +166,11 @@ impl Client {
             Waiting::ForPin(..) => {
                 timeout("the reply to an earlier command on the pinned connection did not come")
             }
-            Waiting::ForServer(operation) if is_late(operation) => WaitOver::NoServer,
-            Waiting::ForServer(operation)
-                if operation.paused_until.is_some() || self.settings.scanning.is_some() =>
-            {
-                WaitOver::Again
+            Waiting::ForServer(operation) | Waiting::Paused(operation) if is_late(operation) => {
+                WaitOver::NoServer
             }
+            Waiting::Paused(_) => WaitOver::Again,
+            Waiting::ForServer(_) if self.settings.scanning.is_some() => WaitOver::Again,
             Waiting::ForServer(_) => WaitOver::NoServer,
             Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
         })
@@ -193,7 +189,7 @@ impl Client {
         let waiting = self.operations.take(id)?;
         self.timers.cancel(Timer::Wait(id));
         match waiting {
-            Waiting::Asking(operation) => Some(operation),
+            Waiting::Asking(operation) | Waiting::Paused(operation) => Some(operation),
             Waiting::ForServer(operation) => {
                 let want_servers = self.operations.want_servers();
                 self.topology.set_waiting(now, want_servers);
@@ -228,10 +224,10 @@ impl Client {
         }
     }
 
-    /// An operation that waits cannot go on.
-    pub(super) fn fail_waiting(&mut self, now: Instant, id: OperationId, error: &Error) {
+    /// Ends an operation that waits.
+    pub(super) fn end_waiting(&mut self, now: Instant, id: OperationId, end: End) {
         if let Some(operation) = self.withdraw(now, id) {
-            let next = self.end_attempt(now, operation, End::Stopped(error.clone()));
+            let next = self.end_attempt(now, operation, end);
             self.go_on(id, next);
         }
     }
@@ -258,13 +254,7 @@ impl Client {
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
         for id in self.operations.all_that(is_alive) {
             let error = self.life.error();
-            self.fail_waiting(now, id, &error);
-        }
-        while let Some(operation) = self.operations.next_ready() {
-            let id = operation.id;
-            let error = self.life.error();
-            let next: Next = self.end_attempt(now, operation, End::Stopped(error));
-            self.go_on(id, next);
+            self.end_waiting(now, id, End::Final(error));
         }
     }
 }

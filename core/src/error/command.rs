@@ -5,7 +5,7 @@ use super::{
     text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Details of write errors that are nested deeper than this are left out: a tree made of them would
 /// exhaust the stack.
@@ -80,6 +80,9 @@ pub struct CommandFault {
     pub message: String,
     /// `topologyVersion`, where a state change error carries one.
     pub topology_version: Option<TopologyVersion>,
+    /// `baseBackoffMS`, by which an overloaded server chooses how long its clients back off; `None`
+    /// where it is absent or not positive (BP-6).
+    pub base_backoff: Option<Duration>,
     /// The whole reply, shared by all copies of the error; `None` where it is longer than
     /// [`MAX_ERROR_REPLY_BYTES`], and in descriptions and events that must not hold it.
     pub reply: Option<Arc<RawDocumentBuf>>,
@@ -89,8 +92,14 @@ impl CommandFault {
     /// Reads an error reply. Missing fields stay empty: a server may leave out any of them.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
-        let keys = ["code", "codeName", "errmsg", "topologyVersion"];
-        let [code, code_name, message, version] = pick(reply, keys);
+        let keys = [
+            "code",
+            "codeName",
+            "errmsg",
+            "topologyVersion",
+            "baseBackoffMS",
+        ];
+        let [code, code_name, message, version, backoff] = pick(reply, keys);
         let is_kept = reply.as_bytes().len() <= MAX_ERROR_REPLY_BYTES;
         Self {
             code: number(code).filter(|&code| code != 0),
@@ -99,6 +108,7 @@ impl CommandFault {
             topology_version: version
                 .and_then(|v| v.as_document())
                 .and_then(TopologyVersion::from_document),
+            base_backoff: positive_millis(backoff),
             reply: is_kept.then(|| Arc::new(reply.to_owned())),
         }
     }
@@ -112,6 +122,7 @@ impl fmt::Debug for CommandFault {
             code_name,
             message,
             topology_version,
+            base_backoff,
             reply,
         } = self;
         f.debug_struct("CommandFault")
@@ -119,6 +130,7 @@ impl fmt::Debug for CommandFault {
             .field("code_name", code_name)
             .field("message", message)
             .field("topology_version", topology_version)
+            .field("base_backoff", base_backoff)
             .field("reply_bytes", &reply.as_ref().map(|r| r.as_bytes().len()))
             .finish()
     }
@@ -209,14 +221,22 @@ pub struct WriteFault {
     pub written: i64,
     /// `topologyVersion`, which a write concern error that tells of a state change comes with.
     pub topology_version: Option<TopologyVersion>,
+    /// `baseBackoffMS`, as in [`CommandFault::base_backoff`].
+    pub base_backoff: Option<Duration>,
 }
 
 impl WriteFault {
     /// Reads the errors of a write's reply; `None` if it has none.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
-        let keys = ["writeErrors", "writeConcernError", "n", "topologyVersion"];
-        let [errors, concern, written, version] = pick(reply, keys);
+        let keys = [
+            "writeErrors",
+            "writeConcernError",
+            "n",
+            "topologyVersion",
+            "baseBackoffMS",
+        ];
+        let [errors, concern, written, version, backoff] = pick(reply, keys);
         let concern = concern.and_then(|v| v.as_document());
         let concern = concern.map(WriteConcernFault::from_document);
         let mut kept = Vec::new();
@@ -238,6 +258,7 @@ impl WriteFault {
             topology_version: version
                 .and_then(|v| v.as_document())
                 .and_then(TopologyVersion::from_document),
+            base_backoff: positive_millis(backoff),
         })
     }
 
@@ -295,10 +316,59 @@ fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     (n.fract() == 0.0 && n.abs() <= f64::from(i32::MAX)).then_some(n as i32)
 }
 
+/// A positive number of milliseconds, in whichever numeric type; at most [`u32::MAX`], so that no
+/// sum of such times overflows.
+fn positive_millis(value: Option<RawBsonRef<'_>>) -> Option<Duration> {
+    let millis = match value? {
+        RawBsonRef::Int32(n) => n.into(),
+        RawBsonRef::Int64(n) => n,
+        RawBsonRef::Double(n) => n as i64,
+        _ => 0,
+    };
+    let millis = u64::try_from(millis).ok().filter(|&n| n > 0)?;
+    Some(Duration::from_millis(millis.min(u32::MAX.into())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    #[test]
+    fn a_base_of_the_backoff_is_positive_and_bounded() {
+        // BP-6
+        let read = |value: bson::RawBson| {
+            let fault =
+                CommandFault::from_reply(&rawdoc! { "ok": 0, "baseBackoffMS": value.clone() });
+            let concern = rawdoc! { "code": 462 };
+            let reply = rawdoc! {
+                "ok": 1, "writeConcernError": concern, "baseBackoffMS": value,
+            };
+            let write = WriteFault::from_reply(&reply).expect("it has an error");
+            assert_eq!(fault.base_backoff, write.base_backoff);
+            fault.base_backoff.map(|base| base.as_millis())
+        };
+        for value in [bson::RawBson::Int32(50), 50_i64.into(), 50.0.into()] {
+            assert_eq!(read(value), Some(50));
+        }
+        let text = bson::RawBson::String("50".to_owned());
+        for value in [
+            0.into(),
+            (-50).into(),
+            i64::MIN.into(),
+            f64::NAN.into(),
+            text,
+        ] {
+            assert_eq!(read(value.clone()), None, "{value:?}");
+        }
+        for value in [bson::RawBson::Int64(i64::MAX), f64::INFINITY.into()] {
+            assert_eq!(read(value), Some(u32::MAX.into()));
+        }
+        assert_eq!(
+            CommandFault::from_reply(&rawdoc! { "ok": 0 }).base_backoff,
+            None
+        );
+    }
 
     #[test]
     fn a_reply_with_odd_types_is_still_read() {

@@ -22,7 +22,7 @@ pub(crate) use {
 };
 
 use crate::address::Address;
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -176,6 +176,18 @@ impl Error {
         }
     }
 
+    /// The base of the backoff that an overloaded server chose: `baseBackoffMS` of its reply
+    /// (BP-6). `None` where it chose none.
+    #[must_use]
+    pub fn base_backoff(&self) -> Option<Duration> {
+        match self.kind() {
+            ErrorKind::Command(fault) => fault.base_backoff,
+            ErrorKind::Write(fault) => fault.base_backoff,
+            ErrorKind::Authentication { cause, .. } => cause.as_ref()?.base_backoff,
+            _ => None,
+        }
+    }
+
     /// True for a broken connection, which includes TLS that fails on an established connection
     /// ([`TlsFault::Broken`]), and for a wait on the network that took too long.
     #[must_use]
@@ -279,6 +291,31 @@ mod tests {
             code(&rawdoc! { "ok": 1, "writeConcernError": concern }),
             Some(64)
         );
+    }
+
+    #[test]
+    fn a_server_chooses_the_backoff_wherever_its_reply_is_kept() {
+        // BP-6
+        let reply = rawdoc! {
+            "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
+        };
+        let fault = Box::new(CommandFault::from_reply(&reply));
+        let write = WriteFault::from_reply(&reply).expect("it has an error");
+        let refused = |cause| ErrorKind::Authentication {
+            mechanism: "SCRAM-SHA-256",
+            message: String::new(),
+            cause,
+        };
+        for (kind, expected) in [
+            (ErrorKind::Command(fault.clone()), Some(50)),
+            (ErrorKind::Write(Box::new(write)), Some(50)),
+            (refused(Some(fault)), Some(50)),
+            (refused(None), None),
+            (ErrorKind::ClientClosed, None),
+        ] {
+            let base = Error::new(kind).base_backoff();
+            assert_eq!(base, expected.map(Duration::from_millis));
+        }
     }
 
     #[test]

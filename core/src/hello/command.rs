@@ -4,6 +4,10 @@ use crate::{bson::DocumentWriter, error::TopologyVersion, options::ServerApi};
 use bson::{RawArrayBuf, RawDocument};
 use std::time::Duration;
 
+/// The version of client backpressure that the client announces: it retries with backoff what a
+/// server sheds under load (`operation/retry.rs`).
+const BACKPRESSURE: &str = "2";
+
 /// The declared API version, as every command of such a client carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerApiFields<'a> {
@@ -119,14 +123,15 @@ impl HelloCommand<'_> {
     }
 
     fn write_handshake(&self, metadata: &RawDocument, document: &mut DocumentWriter<'_>) {
-        // No `backpressure` (HELLO-6): a server that reads it may shed load and expect the client
-        // to wait before it tries again, which this version does not do.
         document.document("client", metadata);
         let mut compression = RawArrayBuf::new();
         for name in self.compressors {
             compression.push(*name);
         }
         document.array("compression", &compression);
+        // A string, as the handshake's specification has it; that of client backpressure still says
+        // `true` (HELLO-6, BP-14).
+        document.str("backpressure", BACKPRESSURE);
         if self.load_balanced {
             document.bool("loadBalanced", true);
         }
@@ -170,7 +175,7 @@ mod tests {
         };
         let expected = rawdoc! {
             "hello": 1, "client": { "driver": {} },
-            "compression": ["zstd", "zlib"], "loadBalanced": true,
+            "compression": ["zstd", "zlib"], "backpressure": "2", "loadBalanced": true,
             "saslSupportedMechs": "db.user", "speculativeAuthenticate": { "saslStart": 1 },
             "apiVersion": "1", "apiStrict": true, "apiDeprecationErrors": false,
             "$db": "admin",

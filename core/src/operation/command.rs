@@ -9,7 +9,8 @@ use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// What kind of operation a command serves. It decides how a server is chosen and what may be done
-/// after a failure.
+/// after a failure. After an error of an overloaded server a command of every kind is repeated
+/// (BP-2), which is left out below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
     /// A read helper: the read preference chooses, and a failed attempt is repeated (RR-5), once

@@ -6,6 +6,7 @@
 //! nowhere else.
 
 mod assess;
+mod backoff;
 mod cluster_time;
 mod command;
 pub mod crud;
@@ -25,7 +26,7 @@ pub use pin::{Pin, TransactionPin, TransactionStep};
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
 pub(crate) use pin::{Keeper, PinId, PinUse};
-pub(crate) use retry::{RetryPolicy, error_at_end, error_to_raise, pause_after, reworded};
+pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, error_at_end};
 
 use crate::{
     address::Address, error::Error, selection::Narrowed, session::ServerSession, time::Instant,
@@ -66,7 +67,10 @@ pub(crate) struct Operation {
     pub(crate) attempts: u32,
     /// Attempts that failed since the operation last waited for anything, or had a connection.
     pub(crate) unwaited: u32,
-    /// When the next attempt may begin, after one at a server that may be overloaded.
+    /// An attempt failed with an overload error, so that `maxAdaptiveRetries` bounds all retries
+    /// (BP-8).
+    pub(crate) was_overloaded: bool,
+    /// When the next attempt may begin, where it comes after a pause.
     pub(crate) paused_until: Option<Instant>,
     /// The session it runs in, once a server that knows sessions was chosen.
     pub(crate) session: Option<ServerSession>,
@@ -115,6 +119,7 @@ impl Operation {
             selection_began: None,
             attempts: 0,
             unwaited: 0,
+            was_overloaded: false,
             paused_until: None,
             session,
             session_is_implicit,

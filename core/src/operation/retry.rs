@@ -1,33 +1,27 @@
-//! What may be done after an attempt has failed: the one place where retries are decided.
+//! What follows a failed attempt: the one place where retries are decided.
 
-use super::{CommandKind, Operation};
+#[cfg(test)]
+mod tests;
+
+use super::{CommandKind, Operation, backoff::pause_after};
 use crate::{
+    address::Address,
     connection::ConnectionFacts,
-    description::ServerType,
+    description::{ServerType, TopologyType},
     error::{Error, ErrorKind, Label, Wait},
-    options::MIN_HEARTBEAT_FREQUENCY,
     random::Random,
     time::Instant,
 };
-use std::time::Duration;
 
-/// Attempts of a retryable operation without a time limit of its own, the first included (RR-18,
-/// RW-24). With a time limit an operation is tried again until its time is over.
+/// Attempts of a retryable operation that met no overload and has no time limit of its own, the
+/// first included (RR-18, RW-24). With a time limit such an operation is tried again until its time
+/// is over.
 const MAX_ATTEMPTS: u32 = 2;
 
 /// Attempts in a row that may fail without the operation having waited for anything: a reply, a
 /// connection, or a change of the topology. A pool that is cleared fails a check-out at once, so
 /// that an operation with a time limit could otherwise be tried again without end at one instant.
 const MAX_UNWAITED_ATTEMPTS: u32 = 3;
-
-/// The pause before the third attempt of an operation, at most; it doubles with each attempt, up to
-/// [`OVERLOAD_PAUSE`]. The second attempt follows at once.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The pause between two attempts of an operation with a time limit, where the first met a server
-/// that may be overloaded, and the longest of all pauses. It is that between two checks of a server
-/// that somebody waits for, so that the next attempt knows what the check has found.
-const OVERLOAD_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// The code of `IllegalOperation`, which a storage engine without retryable writes answers.
 const ILLEGAL_OPERATION: i32 = 20;
@@ -47,16 +41,90 @@ const READ_CONCERN_NOT_AVAILABLE: i32 = 134;
 /// Servers from this wire version on put the label for retryable writes themselves (RW-15).
 const SERVER_LABELS_WIRE_VERSION: i32 = 9;
 
-/// The client's wishes about retries.
+/// What follows a failed attempt.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum AfterFailure {
+    /// The next attempt begins now.
+    RetryNow(Box<Operation>),
+    /// The next attempt begins at this instant, which is later than now. Until then the operation
+    /// has no connection, unless one is pinned for its owner (BP-13).
+    RetryAt(Box<Operation>, Instant),
+    /// The operation is over and raises this error.
+    Over(Box<Operation>, Error),
+}
+
+/// How far a failed attempt came, and what is known at its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedAttempt<'a> {
+    /// The connection that the attempt had, so that anything of its request may have been sent;
+    /// `None` if its check-out failed.
+    pub(crate) facts: Option<&'a ConnectionFacts>,
+    /// The present type of the topology.
+    pub(crate) topology_type: TopologyType,
+    /// The client is closed: nothing is tried again.
+    pub(crate) is_closed: bool,
+}
+
+/// The client's options about retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     /// `retryReads`.
     pub(crate) reads: bool,
     /// `retryWrites`.
     pub(crate) writes: bool,
+    /// `maxAdaptiveRetries`: retries of an operation that met overload, counted over all of its
+    /// attempts (BP-4, BP-8).
+    pub(crate) max_adaptive: u32,
+    /// `enableOverloadRetargeting` (BP-9).
+    pub(crate) retargets: bool,
 }
 
 impl RetryPolicy {
+    /// Decides what follows an attempt that failed with `error`, and notes in the operation what
+    /// its next attempt goes by: the error to raise in the end, and the servers to avoid.
+    ///
+    /// A retry whose backoff would last until the operation's deadline or longer is not waited for:
+    /// the operation is over at once (BP-12). `random` draws the jitter of the pause.
+    pub(crate) fn after_failure(
+        self,
+        now: Instant,
+        mut operation: Box<Operation>,
+        error: Error,
+        attempt: FailedAttempt<'_>,
+        random: &mut Random,
+    ) -> AfterFailure {
+        let error = reworded(&operation, self.label(&operation, error, attempt.facts));
+        operation.unwaited += 1;
+        let is_overload = error.has_label(&Label::SystemOverloadedError);
+        operation.was_overloaded |= is_overload;
+        let was_leased = attempt.facts.is_some();
+        let again = !attempt.is_closed && self.may_retry(&operation, &error, was_leased);
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        if !again || is_late {
+            let error = error_at_end(&mut operation, now, error, again);
+            return AfterFailure::Over(operation, error);
+        }
+        let pause = pause_after(&operation, &error, random);
+        let until = now.checked_add(pause).filter(|&until| until > now);
+        if is_overload && operation.deadline.is_some() && until >= operation.deadline {
+            let error = error_at_end(&mut operation, now, error, false);
+            return AfterFailure::Over(operation, error);
+        }
+        if let Some(address) = self.avoided(&error, attempt.topology_type)
+            && !operation.deprioritized.contains(address)
+        {
+            operation.deprioritized.push(address.clone());
+        }
+        let kept = operation.kept_error.take();
+        operation.kept_error = Some(error_to_raise(&operation, kept, error));
+        operation.selection_began = None;
+        match until {
+            Some(until) => AfterFailure::RetryAt(operation, until),
+            None => AfterFailure::RetryNow(operation),
+        }
+    }
+
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
     ///
     /// The type is the one that the connection's own hello told. It may be another than the one by
@@ -73,12 +141,7 @@ impl RetryPolicy {
 
     /// Adds the labels that the driver itself must put (RW-14, RW-16). `facts` are those of the
     /// connection, where the attempt got as far.
-    pub(crate) fn label(
-        self,
-        operation: &Operation,
-        error: Error,
-        facts: Option<&ConnectionFacts>,
-    ) -> Error {
+    fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
         let eligible = match facts {
             Some(_) => operation.txn_number.is_some(),
             None => operation.command.kind == CommandKind::RetryableWrite,
@@ -117,10 +180,16 @@ impl RetryPolicy {
     /// True if the operation may be tried once more after `error`, which is labelled already.
     /// `was_leased` says that the attempt had a connection, so that anything of its request may
     /// have been sent.
-    pub(crate) fn may_retry(self, operation: &Operation, error: &Error, was_leased: bool) -> bool {
+    fn may_retry(self, operation: &Operation, error: &Error, was_leased: bool) -> bool {
+        if self.has_no_attempt_left(operation) {
+            return false;
+        }
+        if is_retryable_overload(error) {
+            return self.may_retry_overload(operation.command.kind);
+        }
         // Another attempt would need another connection, and so another service: what was pinned
         // has to be given up first, and that is for its owner to decide (LB-39).
-        if operation.command.pin.is_some() || has_no_attempt_left(operation) {
+        if operation.command.pin.is_some() {
             return false;
         }
         match operation.command.kind {
@@ -140,41 +209,57 @@ impl RetryPolicy {
             | CommandKind::CursorFollowUp => false,
         }
     }
-}
 
-/// RR-18, RW-24: two attempts, or with a time limit as many as fit. A time limit of zero has no end
-/// and counts as one.
-fn has_no_attempt_left(operation: &Operation) -> bool {
-    let is_timed = operation.command.timeout.is_some();
-    let is_spent = operation.attempts >= MAX_ATTEMPTS && !is_timed;
-    is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
-}
-
-/// When an operation may be tried again after `error`: `None` for at once.
-///
-/// A server that takes no connections stays selectable (CMAP-148), and so does one that answers
-/// each command at once with a retryable error: an operation with a time limit would ask it without
-/// end. So its attempts after the second come at growing intervals, of which half is drawn. An
-/// operation without a time limit has a single retry, which need not wait.
-pub(crate) fn pause_after(
-    operation: &Operation,
-    error: &Error,
-    now: Instant,
-    random: &mut Random,
-) -> Option<Instant> {
-    operation.command.timeout?;
-    if error.has_label(&Label::SystemOverloadedError) {
-        return now.checked_add(OVERLOAD_PAUSE);
+    /// True if commands of this kind are tried again after a retryable overload error: reads with
+    /// `retryReads`, writes with `retryWrites`, commands that are not inspected with both (BP-2,
+    /// BP-3).
+    ///
+    /// The server guarantees by its labels that nothing was done, so neither a transaction number
+    /// nor an acknowledgement is needed. A pinned command is repeated on its connection, which the
+    /// server's reply has left whole.
+    const fn may_retry_overload(self, kind: CommandKind) -> bool {
+        match kind {
+            CommandKind::Read | CommandKind::CursorFollowUp => self.reads,
+            CommandKind::RetryableWrite | CommandKind::Write | CommandKind::WritingAggregate => {
+                self.writes
+            }
+            CommandKind::Run => self.reads && self.writes,
+        }
     }
-    let pauses_before = operation.attempts.checked_sub(MAX_ATTEMPTS)?;
-    let longest = FIRST_PAUSE.saturating_mul(1 << pauses_before.min(10));
-    let half = longest.min(OVERLOAD_PAUSE) / 2;
-    let drawn = random.below(u64::try_from(half.as_nanos()).unwrap_or(u64::MAX) + 1);
-    now.checked_add(half + Duration::from_nanos(drawn))
+
+    /// True if the operation has had all of its attempts: `maxAdaptiveRetries` and one, once it met
+    /// overload (BP-8), else two, or with a time limit as many as fit (RR-18, RW-24). A time limit
+    /// of zero has no end and counts as one.
+    fn has_no_attempt_left(self, operation: &Operation) -> bool {
+        let is_spent = if operation.was_overloaded {
+            operation.attempts > self.max_adaptive
+        } else {
+            operation.attempts >= MAX_ATTEMPTS && operation.command.timeout.is_none()
+        };
+        is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
+    }
+
+    /// Returns the server that the next attempt avoids where others suit: on a sharded cluster the
+    /// one that failed (RR-13, RW-23), elsewhere only after overload and only with
+    /// `enableOverloadRetargeting` (RR-14, BP-9). A cleared pool says nothing new about its server
+    /// (RR-21).
+    fn avoided(self, error: &Error, topology_type: TopologyType) -> Option<&Address> {
+        let is_avoided = match error.kind() {
+            ErrorKind::PoolCleared { .. } => false,
+            _ if topology_type == TopologyType::Sharded => true,
+            _ => self.retargets && error.has_label(&Label::SystemOverloadedError),
+        };
+        error.server().filter(|_| is_avoided)
+    }
+}
+
+/// True for an error that the server, or the pool for it, calls both overload and retryable (BP-1).
+fn is_retryable_overload(error: &Error) -> bool {
+    error.has_label(&Label::SystemOverloadedError) && error.has_label(&Label::RetryableError)
 }
 
 /// Replaces the text of a server whose storage engine knows no transaction numbers (RW-4).
-pub(crate) fn reworded(operation: &Operation, error: Error) -> Error {
+fn reworded(operation: &Operation, error: Error) -> Error {
     let fault = match error.kind() {
         ErrorKind::Command(fault) if operation.txn_number.is_some() => fault,
         _ => return error,
@@ -205,16 +290,20 @@ pub(crate) fn error_at_end(
 ) -> Error {
     let kept = operation.kept_error.take();
     if operation.deadline.is_none_or(|deadline| deadline > now) {
-        return error_to_raise(kept, last);
+        return error_to_raise(operation, kept, last);
     }
     match kept {
         Some(kept) if last.is_timeout() => last.with_cause(kept),
         None if last.is_timeout() => last,
-        kept if is_cut_short => out_of_time(operation, Wait::Exchange, error_to_raise(kept, last)),
+        kept if is_cut_short => out_of_time(
+            operation,
+            Wait::Exchange,
+            error_to_raise(operation, kept, last),
+        ),
         Some(kept) if matches!(last.kind(), ErrorKind::ServerSelection { .. }) => {
             out_of_time(operation, Wait::Selection, kept)
         }
-        kept => error_to_raise(kept, last),
+        kept => error_to_raise(operation, kept, last),
     }
 }
 
@@ -233,21 +322,26 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
     error.with_labels(&labels).with_cause(cause)
 }
 
-/// The error to raise when attempts are over: the latest one that proves an attempt on a server,
-/// unless it says that it wrote nothing (RR-19, RW-26).
-pub(crate) fn error_to_raise(kept: Option<Error>, last: Error) -> Error {
+/// The error to raise when attempts are over: the latest one that proves an attempt on a server; if
+/// none does, the first one (RR-19, RW-26).
+fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
-        Some(kept) if !proves_attempt(&last) || last.has_label(&Label::NoWritesPerformed) => kept,
+        Some(kept) if !proves_attempt(operation.command.kind, &last) => kept,
         _ => last,
     }
 }
 
-/// True if the error comes from a server or from the network after the command was sent.
-fn proves_attempt(error: &Error) -> bool {
-    matches!(
+/// True if the error comes from a server or from the network after the command was sent. One that
+/// says that nothing was written proves no attempt of a write; a generic command counts as a write
+/// (BP-11), and to a read the label means nothing (RR-19).
+fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
+    let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
+    let comes_from_server = matches!(
         error.kind(),
         ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Interrupted { .. }
-    ) || error.is_network()
+    );
+    (comes_from_server || error.is_network())
+        && (is_read || !error.has_label(&Label::NoWritesPerformed))
 }
 
 fn is_retryable_read(error: &Error) -> bool {
@@ -270,75 +364,4 @@ fn is_retryable_read_code(code: Option<i32>) -> bool {
 
 fn is_old(facts: Option<&ConnectionFacts>) -> bool {
     facts.is_some_and(|f| f.max_wire_version < SERVER_LABELS_WIRE_VERSION)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        error::{NetworkFault, TlsFault, Wait},
-        operation::{Command, OperationId},
-        time::Instant,
-    };
-
-    #[test]
-    fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
-        // RR-2, RW-14, RR-19
-        let tls = |fault| {
-            let message = "an alert".to_owned();
-            Error::new(ErrorKind::Tls { fault, message })
-        };
-        let policy = RetryPolicy {
-            reads: true,
-            writes: true,
-        };
-        let operation = |kind| {
-            let command = Command::new("find", "db", kind);
-            let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
-            operation.attempts = 1;
-            operation
-        };
-        for (error, expected) in [
-            (Error::network(NetworkFault::Reset, "reset"), true),
-            (Error::timeout(Wait::Exchange, "late"), true),
-            (tls(TlsFault::Broken), true),
-            (tls(TlsFault::Handshake), false),
-            (tls(TlsFault::Certificate), false),
-            (Error::timeout(Wait::Selection, "late"), false),
-        ] {
-            assert_eq!(error.is_network(), expected, "{error:?}");
-            let read = operation(CommandKind::Read);
-            assert_eq!(policy.may_retry(&read, &error, true), expected, "{error:?}");
-            let mut write = operation(CommandKind::RetryableWrite);
-            write.txn_number = Some(1);
-            let labelled = policy.label(&write, error.clone(), None);
-            assert_eq!(
-                policy.may_retry(&write, &labelled, true),
-                expected,
-                "{error:?}"
-            );
-            assert_eq!(proves_attempt(&error), expected, "{error:?}");
-        }
-    }
-
-    #[test]
-    fn a_member_that_has_just_stepped_down_gets_a_number_too() {
-        let policy = RetryPolicy {
-            reads: true,
-            writes: true,
-        };
-        for (server, expected) in [
-            (ServerType::Standalone, false),
-            (ServerType::Unknown, false),
-            (ServerType::Mongos, true),
-            (ServerType::LoadBalancer, true),
-            (ServerType::RsPrimary, true),
-            (ServerType::RsSecondary, true),
-            (ServerType::RsOther, true),
-        ] {
-            let wants = policy.wants_txn_number(CommandKind::RetryableWrite, server);
-            assert_eq!(wants, expected, "{server}");
-            assert!(!policy.wants_txn_number(CommandKind::Write, server));
-        }
-    }
 }

@@ -75,10 +75,8 @@ pub enum Warning {
 #[must_use]
 pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
     const UNCOMPRESSED: &str = "messages are sent uncompressed";
-    const NO_OVERLOAD_RETRIES: &str = "there is no client backpressure yet";
     const UNREVOKED: &str = "revocation of certificates is not checked in any case";
     const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";
-    let retries = options.max_adaptive_retries_choice();
     let is_scanning = options.monitoring() == Monitoring::Scanning;
     let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
     let mut found = vec![
@@ -94,16 +92,6 @@ pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
             UNCOMPRESSED,
             options.zlib_compression_level() != -1
                 && options.compressors().contains(&Compressor::Zlib),
-        ),
-        (
-            "maxAdaptiveRetries",
-            NO_OVERLOAD_RETRIES,
-            retries.is_some_and(|retries| retries > 0),
-        ),
-        (
-            "enableOverloadRetargeting",
-            NO_OVERLOAD_RETRIES,
-            options.enable_overload_retargeting(),
         ),
         (
             "serverMonitoringMode",

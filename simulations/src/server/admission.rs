@@ -9,6 +9,7 @@ use super::{
     connection::Request,
     document::{integer_field, truth},
     fault::{Fault, bad_value},
+    overload,
 };
 use crate::deployment::ConnId;
 use bson::{Bson, Document, doc};
@@ -140,6 +141,8 @@ impl Member {
         for key in request.command.keys() {
             if let Some(parameter) = key.strip_prefix(PREFIX) {
                 was = self.admission.set(parameter, &request.command, key)?;
+            } else if key == overload::PARAMETER {
+                was = self.overload.set(&request.command)?;
             }
         }
         Ok(doc! { "was": was })

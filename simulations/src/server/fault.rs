@@ -60,6 +60,7 @@ pub(super) fn name_of(code: i32) -> &'static str {
         334 => "MechanismUnavailable",
         354 => "LoadBalancerSupportMismatch",
         391 => "ReauthenticationRequired",
+        462 => "IngressRequestRateLimitExceeded",
         9001 => "SocketException",
         10107 => "NotWritablePrimary",
         11600 => "InterruptedAtShutdown",

@@ -12,6 +12,7 @@ mod document;
 mod fail_point;
 mod fault;
 mod hello;
+mod overload;
 mod read;
 mod reply;
 mod retry;
@@ -39,6 +40,7 @@ use onionskin_core::{
     random::{Random, Seed},
     time::{Instant, earliest},
 };
+use overload::Overload;
 use router::Routing;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -90,6 +92,7 @@ pub(crate) struct Member {
     cursors: Cursors,
     fail_point: Option<FailPoint>,
     admission: Admission,
+    overload: Overload,
     routing: Routing,
     outputs: VecDeque<Output>,
     /// Each connection's requests are handled one at a time, when they are told to.
@@ -153,6 +156,7 @@ impl Member {
             cursors,
             fail_point: None,
             admission: Admission::default(),
+            overload: Overload::default(),
             routing: Routing::default(),
             outputs: VecDeque::new(),
             takes_turns: false,
@@ -287,6 +291,7 @@ impl Member {
         self.cursors.clear();
         self.fail_point = None;
         self.admission = Admission::default();
+        self.overload = Overload::default();
         self.routing = Routing::default();
     }
 

@@ -64,6 +64,17 @@ pub(super) struct Times {
     pub(super) cluster: Timestamp,
 }
 
+/// What is told with an error, beside the error itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    /// `errorLabels`.
+    pub(super) labels: &'a [String],
+    /// `baseBackoffMS`.
+    pub(super) backoff: Option<i32>,
+    /// `topologyVersion`: the process, and its counter.
+    pub(super) version: Option<(ObjectId, i64)>,
+}
+
 /// Everything that goes around a reply's own fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope {
@@ -111,19 +122,16 @@ impl Envelope {
     }
 
     /// Appends an error's message.
-    pub(super) fn write_fault(
-        self,
-        out: &mut Vec<u8>,
-        fault: &Fault,
-        labels: &[String],
-        version: Option<(ObjectId, i64)>,
-    ) {
+    pub(super) fn write_fault(self, out: &mut Vec<u8>, fault: &Fault, told: Told<'_>) {
         self.message(out, |document| {
             append(document, &fault.error.to_reply());
-            if !labels.is_empty() {
-                append(document, &bson::doc! { "errorLabels": labels });
+            if !told.labels.is_empty() {
+                append(document, &bson::doc! { "errorLabels": told.labels });
             }
-            if let Some((process, counter)) = version {
+            if let Some(base) = told.backoff {
+                document.i32("baseBackoffMS", base);
+            }
+            if let Some((process, counter)) = told.version {
                 let version = bson::doc! { "processId": process, "counter": counter };
                 append(document, &bson::doc! { "topologyVersion": version });
             }

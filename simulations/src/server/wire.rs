@@ -5,7 +5,8 @@ use super::{
     connection::{Connection, Request},
     document::owned,
     fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
-    reply::{Envelope, Reply, Times},
+    overload,
+    reply::{Envelope, Reply, Times, Told},
 };
 use crate::deployment::ConnId;
 use bson::{Bson, Document, RawDocument};
@@ -188,13 +189,19 @@ impl Member {
                     if retryable && is_retryable(code) {
                         vec!["RetryableWriteError".to_owned()]
                     } else {
-                        Vec::new()
+                        overload::labels(code).unwrap_or_default()
                     }
                 });
+                let backoff = self.overload.base_backoff(&labels);
                 let is_told = set && is_not_primary(code) || quiesces && is_shutdown(code);
                 let version = version.filter(|_| is_told);
                 envelope.more = false;
-                envelope.write_fault(&mut connection.out, &fault, &labels, version);
+                let told = Told {
+                    labels: &labels,
+                    backoff,
+                    version,
+                };
+                envelope.write_fault(&mut connection.out, &fault, told);
             }
         }
         if !std::mem::replace(&mut connection.announced, true) {

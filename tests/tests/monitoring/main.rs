@@ -5,6 +5,7 @@
 //! specification's `server-discovery-and-monitoring/tests`. Each runs the async client, with
 //! several seeds; a failure says how to see it again.
 
+mod adaptive;
 mod authentication;
 mod backpressure;
 mod balanced;
@@ -21,6 +22,7 @@ mod leaks;
 mod ledger;
 mod lifecycle;
 mod limits;
+mod official;
 mod operations;
 mod pools;
 mod prose;

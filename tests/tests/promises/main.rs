@@ -181,9 +181,17 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
         Honoured("a_time_limit_switches_off_the_limit_of_the_wait_queue"),
     ),
     ("zlibCompressionLevel", "5&compressors=zlib", Warned),
-    ("enableOverloadRetargeting", "true", Warned),
+    (
+        "enableOverloadRetargeting",
+        "true",
+        Honoured("overload_is_avoided_only_where_the_option_says_so"),
+    ),
     ("journal", "true", ON_THE_WIRE),
-    ("maxAdaptiveRetries", "3", Warned),
+    (
+        "maxAdaptiveRetries",
+        "3",
+        Honoured("the_number_of_retries_is_an_option"),
+    ),
     (
         "maxStalenessSeconds",
         "120&readPreference=secondary",
@@ -324,23 +332,13 @@ fn what_is_set_in_code_is_told_as_well() {
     options
         .set_monitoring(Monitoring::Scanning)
         .set_monitoring_mode(MonitoringMode::Stream)
-        .set_compressors(vec![Compressor::Snappy])
-        .set_enable_overload_retargeting(true)
-        .set_max_adaptive_retries(1);
+        .set_compressors(vec![Compressor::Snappy]);
     let found = uri::without_effect(&options);
     let named: Vec<_> = found.iter().map(shown).collect();
     let expected = [
         "option compressors has no effect: messages are sent uncompressed",
-        "option maxAdaptiveRetries has no effect: there is no client backpressure yet",
-        "option enableOverloadRetargeting has no effect: there is no client backpressure yet",
         "option serverMonitoringMode has no effect: a client that scans its servers does not \
          stream",
     ];
     assert_eq!(named, expected);
-    // What asks for no such retries gets what it asks for.
-    options = ClientOptions::default();
-    options
-        .set_enable_overload_retargeting(false)
-        .set_max_adaptive_retries(0);
-    assert!(uri::without_effect(&options).is_empty());
 }

@@ -1,6 +1,6 @@
 //! Any order of inputs: nothing leaks, nothing is closed twice, nothing hangs.
 
-use super::*;
+use super::{adaptive::overloaded, *};
 use crate::{
     operation::OperationId,
     options::{Monitoring, ReadMode},
@@ -34,7 +34,7 @@ fn input() -> impl Strategy<Value = Input> {
         6 => which.prop_map(Input::Resume),
         2 => which.prop_map(Input::Cancel),
         2 => (which, 0..6_u8).prop_map(|(which, what)| Input::Late { which, what }),
-        5 => (which, 0..8_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
+        5 => (which, 0..9_u8).prop_map(|(which, outcome)| Input::CheckIn { which, outcome }),
         6 => which.prop_map(Input::Connect),
         10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which.prop_map(Input::Break),
@@ -136,7 +136,7 @@ impl Play {
             if !is_paused && waiting.state != OperationState::ForServer {
                 continue;
             }
-            is_asking = true;
+            is_asking |= !is_paused;
             let limit = *all.get(&id).expect("there is one by default");
             if is_paused {
                 // It met a server that may be overloaded, and does not dial that at once again.
@@ -328,6 +328,7 @@ fn finish(lease: &mut Lease, outcome: u8) -> Outcome {
         1 => return reset(),
         2 => rawdoc! { "ok": 0, "code": 10107, "errmsg": "x" },
         3 => rawdoc! { "ok": 0, "code": 91, "errorLabels": ["RetryableWriteError"] },
+        8 => overloaded(),
         _ => rawdoc! { "ok": 1 },
     };
     if lease.operation.command.acknowledged {

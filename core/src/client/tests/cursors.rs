@@ -1,6 +1,6 @@
 //! Time limits of cursors: one limit bounds the command that opens a cursor and all its batches.
 
-use super::*;
+use super::{adaptive::overloaded, *};
 use crate::{
     error::{ErrorKind, Wait},
     operation::Cursor,
@@ -90,4 +90,51 @@ fn a_cursor_without_time_limit_is_fetched_for_ever() {
             assert_eq!(fetch(&mut world, &mut cursor), None);
         }
     }
+}
+
+#[test]
+fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() {
+    // BP-2, trap 4; `getMore-retried`, "getMores are retried maxAttempts=2 times"
+    let mut world = World::new(URI, primary());
+    let mut cursor = open(&mut world, None);
+    let more = cursor.more().expect("it is open");
+    let kill = |cursor: &mut Cursor| cursor.end().expect("the server has it");
+    for command in [more, kill(&mut cursor)] {
+        let mut lease = world.lease(command);
+        let first = World::request(&lease);
+        for _ in 0..2 {
+            World::answer(&mut lease, &overloaded());
+            let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed)
+            else {
+                panic!("it backs off");
+            };
+            lease = world.leased(Start::Waiting(id));
+            let next = World::request(&lease);
+            assert_eq!(next.get("lsid"), first.get("lsid"));
+            assert_eq!(next.keys().next(), first.keys().next());
+        }
+        World::answer(&mut lease, &overloaded());
+        let verdict = world.check_in(lease, Outcome::Completed);
+        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
+    // `getMore-retried`, "getMores are retried"
+    let mut world = World::new(URI, primary());
+    let mut cursor = open(&mut world, None);
+    let mut lease = world.lease(cursor.more().expect("it is open"));
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it is tried again");
+    };
+    let mut lease = world.leased(start);
+    World::answer(&mut lease, &empty("nextBatch"));
+    let session = lease.take_session();
+    assert!(session.is_some(), "the cursor's session was kept");
+    let reply = lease.take_reply().expect("a reply");
+    world.check_in(lease, Outcome::Completed);
+    cursor.handle_reply(reply, session).expect("a batch");
+    fetch(&mut world, &mut cursor);
 }

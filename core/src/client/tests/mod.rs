@@ -1,6 +1,7 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
 mod abandoned;
+mod adaptive;
 mod aggregates;
 mod balanced;
 mod chance;

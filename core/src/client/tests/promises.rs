@@ -73,16 +73,17 @@ fn listed(kinds: &[&str]) -> BTreeSet<Vec<String>> {
 
 #[test]
 fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
-    // HELLO-6, HELLO-10 to HELLO-12, HELLO-36, COMP-2: what is announced is there. `backpressure`
-    // is not, and neither is a compressor; a field that is added has its machinery first.
+    // HELLO-6, HELLO-10 to HELLO-12, HELLO-36, COMP-2: what is announced is there. A compressor is
+    // not; a field that is added has its machinery first.
     let mut streamed = primary();
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     streamed.append(bson::cstr!("topologyVersion"), version);
     let user = "mongodb://user:pencil@a/?replicaSet=rs";
     let found = hellos(talkative(user, false), streamed.clone());
     let expected = listed(&[
-        "isMaster helloOk client compression $db",
-        "isMaster helloOk client compression saslSupportedMechs speculativeAuthenticate $db",
+        "isMaster helloOk client compression backpressure $db",
+        "isMaster helloOk client compression backpressure saslSupportedMechs \
+         speculativeAuthenticate $db",
         "isMaster helloOk topologyVersion maxAwaitTimeMS $db",
     ]);
     assert_eq!(found, expected);
@@ -90,8 +91,10 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
     let api = "apiVersion apiStrict apiDeprecationErrors $db";
     let found = hellos(talkative(user, true), streamed);
     let expected = listed(&[
-        &format!("hello client compression {api}"),
-        &format!("hello client compression saslSupportedMechs speculativeAuthenticate {api}"),
+        &format!("hello client compression backpressure {api}"),
+        &format!(
+            "hello client compression backpressure saslSupportedMechs speculativeAuthenticate {api}"
+        ),
         &format!("hello topologyVersion maxAwaitTimeMS {api}"),
     ]);
     assert_eq!(found, expected);
@@ -101,7 +104,8 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
     let balanced = "mongodb://user:pencil@a/?loadBalanced=true";
     let found = hellos(talkative(balanced, false), service);
     let expected = listed(&[
-        "hello client compression loadBalanced saslSupportedMechs speculativeAuthenticate $db",
+        "hello client compression backpressure loadBalanced saslSupportedMechs \
+         speculativeAuthenticate $db",
     ]);
     assert_eq!(found, expected);
 }
@@ -147,6 +151,22 @@ fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T
         }
     }
     None
+}
+
+#[test]
+fn every_handshake_announces_backpressure_as_a_string() {
+    // HELLO-6, BP-14; prose test 9 of the handshake: neither a boolean nor a number.
+    for text in [
+        "mongodb://a/",
+        "mongodb://u:p@a/",
+        "mongodb://a/?loadBalanced=true",
+    ] {
+        let announced = first_of(text, |hello| {
+            let value = hello.get("backpressure").ok()??;
+            Some(value.as_str().map(str::to_owned))
+        });
+        assert_eq!(announced.flatten().as_deref(), Some("2"), "{text}");
+    }
 }
 
 #[test]

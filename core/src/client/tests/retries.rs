@@ -273,25 +273,31 @@ fn refuse_dials(world: &mut World) {
 }
 
 #[test]
-fn a_server_that_takes_no_connections_is_dialled_at_intervals_until_the_time_is_over() {
-    // RR-18, RW-24: the server stays selectable (CMAP-148), and is not dialled without end.
-    let (mut world, id, dialled) = refused(Some(LIMIT));
-    for attempts in 1..=20 {
-        assert_eq!(world.dialled.len() - dialled, attempts);
-        let resumed = world.client.resume(world.now, id);
-        assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
-        world.now = world.now + Duration::from_millis(500);
-        world.client.handle_timeout(world.now);
-        refuse_dials(&mut world);
+fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
+    // BP-8, BP-15: the server stays selectable (CMAP-148), and that it is dialled without end is
+    // prevented by the number of retries after overload, with a time limit and without.
+    for limit in [None, Some(LIMIT)] {
+        let (mut world, id, dialled) = refused(limit);
+        for (attempts, longest) in [(1, 200), (2, 400)] {
+            assert_eq!(world.dialled.len() - dialled, attempts);
+            let resumed = world.client.resume(world.now, id);
+            assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
+            world.now = world.now + Duration::from_millis(longest);
+            world.client.handle_timeout(world.now);
+            refuse_dials(&mut world);
+        }
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            panic!("it was tried three times");
+        };
+        let kind = error.kind();
+        let fault = NetworkFault::Refused;
+        assert!(
+            matches!(kind, ErrorKind::Network { fault: f, .. } if *f == fault),
+            "{error:?}"
+        );
+        assert_eq!(world.dialled.len() - dialled, 3);
+        assert_eq!(world.client.counts().waiting, 0);
     }
-    let Start::Failed(error) = world.client.resume(world.now, id) else {
-        panic!("its time is over");
-    };
-    assert!(error.is_timeout(), "{error:?}");
-    let cause = error.source().expect("what had failed").to_string();
-    assert!(cause.contains("refused"), "{cause}");
-    assert_eq!(world.dialled.len() - dialled, 20);
-    assert_eq!(world.client.counts().waiting, 0);
 }
 
 #[test]
@@ -299,15 +305,6 @@ fn a_server_that_takes_connections_again_serves_who_has_time_left() {
     let (mut world, id, _) = refused(Some(LIMIT));
     world.wait(Duration::from_millis(500));
     world.leased(Start::Waiting(id));
-}
-
-#[test]
-fn without_a_time_limit_a_refused_connection_is_tried_again_once_and_at_once() {
-    // RR-18
-    let (mut world, id, dialled) = refused(None);
-    let resumed = world.client.resume(world.now, id);
-    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
-    assert_eq!(world.dialled.len() - dialled, 2);
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub struct ClientOptions {
     zlib_compression_level: i32,
     proxy: Option<ProxyOptions>,
     server_api: Option<ServerApi>,
-    max_adaptive_retries: Option<u32>,
+    max_adaptive_retries: u32,
     enable_overload_retargeting: bool,
 }
 
@@ -151,7 +151,7 @@ impl Default for ClientOptions {
             zlib_compression_level: -1,
             proxy: None,
             server_api: None,
-            max_adaptive_retries: None,
+            max_adaptive_retries: DEFAULT_MAX_ADAPTIVE_RETRIES,
             enable_overload_retargeting: false,
         }
     }

@@ -4,6 +4,7 @@ mod admission;
 mod balanced;
 mod elections;
 mod memory;
+mod overload;
 mod protocol;
 mod sharded;
 mod survival;

@@ -1,6 +1,7 @@
 //! Behind a load balancer: services instead of servers, and connections that cursors and
 //! transactions keep.
 
+mod adaptive;
 mod chance;
 mod cursors;
 mod pins;

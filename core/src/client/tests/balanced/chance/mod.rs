@@ -3,7 +3,7 @@
 
 mod play;
 
-use super::*;
+use super::{super::adaptive::overloaded, *};
 use crate::{operation::TransactionStep, options::Monitoring};
 use play::{Play, Purpose, nth};
 use proptest::prelude::*;
@@ -307,6 +307,7 @@ fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
         7 => rawdoc! { "ok": 1 },
         8 => cursor_reply(0, batch),
         9 => cursor_reply(-3, batch),
+        10 => overloaded(),
         12 => {
             lease.sent(lease.output().len());
             let message = "the reply did not come";

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    error::ErrorKind,
+    error::{ErrorKind, Label},
     operation::{OperationId, Reply, TransactionPin},
     options::Monitoring,
     pool::PoolState,
@@ -324,12 +324,13 @@ impl Play {
             _ => {}
         }
         let is_left = outcome == Outcome::Abandoned;
+        let error = lease.outcome().err();
+        let is_overload = error.is_some_and(|e| e.has_label(&Label::SystemOverloadedError));
         match self.client.check_in(self.now, lease, outcome) {
             Verdict::Again(start) => {
-                assert_eq!(
-                    self.kept_by(purpose),
-                    None,
-                    "what is pinned is not tried again"
+                assert!(
+                    is_overload || self.kept_by(purpose).is_none(),
+                    "what is pinned is tried again after overload only"
                 );
                 self.started(start, purpose);
             }

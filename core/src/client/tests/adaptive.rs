@@ -1,0 +1,257 @@
+//! Retries after overload: what an operation holds while it backs off, and where it goes on.
+
+use super::{retries::timed, *};
+use crate::{
+    event::PoolEvent,
+    options::{ReadMode, ReadPreference},
+};
+use std::{error::Error as _, time::Duration};
+
+const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
+
+/// As long as the longest backoff before the second retry.
+const BACKOFF: Duration = Duration::from_millis(400);
+
+/// What a server answers that takes no requests at present.
+pub(super) fn overloaded() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 0, "code": 462, "codeName": "IngressRequestRateLimitExceeded",
+        "errorLabels": ["SystemOverloadedError", "RetryableError"],
+    }
+}
+
+/// Answers with overload; the operation then backs off.
+fn overload(world: &mut World, mut lease: Lease) -> OperationId {
+    World::answer(&mut lease, &overloaded());
+    match world.check_in(lease, Outcome::Completed) {
+        Verdict::Again(Start::Waiting(id)) => id,
+        other => panic!("it backs off: {other:?}"),
+    }
+}
+
+/// Lets the backoff pass.
+fn again(world: &mut World, id: OperationId) -> Lease {
+    world.wait(BACKOFF);
+    assert!(world.woken.contains(&id), "it is woken");
+    world.leased(Start::Waiting(id))
+}
+
+#[test]
+fn every_kind_of_command_is_sent_three_times_at_most() {
+    // BP-2, BP-4; `backpressure-retry-max-attempts`
+    let update_many = || {
+        let mut command = Command::new("update", "db", CommandKind::Write);
+        command.body().str("update", "c");
+        command
+    };
+    let unacknowledged = || {
+        let mut command = insert();
+        command.set_unacknowledged();
+        command
+    };
+    for command in [find, insert, ping, update_many] {
+        for limit in [None, Some(Duration::from_secs(10))] {
+            let mut world = World::new(URI, primary());
+            let mut command = command();
+            command.set_timeout(limit);
+            let mut lease = world.lease(command);
+            let first = World::request(&lease);
+            for _ in 0..2 {
+                let id = overload(&mut world, lease);
+                lease = again(&mut world, id);
+                let next = World::request(&lease);
+                for key in ["lsid", "txnNumber"] {
+                    // RR-25, BP-10
+                    assert_eq!(next.get(key), first.get(key), "{key}");
+                }
+            }
+            World::answer(&mut lease, &overloaded());
+            let verdict = world.check_in(lease, Outcome::Completed);
+            let Verdict::Done(Err(error)) = verdict else {
+                panic!("it was tried three times: {verdict:?}");
+            };
+            assert_eq!(error.code(), Some(462));
+        }
+    }
+    // An unacknowledged write meets overload only where its connection is made.
+    let mut world = World::new(URI, primary());
+    let Start::Waiting(id) = world.client.start(world.now, unacknowledged()) else {
+        panic!("there is no connection yet");
+    };
+    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+        panic!("it is dialled");
+    };
+    world.fail(socket);
+    world.leased(Start::Waiting(id));
+}
+
+#[test]
+fn the_number_of_retries_is_an_option() {
+    // BP-4: BP-P4 and its neighbours
+    for (retries, expected) in [(0, 1), (1, 2), (4, 5)] {
+        let uri = format!("{URI}&maxAdaptiveRetries={retries}");
+        let mut world = World::new(&uri, primary());
+        let mut lease = world.lease(find());
+        let mut attempts = 1;
+        loop {
+            World::answer(&mut lease, &overloaded());
+            match world.check_in(lease, Outcome::Completed) {
+                Verdict::Again(Start::Waiting(id)) => {
+                    attempts += 1;
+                    // The backoff of the fourth retry is 1.6 s at most.
+                    world.wait(Duration::from_millis(1_600));
+                    lease = world.leased(Start::Waiting(id));
+                }
+                Verdict::Done(Err(_)) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(attempts, expected);
+    }
+}
+
+#[test]
+fn the_connection_is_free_during_the_backoff() {
+    // BP-13; `backpressure-connection-checkin`: each attempt checks a connection out and in.
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    let mut lease = world.lease(find());
+    while world.client.poll_event().is_some() {}
+    for _ in 0..2 {
+        let id = overload(&mut world, lease);
+        assert_eq!(world.client.counts().leased, 0);
+        // There is one connection, and another operation has it meanwhile.
+        let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
+        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        lease = again(&mut world, id);
+    }
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    let (mut out, mut back) = (0, 0);
+    while let Some(event) = world.client.poll_event() {
+        match event.kind {
+            EventKind::Pool(PoolEvent::CheckedOut { .. }) => out += 1,
+            EventKind::Pool(PoolEvent::CheckedIn { .. }) => back += 1,
+            EventKind::Pool(PoolEvent::Cleared { .. }) => panic!("overload clears no pool"),
+            _ => {}
+        }
+    }
+    // Two attempts more of the find, and two pings; the first attempt had its connection before.
+    assert_eq!((out, back), (4, 5));
+}
+
+#[test]
+fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
+    // CMAP-44, SDAM-104
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    let lease = world.lease(find());
+    let known = world.client.topology().clone();
+    overload(&mut world, lease);
+    assert!(Arc::ptr_eq(world.client.topology(), &known));
+    while let Some(event) = world.client.poll_event() {
+        let is_clear = matches!(event.kind, EventKind::Pool(PoolEvent::Cleared { .. }));
+        assert!(!is_clear, "{event:?}");
+    }
+}
+
+#[test]
+fn an_operation_without_time_for_its_backoff_ends_at_once() {
+    // BP-12: the first backoff of this seed takes longer than a millisecond.
+    let mut world = World::new(URI, primary());
+    let mut lease = world.lease(timed(find(), Duration::from_millis(1)));
+    World::answer(&mut lease, &overloaded());
+    let verdict = world.check_in(lease, Outcome::Completed);
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("its time ends before the backoff does: {verdict:?}");
+    };
+    assert_eq!(error.code(), Some(462), "its time is not over yet");
+    assert_eq!(
+        world.client.counts(),
+        Counts {
+            leased: 0,
+            waiting: 0,
+            ..world.client.counts()
+        }
+    );
+}
+
+#[test]
+fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
+    for closes in [false, true] {
+        let mut world = World::new(URI, primary());
+        let lease = world.lease(find());
+        let sessions = world.client.sessions.len();
+        let id = overload(&mut world, lease);
+        if closes {
+            world.client.close(world.now);
+            let resumed = world.client.resume(world.now, id);
+            assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+        } else {
+            world.client.cancel(world.now, id);
+            assert_eq!(world.client.sessions.len(), sessions + 1, "it comes back");
+        }
+        assert_eq!(world.client.counts().waiting, 0);
+        world.wait(BACKOFF);
+    }
+}
+
+#[test]
+fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
+    // RR-15, RR-18: the connection was granted after the backoff, and the operation's task slept.
+    let limit = Duration::from_millis(600);
+    let mut world = World::new(URI, primary());
+    let lease = world.lease(timed(find(), limit));
+    let id = overload(&mut world, lease);
+    world.wait(BACKOFF);
+    assert!(world.woken.contains(&id), "its connection is granted");
+    world.wait(limit);
+    let Start::Failed(error) = world.client.resume(world.now, id) else {
+        panic!("its time is over");
+    };
+    assert!(error.is_timeout(), "{error:?}");
+    let cause = error.source().expect("what it had met").to_string();
+    assert!(cause.contains("462"), "{cause}");
+}
+
+#[test]
+fn overload_is_avoided_only_where_the_option_says_so() {
+    // RR-14, BP-9; RR-P3.1 to RR-P3.3
+    let hosts = bson::RawArrayBuf::from_iter(["a:27017", "b:27017"]);
+    let secondary = rawdoc! {
+        "ok": 1, "secondary": true, "setName": "rs", "hosts": hosts.clone(),
+        "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+    };
+    let writable = rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": hosts,
+        "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
+    };
+    for (option, reply, moves) in [
+        ("true", overloaded(), true),
+        (
+            "true",
+            rawdoc! { "ok": 0, "code": 6, "errorLabels": ["RetryableError"] },
+            false,
+        ),
+        ("false", overloaded(), false),
+    ] {
+        let uri = format!("mongodb://a,b/?replicaSet=rs&enableOverloadRetargeting={option}");
+        let mut world = World::new(&uri, secondary.clone());
+        world
+            .hellos
+            .insert(Address::tcp("a", 27017), writable.clone());
+        world.wait(Duration::from_secs(10));
+        let preference = Arc::new(ReadPreference::new(ReadMode::PrimaryPreferred));
+        let mut command = find();
+        command.set_read_preference(preference);
+        let mut lease = world.lease(command);
+        assert_eq!(lease.facts().address.host(), "a");
+        World::answer(&mut lease, &reply);
+        let lease = match world.check_in(lease, Outcome::Completed) {
+            Verdict::Again(start @ Start::Leased(_)) => world.leased(start),
+            Verdict::Again(Start::Waiting(id)) => again(&mut world, id),
+            other => panic!("it is tried again: {other:?}"),
+        };
+        let expected = if moves { "b" } else { "a" };
+        assert_eq!(lease.facts().address.host(), expected, "{option} {reply:?}");
+    }
+}

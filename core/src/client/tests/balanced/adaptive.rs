@@ -1,0 +1,129 @@
+//! Retries after overload of what is bound to a connection.
+
+use super::{super::adaptive::overloaded, *};
+use std::time::Duration;
+
+/// Answers with overload and lets the backoff pass; the connection is nobody's meanwhile.
+fn overload(world: &mut World, mut lease: Lease) -> Lease {
+    let socket = lease.socket();
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it is tried again");
+    };
+    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    let pins = world.client.snapshot().pins;
+    let state = pins.iter().find(|pin| pin.socket == socket);
+    assert_eq!(state.map(|pin| pin.state), Some(PinState::Free));
+    let lease = world.leased(start);
+    assert_eq!(lease.socket(), socket, "the cursor lives there");
+    lease
+}
+
+#[test]
+fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
+    // BP-2, trap 4: pins stay, and there is no check-out.
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    told(&mut world);
+    let lease = more(&mut world, &mut cursor);
+    let mut lease = overload(&mut world, lease);
+    World::answer(&mut lease, &cursor_reply(5, "nextBatch"));
+    let (reply, session) = (lease.take_reply().expect("it came"), lease.take_session());
+    world.check_in(lease, Outcome::Completed);
+    cursor.handle_reply(reply, session).expect("a batch");
+    // The third attempt is the last.
+    let mut lease = more(&mut world, &mut cursor);
+    for _ in 0..2 {
+        lease = overload(&mut world, lease);
+    }
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it was tried three times");
+    };
+    assert_eq!(error.code(), Some(462));
+    cursor.handle_failure(&error);
+    assert!(told(&mut world).is_empty());
+    let lease = world.lease(cursor.end().expect("the server has it"));
+    let mut lease = overload(&mut world, lease);
+    assert!(told(&mut world).is_empty(), "it is kept during the backoff");
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(told(&mut world), ["in 1"]);
+}
+
+#[test]
+fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
+    // BP-2, BP-10; `transactions/tests/unified/backpressure-retryable-writes`: the first command
+    // pins its connection before it is sent.
+    let mut world = world();
+    let (lease, pin) = lease_a_transaction(&mut world);
+    let mut lease = overload(&mut world, lease);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    let verdict = world.check_in(lease, Outcome::Completed);
+    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    world.client.release(world.now, pin);
+}
+
+#[test]
+fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_error() {
+    // RR-15: the retry reaches no server, so the earlier error is raised.
+    let mut world = world();
+    let (mut cursor, facts) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut cursor);
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it backs off");
+    };
+    let leftovers = cursor
+        .end()
+        .map(|kill| world.client.discard(world.now, kill));
+    assert!(leftovers.is_ok(), "its owner gives it up");
+    world.wait(Duration::from_millis(400));
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("its connection is gone");
+    };
+    assert_eq!(error.code(), Some(462), "{error:?}");
+    assert_eq!(world.client.counts().leased, 0);
+    assert!(!world.closed.contains(&facts.socket), "it is whole");
+}
+
+#[test]
+fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    let mut lease = more(&mut world, &mut cursor);
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it backs off");
+    };
+    world.sent.clear();
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.wait(Duration::from_millis(400));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert_eq!(world.sent, []);
+}
+
+#[test]
+fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
+    // RR-15: the retry waits for the reply to another command when the pin is released.
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    World::answer(&mut lease, &overloaded());
+    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+        panic!("it backs off");
+    };
+    let mut other = insert();
+    other.set_pin(&pin);
+    let mut other = world.lease(other);
+    other.sent(other.output().len());
+    world.check_in(other, Outcome::Abandoned);
+    world.wait(Duration::from_millis(400));
+    let start = world.client.resume(world.now, waiting);
+    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    world.client.release(world.now, pin);
+    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+        panic!("its connection went back");
+    };
+    assert_eq!(error.code(), Some(462), "{error:?}");
+}

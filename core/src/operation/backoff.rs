@@ -1,0 +1,132 @@
+//! How long an operation waits between two attempts.
+
+use super::Operation;
+use crate::{
+    error::{Error, Label},
+    options::MIN_HEARTBEAT_FREQUENCY,
+    random::Random,
+};
+use std::time::Duration;
+
+/// The base of the backoff, where the error carries none of its own (BP-5, BP-6).
+const BASE_BACKOFF: Duration = Duration::from_millis(100);
+
+/// The longest backoff (BP-5). It bounds what a server can ask for as well.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+/// The attempts of an operation with a time limit between which there is no pause.
+const UNPAUSED_ATTEMPTS: u32 = 2;
+
+/// The pause before the third attempt of an operation with a time limit, at most; it doubles with
+/// each attempt, up to [`LONGEST_PAUSE`]. The second attempt follows at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause of an operation that met no overload: the time between two checks of a server
+/// for which an operation waits, so that the next attempt knows what the check has found.
+const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
+
+/// Returns how long the operation waits after an attempt that failed with `error`; zero for not at
+/// all.
+///
+/// After an overload error that is the backoff, and an operation that once met overload waits after
+/// no other error (BP-7). An operation that never did has the pause of [`pause_of_timed`].
+pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Random) -> Duration {
+    if error.has_label(&Label::SystemOverloadedError) {
+        let base = error.base_backoff().unwrap_or(BASE_BACKOFF);
+        return share(longest_backoff(base, operation.attempts), random.next_u64());
+    }
+    if operation.was_overloaded {
+        return Duration::ZERO;
+    }
+    pause_of_timed(operation, random)
+}
+
+/// Returns the backoff for a jitter of one: `base * 2^retry`, with `retry` = 1 for the first retry,
+/// and [`MAX_BACKOFF`] at most (BP-5).
+fn longest_backoff(base: Duration, retry: u32) -> Duration {
+    // One millisecond is beyond the maximum from 2^14 on.
+    base.saturating_mul(1 << retry.min(16)).min(MAX_BACKOFF)
+}
+
+/// Returns the share `jitter / 2^64` of a time: the jitter of BP-5, uniform in [0, 1), without
+/// fractions.
+fn share(longest: Duration, jitter: u64) -> Duration {
+    let nanos = (longest.as_nanos() * u128::from(jitter)) >> 64;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A server that answers each command at once with a retryable error stays selectable, and an
+/// operation with a time limit would ask it without end. So its attempts after the second come at
+/// growing intervals, of which half is drawn. An operation without a time limit has a single retry,
+/// which need not wait.
+fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
+    let pauses_before = operation.attempts.checked_sub(UNPAUSED_ATTEMPTS);
+    let (Some(_), Some(pauses_before)) = (operation.command.timeout, pauses_before) else {
+        return Duration::ZERO;
+    };
+    let longest = FIRST_PAUSE.saturating_mul(1 << pauses_before.min(10));
+    let half = longest.min(LONGEST_PAUSE) / 2;
+    let drawn = random.below(u64::try_from(half.as_nanos()).unwrap_or(u64::MAX) + 1);
+    half + Duration::from_nanos(drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        operation::{Command, CommandKind, OperationId},
+        random::Seed,
+        time::Instant,
+    };
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_backoff_doubles_from_the_first_retry_on_up_to_its_maximum() {
+        // BP-5; trap 1: the exponent starts at 1.
+        let longest = |retry| longest_backoff(BASE_BACKOFF, retry).as_millis();
+        let expected = [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000];
+        assert_eq!([1, 2, 3, 4, 5, 6, 7, 8].map(longest), expected);
+        for base in [MS, BASE_BACKOFF, Duration::from_millis(u32::MAX.into())] {
+            assert_eq!(longest_backoff(base, u32::MAX), MAX_BACKOFF);
+        }
+        assert_eq!(longest_backoff(50 * MS, 1), 100 * MS);
+    }
+
+    #[test]
+    fn half_of_a_pause_without_overload_is_drawn() {
+        let mut command = Command::new("find", "db", CommandKind::Read);
+        command.set_timeout(Some(MS));
+        let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
+        let mut random = Seed::new([4; 32]).random();
+        for (attempts, longest) in [(1, 0), (2, 10), (3, 20), (7, 320), (8, 500), (1_000, 500)] {
+            operation.attempts = attempts;
+            let mut draw = || pause_of_timed(&operation, &mut random);
+            let drawn: Vec<_> = (0..200).map(|_| draw()).collect();
+            let (least, most) = (drawn.iter().min(), drawn.iter().max());
+            let (least, most) = (*least.expect("some"), *most.expect("some"));
+            let longest = longest * MS;
+            assert!(
+                least >= longest / 2 && most <= longest,
+                "{least:?} {most:?}"
+            );
+            assert!(least <= longest * 6 / 10 && most >= longest * 9 / 10);
+        }
+        operation.command.timeout = None;
+        assert_eq!(pause_of_timed(&operation, &mut random), Duration::ZERO);
+    }
+
+    #[test]
+    fn jitter_of_nearly_one_makes_two_backoffs_of_600_ms() {
+        // BP-P1: "the sum of the 2 backoffs is 0.6 seconds".
+        let both = |jitter| share(200 * MS, jitter) + share(400 * MS, jitter);
+        assert_eq!(both(0), Duration::ZERO);
+        assert_eq!(both(1 << 63), 300 * MS);
+        let nearly = both(u64::MAX);
+        assert!(nearly < 600 * MS && nearly > 599 * MS, "{nearly:?}");
+        // BP-P5, with a base of 50 ms
+        let half = share(100 * MS, u64::MAX) + share(200 * MS, u64::MAX);
+        assert!(half < 300 * MS && half > 299 * MS, "{half:?}");
+        assert!(share(MAX_BACKOFF, u64::MAX) < MAX_BACKOFF);
+    }
+}

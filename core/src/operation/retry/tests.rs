@@ -1,0 +1,394 @@
+//! Decisions about single failures.
+
+mod overload;
+
+use super::*;
+use crate::{
+    address::Address,
+    connection::SocketId,
+    description::{ServerId, TopologyId},
+    error::{CommandFault, NetworkFault, TlsFault, Wait},
+    operation::{Command, OperationId},
+    pool::PooledId,
+    random::Seed,
+};
+use bson::{RawDocumentBuf, rawdoc};
+use std::time::Duration;
+
+const KINDS: [CommandKind; 6] = [
+    CommandKind::Read,
+    CommandKind::RetryableWrite,
+    CommandKind::Write,
+    CommandKind::WritingAggregate,
+    CommandKind::Run,
+    CommandKind::CursorFollowUp,
+];
+
+const POLICY: RetryPolicy = RetryPolicy {
+    reads: true,
+    writes: true,
+    max_adaptive: 2,
+    retargets: false,
+};
+
+const NOW: Instant = Instant::ZERO;
+
+/// An operation whose first attempt runs.
+fn operation(kind: CommandKind) -> Box<Operation> {
+    limited(kind, None)
+}
+
+fn limited(kind: CommandKind, limit: Option<Duration>) -> Box<Operation> {
+    let mut command = Command::new("x", "db", kind);
+    command.set_timeout(limit);
+    let mut operation = Operation::new(OperationId(0), command, NOW);
+    operation.attempts = 1;
+    operation
+}
+
+/// A connection to a primary that puts labels itself.
+fn facts() -> ConnectionFacts {
+    ConnectionFacts {
+        client: TopologyId([0; 12].into()),
+        address: Address::tcp("a", 1),
+        server: ServerId(0),
+        socket: SocketId::new(1, 0),
+        pooled: PooledId::new(1, 0),
+        service: None,
+        server_connection_id: None,
+        server_type: ServerType::RsPrimary,
+        max_wire_version: 21,
+        max_bson_object_size: 1 << 24,
+        max_message_size: 48_000_000,
+        max_write_batch_size: 100_000,
+        has_sessions: true,
+        is_unauthenticated: false,
+    }
+}
+
+/// What a server answers, as the error of the operation.
+fn answered(reply: &RawDocumentBuf) -> Error {
+    let fault = CommandFault::from_reply(reply);
+    let labels = crate::error::Labels::from_reply(reply);
+    Error::new(ErrorKind::Command(Box::new(fault)))
+        .with_labels(&labels)
+        .with_server(&Address::tcp("a", 1))
+}
+
+fn overload() -> Error {
+    answered(&rawdoc! {
+        "ok": 0, "code": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"],
+    })
+}
+
+/// Retryable for reads and numbered writes, and no overload.
+fn failure(code: i32) -> Error {
+    answered(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
+}
+
+fn wrote_nothing(code: i32) -> Error {
+    failure(code).with_label(Label::NoWritesPerformed)
+}
+
+/// Where the attempt failed.
+const AT_CHECK_OUT: FailedAttempt<'_> = FailedAttempt {
+    facts: None,
+    topology_type: TopologyType::ReplicaSetWithPrimary,
+    is_closed: false,
+};
+
+fn decide(
+    policy: RetryPolicy,
+    operation: Box<Operation>,
+    error: Error,
+    topology_type: TopologyType,
+) -> AfterFailure {
+    let facts = facts();
+    let attempt = FailedAttempt {
+        facts: Some(&facts),
+        topology_type,
+        ..AT_CHECK_OUT
+    };
+    let mut random = Seed::new([1; 32]).random();
+    policy.after_failure(NOW, operation, error, attempt, &mut random)
+}
+
+/// Lets all attempts of an operation fail in turn, the last of these errors again and again; how
+/// many attempts there were, how many of them came after a pause, and the error in the end.
+fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, usize, Error) {
+    let mut operation = operation(kind);
+    operation.txn_number = Some(1);
+    let mut pauses = 0;
+    loop {
+        let nth = operation.attempts as usize - 1;
+        let error = errors[nth.min(errors.len() - 1)].clone();
+        let set = TopologyType::ReplicaSetWithPrimary;
+        operation = match decide(policy, operation, error, set) {
+            AfterFailure::Over(operation, error) => return (operation.attempts, pauses, error),
+            AfterFailure::RetryNow(operation) => operation,
+            AfterFailure::RetryAt(operation, until) => {
+                assert!(until > NOW);
+                pauses += 1;
+                operation
+            }
+        };
+        operation.attempts += 1;
+        // A reply was waited for.
+        operation.unwaited = 0;
+    }
+}
+
+#[test]
+fn what_is_avoided_depends_on_topology_overload_and_option() {
+    // RR-14, BP-9; RR-P3.1 to RR-P3.3; RR-21
+    let cleared = Error::new(ErrorKind::PoolCleared {
+        message: String::new(),
+    });
+    let cleared = cleared.with_server(&Address::tcp("a", 1));
+    let overloaded = overload();
+    for topology_type in [
+        TopologyType::Sharded,
+        TopologyType::ReplicaSetWithPrimary,
+        TopologyType::ReplicaSetNoPrimary,
+        TopologyType::Single,
+        TopologyType::LoadBalanced,
+    ] {
+        let is_sharded = topology_type == TopologyType::Sharded;
+        for (retargets, error, expected) in [
+            (false, &overloaded, is_sharded),
+            (true, &overloaded, true),
+            (false, &failure(6), is_sharded),
+            (true, &failure(6), is_sharded),
+            (true, &cleared, false),
+        ] {
+            let policy = RetryPolicy {
+                retargets,
+                ..POLICY
+            };
+            let operation = operation(CommandKind::Read);
+            let after = decide(policy, operation, error.clone(), topology_type);
+            let (AfterFailure::RetryNow(operation) | AfterFailure::RetryAt(operation, _)) = after
+            else {
+                panic!("{error:?} is retryable");
+            };
+            let is_avoided = !operation.deprioritized.is_empty();
+            assert_eq!(is_avoided, expected, "{topology_type} {retargets} {error}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_fails_twice_is_avoided_once() {
+    let policy = RetryPolicy {
+        retargets: true,
+        ..POLICY
+    };
+    let first = decide(
+        policy,
+        operation(CommandKind::Read),
+        overload(),
+        TopologyType::Single,
+    );
+    let AfterFailure::RetryAt(mut operation, _) = first else {
+        panic!("{first:?}");
+    };
+    operation.attempts = 2;
+    let second = decide(policy, operation, overload(), TopologyType::Single);
+    let AfterFailure::RetryAt(operation, _) = second else {
+        panic!("{second:?}");
+    };
+    assert_eq!(operation.deprioritized, [Address::tcp("a", 1)]);
+}
+
+#[test]
+fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
+    // RW-26: RW-P6.1 to RW-P6.3
+    let first = |code| {
+        let both = [Label::SystemOverloadedError, Label::RetryableError];
+        both.into_iter().fold(failure(code), Error::with_label)
+    };
+    let nothing = |code| first(code).with_label(Label::NoWritesPerformed);
+    for (errors, expected) in [
+        (vec![first(91), failure(10107)], 10107),
+        (vec![nothing(91), wrote_nothing(10107)], 91),
+        (vec![first(91), wrote_nothing(10107)], 91),
+        (vec![nothing(91), failure(6), wrote_nothing(10107)], 6),
+    ] {
+        let (_, _, error) = exhaust(POLICY, CommandKind::RetryableWrite, &errors);
+        assert_eq!(error.code(), Some(expected), "{errors:?}");
+        let all = errors
+            .iter()
+            .all(|e| e.has_label(&Label::NoWritesPerformed));
+        assert_eq!(error.has_label(&Label::NoWritesPerformed), all);
+    }
+    // BP-11: a generic command counts as a write. RR-19: to a read the label means nothing.
+    let errors = [nothing(91), nothing(462)];
+    for kind in KINDS {
+        let (_, _, error) = exhaust(POLICY, kind, &errors);
+        let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
+        assert_eq!(
+            error.code(),
+            Some(if is_read { 462 } else { 91 }),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn each_attempt_selects_for_as_long_as_the_first_may() {
+    // RR-13, RW-22: the limit of a selection begins anew.
+    let mut read = operation(CommandKind::Read);
+    read.selection_began = Some(NOW);
+    let after = decide(POLICY, read, failure(91), TopologyType::Single);
+    let AfterFailure::RetryNow(again) = after else {
+        panic!("{after:?}");
+    };
+    assert_eq!(again.selection_began, None);
+}
+
+#[test]
+fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
+    // RR-21: a pool that is cleared refuses at once, and a larger number of retries after overload
+    // would be spent at one instant.
+    let policy = RetryPolicy {
+        max_adaptive: 100,
+        ..POLICY
+    };
+    let mut operation = operation(CommandKind::Read);
+    operation.was_overloaded = true;
+    let mut random = Seed::new([1; 32]).random();
+    for attempt in 1..=3 {
+        let message = String::new();
+        let cleared = Error::new(ErrorKind::PoolCleared { message });
+        match policy.after_failure(NOW, operation, cleared, AT_CHECK_OUT, &mut random) {
+            AfterFailure::RetryNow(again) => operation = again,
+            AfterFailure::Over(..) => return assert_eq!(attempt, 3),
+            AfterFailure::RetryAt(..) => panic!("a cleared pool is no overload"),
+        }
+        operation.attempts += 1;
+    }
+    panic!("the third is the last");
+}
+
+#[test]
+fn a_retried_write_keeps_its_number() {
+    // BP-10
+    let mut write = operation(CommandKind::RetryableWrite);
+    write.txn_number = Some(7);
+    let after = decide(POLICY, write, overload(), TopologyType::Sharded);
+    let AfterFailure::RetryAt(again, _) = after else {
+        panic!("{after:?}");
+    };
+    assert_eq!(again.txn_number, Some(7));
+}
+
+#[test]
+fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
+    // BP-2; RW-3, RW-9: the server says that nothing was done.
+    for (acknowledged, error, expected) in [
+        (true, overload(), true),
+        (false, overload(), true),
+        (true, failure(91), false),
+        (false, failure(91), false),
+    ] {
+        let mut write = operation(CommandKind::RetryableWrite);
+        write.command.acknowledged = acknowledged;
+        let after = decide(POLICY, write, error, TopologyType::Single);
+        let again = !matches!(after, AfterFailure::Over(..));
+        assert_eq!(again, expected, "{acknowledged}: {after:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
+    // BP-15, trap 3
+    let refused = Error::network(NetworkFault::Refused, "refused");
+    let both = [Label::SystemOverloadedError, Label::RetryableError];
+    let labelled = both.into_iter().fold(refused.clone(), Error::with_label);
+    let mut random = Seed::new([1; 32]).random();
+    for kind in KINDS {
+        let after = POLICY.after_failure(
+            NOW,
+            operation(kind),
+            labelled.clone(),
+            AT_CHECK_OUT,
+            &mut random,
+        );
+        assert!(matches!(after, AfterFailure::RetryAt(..)), "{after:?}");
+    }
+    // Without the labels, as of an authentication, it is the rules of reads and writes.
+    for kind in KINDS {
+        let after = POLICY.after_failure(
+            NOW,
+            operation(kind),
+            refused.clone(),
+            AT_CHECK_OUT,
+            &mut random,
+        );
+        let again = matches!(after, AfterFailure::RetryNow(_));
+        let expected = matches!(kind, CommandKind::Read | CommandKind::RetryableWrite);
+        assert_eq!(again, expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn nothing_is_tried_again_once_the_client_is_closed() {
+    let attempt = FailedAttempt {
+        is_closed: true,
+        ..AT_CHECK_OUT
+    };
+    let mut random = Seed::new([1; 32]).random();
+    for kind in KINDS {
+        let after = POLICY.after_failure(NOW, operation(kind), overload(), attempt, &mut random);
+        assert!(matches!(after, AfterFailure::Over(..)), "{after:?}");
+    }
+}
+
+#[test]
+fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
+    // RR-2, RW-14, RR-19
+    let tls = |fault| {
+        let message = "an alert".to_owned();
+        Error::new(ErrorKind::Tls { fault, message })
+    };
+    for (error, expected) in [
+        (Error::network(NetworkFault::Reset, "reset"), true),
+        (Error::timeout(Wait::Exchange, "late"), true),
+        (tls(TlsFault::Broken), true),
+        (tls(TlsFault::Handshake), false),
+        (tls(TlsFault::Certificate), false),
+        (Error::timeout(Wait::Selection, "late"), false),
+    ] {
+        assert_eq!(error.is_network(), expected, "{error:?}");
+        let read = operation(CommandKind::Read);
+        assert_eq!(POLICY.may_retry(&read, &error, true), expected, "{error:?}");
+        let mut write = operation(CommandKind::RetryableWrite);
+        write.txn_number = Some(1);
+        let labelled = POLICY.label(&write, error.clone(), None);
+        assert_eq!(
+            POLICY.may_retry(&write, &labelled, true),
+            expected,
+            "{error:?}"
+        );
+        for kind in KINDS {
+            assert_eq!(proves_attempt(kind, &error), expected, "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_has_just_stepped_down_gets_a_number_too() {
+    for (server, expected) in [
+        (ServerType::Standalone, false),
+        (ServerType::Unknown, false),
+        (ServerType::Mongos, true),
+        (ServerType::LoadBalancer, true),
+        (ServerType::RsPrimary, true),
+        (ServerType::RsSecondary, true),
+        (ServerType::RsOther, true),
+    ] {
+        let wants = POLICY.wants_txn_number(CommandKind::RetryableWrite, server);
+        assert_eq!(wants, expected, "{server}");
+        assert!(!POLICY.wants_txn_number(CommandKind::Write, server));
+    }
+}

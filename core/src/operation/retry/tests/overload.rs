@@ -1,0 +1,195 @@
+//! Overload errors: which commands are tried again, how often, and after how long.
+
+use super::*;
+
+#[test]
+fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
+    // BP-2, BP-3; `backpressure-retry-loop`, "does not retry if retryReads=false" and
+    // "... retryWrites=false"; `getMore-retried`.
+    for kind in KINDS {
+        for (reads, writes) in [(true, true), (true, false), (false, true), (false, false)] {
+            let policy = RetryPolicy {
+                reads,
+                writes,
+                ..POLICY
+            };
+            let expected = match kind {
+                CommandKind::Read | CommandKind::CursorFollowUp => reads,
+                CommandKind::RetryableWrite | CommandKind::Write => writes,
+                CommandKind::WritingAggregate => writes,
+                CommandKind::Run => reads && writes,
+            };
+            let (attempts, pauses, error) = exhaust(policy, kind, &[overload()]);
+            let expected = if expected { (3, 2) } else { (1, 0) };
+            assert_eq!((attempts, pauses), expected, "{kind:?} {reads} {writes}");
+            assert_eq!(error.code(), Some(462));
+        }
+    }
+}
+
+#[test]
+fn both_labels_together_make_an_error_of_any_kind_retryable() {
+    // BP-1: one can come without the other.
+    let labelled = |labels: &[Label]| {
+        let error = answered(&rawdoc! { "ok": 0, "code": 2 });
+        labels.iter().cloned().fold(error, Error::with_label)
+    };
+    let (overload, retryable) = (Label::SystemOverloadedError, Label::RetryableError);
+    for kind in KINDS {
+        for (labels, expected) in [
+            (vec![], 1),
+            (vec![overload.clone()], 1),
+            (vec![retryable.clone()], 1),
+            (vec![overload.clone(), retryable.clone()], 3),
+        ] {
+            let (attempts, ..) = exhaust(POLICY, kind, &[labelled(&labels)]);
+            assert_eq!(attempts, expected, "{kind:?} {labels:?}");
+        }
+    }
+    // Overload that a read or a write may be repeated after by its own rules is overload all the
+    // same: its retries wait, and are as many.
+    let both = failure(91).with_label(overload);
+    for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
+        let (attempts, pauses, _) = exhaust(POLICY, kind, std::slice::from_ref(&both));
+        assert_eq!((attempts, pauses), (3, 2), "{kind:?}");
+    }
+}
+
+#[test]
+fn an_overload_error_sets_the_number_of_all_retries() {
+    // BP-4, BP-8, trap 2; RR-P4, RW-P6.4; BP-P3, BP-P4
+    for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
+        for (max_adaptive, errors, expected) in [
+            (2, vec![overload()], 3),
+            (1, vec![overload()], 2),
+            (0, vec![overload()], 1),
+            (7, vec![overload()], 8),
+            (2, vec![overload(), failure(91)], 3),
+            (5, vec![overload(), failure(91)], 6),
+            (0, vec![failure(91)], 2),
+            (2, vec![failure(91), overload()], 3),
+            (1, vec![failure(91), overload()], 2),
+            (0, vec![failure(91), overload()], 2),
+        ] {
+            let policy = RetryPolicy {
+                max_adaptive,
+                ..POLICY
+            };
+            let (attempts, ..) = exhaust(policy, kind, &errors);
+            assert_eq!(attempts, expected, "{kind:?} {max_adaptive} {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
+    // BP-8: with or without a time limit of the operation.
+    let mut operation = limited(CommandKind::Read, Some(Duration::from_secs(60)));
+    for attempts in 1..=3 {
+        operation.attempts = attempts;
+        operation.unwaited = 0;
+        let error = if attempts == 1 {
+            overload()
+        } else {
+            failure(91)
+        };
+        let after = decide(POLICY, operation, error, TopologyType::Single);
+        match after {
+            AfterFailure::RetryNow(again) => {
+                assert_eq!(attempts, 2, "no pause after what is no overload (BP-7)");
+                operation = again;
+            }
+            AfterFailure::RetryAt(again, _) => {
+                assert_eq!(attempts, 1);
+                operation = again;
+            }
+            AfterFailure::Over(_, error) => {
+                assert_eq!((attempts, error.code()), (3, Some(91)));
+                return;
+            }
+        }
+    }
+    panic!("the third attempt is the last");
+}
+
+#[test]
+fn only_overload_is_followed_by_a_backoff() {
+    // BP-7; RR-P5, RW-P6.5
+    for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
+        let (attempts, pauses, _) = exhaust(POLICY, kind, &[overload(), failure(91)]);
+        assert_eq!((attempts, pauses), (3, 1), "{kind:?}");
+        let (attempts, pauses, _) = exhaust(POLICY, kind, &[failure(91)]);
+        assert_eq!((attempts, pauses), (2, 0), "{kind:?}");
+    }
+}
+
+/// The pause that follows each of many operations' first or second failure.
+fn pauses(attempts: u32, error: &Error) -> Vec<Duration> {
+    let mut random = Seed::new([3; 32]).random();
+    let facts = facts();
+    let attempt = FailedAttempt {
+        facts: Some(&facts),
+        ..AT_CHECK_OUT
+    };
+    let drawn = (0..500).map(|_| {
+        let mut operation = operation(CommandKind::Run);
+        operation.attempts = attempts;
+        match POLICY.after_failure(NOW, operation, error.clone(), attempt, &mut random) {
+            AfterFailure::RetryAt(_, until) => until - NOW,
+            other => panic!("{other:?}"),
+        }
+    });
+    drawn.collect()
+}
+
+#[test]
+fn the_backoff_is_drawn_between_nothing_and_its_longest() {
+    // BP-5, BP-6; BP-P5
+    let asked = |base: i64| {
+        answered(&rawdoc! {
+            "ok": 0, "code": 462, "baseBackoffMS": base,
+            "errorLabels": ["SystemOverloadedError", "RetryableError"],
+        })
+    };
+    for (error, attempts, longest) in [
+        (overload(), 1, 200),
+        (overload(), 2, 400),
+        (asked(50), 1, 100),
+        (asked(50), 2, 200),
+        (asked(0), 1, 200),
+        (asked(-7), 2, 400),
+        (asked(i64::MAX), 1, 10_000),
+    ] {
+        let drawn = pauses(attempts, &error);
+        let longest = Duration::from_millis(longest);
+        let mean = drawn.iter().sum::<Duration>() / drawn.len() as u32;
+        assert!(drawn.iter().all(|pause| *pause < longest), "{longest:?}");
+        assert!(drawn.iter().any(|pause| *pause < longest / 20));
+        assert!(drawn.iter().any(|pause| *pause > longest * 19 / 20));
+        assert!(mean > longest * 2 / 5 && mean < longest * 3 / 5, "{mean:?}");
+    }
+}
+
+#[test]
+fn a_backoff_that_lasts_beyond_the_deadline_is_not_begun() {
+    // BP-12: the first backoff is below 200 ms, and this seed draws more than 1 ms.
+    for (limit, is_over) in [(1, true), (200, false)] {
+        let limit = Duration::from_millis(limit);
+        for kind in KINDS {
+            let operation = limited(kind, Some(limit));
+            match decide(POLICY, operation, overload(), TopologyType::Single) {
+                AfterFailure::Over(_, error) => {
+                    assert!(is_over);
+                    // Its time is not over: what happened is told.
+                    assert_eq!(error.code(), Some(462));
+                }
+                AfterFailure::RetryAt(_, until) => assert!(!is_over && until < NOW + limit),
+                AfterFailure::RetryNow(_) => panic!("there is a backoff"),
+            }
+        }
+    }
+    // A limit of zero has no end.
+    let endless = limited(CommandKind::Read, Some(Duration::ZERO));
+    let after = decide(POLICY, endless, overload(), TopologyType::Single);
+    assert!(matches!(after, AfterFailure::RetryAt(..)), "{after:?}");
+}

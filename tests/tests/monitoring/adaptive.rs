@@ -1,0 +1,330 @@
+//! Retries after overload: the prose tests of client backpressure, and those of retryable reads and
+//! writes that are about overload.
+
+use crate::{
+    diary::command_name,
+    scene::{Scene, Watched, any_topology, play, replica_set, replica_set_of},
+};
+use bson::{Document, doc};
+use onionskin::Error;
+use onionskin_core::{
+    error::Label,
+    event::{CommandEvent, Event, EventKind},
+    options::{ReadMode, ReadPreference},
+    time::Instant,
+};
+use std::{future::Future, time::Duration};
+
+/// Operations from whose durations the jitter is seen.
+const SAMPLES: i32 = 40;
+
+/// What the driver computes and the network need besides the backoffs.
+const SLACK: Duration = Duration::from_millis(20);
+
+const MS: Duration = Duration::from_millis(1);
+
+fn overload(command: &str, code: i32) -> Document {
+    doc! {
+        "failCommands": [command], "errorCode": code, "appName": "adaptive",
+        "errorLabels": ["RetryableError", "SystemOverloadedError"],
+    }
+}
+
+/// A client whose commands meet the fail points of these tests.
+fn client(scene: &Scene, options: &str) -> Watched {
+    scene.client(&format!("appname=adaptive&{options}"))
+}
+
+/// When the attempts of these commands began.
+fn attempts(watched: &Watched, command: &str) -> Vec<Instant> {
+    let name = format!("{command} started");
+    watched
+        .diary
+        .times(|event| command_name(event).as_deref() == Some(name.as_str()))
+}
+
+/// Lets many inserts fail in each of their attempts; how long each took.
+async fn durations(scene: &Scene, watched: &Watched) -> Vec<Duration> {
+    let mut durations = Vec::new();
+    for id in 0..SAMPLES {
+        let begun = scene.now();
+        let error = watched.insert(id).await.expect_err("it is overloaded");
+        assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
+        durations.push(scene.now().saturating_since(begun));
+    }
+    durations
+}
+
+/// The durations reach from nearly nothing to nearly `longest`, and are half of that on average.
+fn assert_jitter(durations: &[Duration], longest: Duration) {
+    let (least, most) = (durations.iter().min(), durations.iter().max());
+    let (least, most) = (*least.expect("some"), *most.expect("some"));
+    let mean = durations.iter().sum::<Duration>() / SAMPLES.unsigned_abs();
+    assert!(most < longest + SLACK, "{most:?}");
+    assert!(
+        least < longest / 3 && most > longest * 2 / 3,
+        "{least:?} {most:?}"
+    );
+    assert!(mean > longest / 3 && mean < longest * 2 / 3, "{mean:?}");
+}
+
+/// BP-P1, "Operation Retry Uses Exponential Backoff": two backoffs make 0.6 s for a jitter of one,
+/// and nothing for a jitter of zero.
+#[test]
+fn retries_after_overload_come_after_exponential_backoffs() {
+    play([replica_set_of(1)], |scene| async move {
+        let watched = client(&scene, "");
+        watched.insert(-1).await.expect("a connection");
+        scene.fail(0, "alwaysOn", overload("insert", 2)).await;
+        let durations = durations(&scene, &watched).await;
+        assert_jitter(&durations, 600 * MS);
+        assert_eq!(attempts(&watched, "insert").len(), 1 + 3 * SAMPLES as usize);
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
+
+/// BP-P5, "Overload Errors are Retried with baseBackoffMS from server": half of the default base.
+#[test]
+fn a_server_chooses_the_base_of_the_backoff() {
+    play([replica_set_of(1)], |scene| async move {
+        let set = |base: i32| doc! { "setParameter": 1, "externalClientBaseBackoffMS": base };
+        scene.tell(0, set(50)).await;
+        let watched = client(&scene, "");
+        watched.insert(-1).await.expect("a connection");
+        scene.fail(0, "alwaysOn", overload("insert", 462)).await;
+        assert_jitter(&durations(&scene, &watched).await, 300 * MS);
+        scene.tell(0, set(0)).await;
+        assert_jitter(&durations(&scene, &watched).await, 600 * MS);
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
+
+/// BP-P3, "Overload Errors are Retried a Maximum of MAX_RETRIES times", and BP-P4, "Overload Errors
+/// are Retried a Maximum of maxAdaptiveRetries times when configured".
+#[test]
+fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
+    play(any_topology(), |scene| async move {
+        for (options, expected) in [
+            ("", 3),
+            ("maxAdaptiveRetries=1", 2),
+            ("maxAdaptiveRetries=0", 1),
+            ("timeoutMS=60000", 3),
+        ] {
+            let watched = client(&scene, options);
+            scene.fail(0, "alwaysOn", overload("find", 462)).await;
+            let error = watched.find().await.expect_err("it is overloaded");
+            for label in [Label::SystemOverloadedError, Label::RetryableError] {
+                assert!(error.has_label(&label), "{error:?}");
+            }
+            assert_eq!(attempts(&watched, "find").len(), expected, "{options}");
+            scene.fail_no_more(0).await;
+            watched.end().await;
+        }
+    });
+}
+
+/// The members to which finds were sent.
+fn asked(watched: &Watched) -> Vec<String> {
+    watched.diary.notes(|event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
+            Some(facts.address.to_string())
+        }
+        _ => None,
+    })
+}
+
+/// RR-P3.1 to RR-P3.3, "Retryable Reads Caused by Overload Errors Are Retried on a Different
+/// Replicaset Server When One is Available and enableOverloadRetargeting is enabled", "... on the
+/// Same Replicaset Server When enableOverloadRetargeting is disabled", and "Retryable Reads Caused
+/// by Non-Overload Errors Are Retried on the Same Replicaset Server".
+#[test]
+fn reads_leave_an_overloaded_primary_where_the_client_wants_it() {
+    play([replica_set()], |scene| async move {
+        for (options, is_overload, moves) in [
+            ("enableOverloadRetargeting=true", true, true),
+            ("enableOverloadRetargeting=true", false, false),
+            ("enableOverloadRetargeting=false", true, false),
+            ("", true, false),
+        ] {
+            let options = format!("{options}&readPreference=primaryPreferred");
+            let watched = client(&scene, &options);
+            let servers = || {
+                let known = watched.client.topology();
+                known.servers.values().all(|s| s.server_type.is_available())
+            };
+            scene.until("all members", servers).await;
+            let mut data = overload("find", 6);
+            if !is_overload {
+                data.insert("errorLabels", ["RetryableError"].to_vec());
+            }
+            scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+            let things = watched.things();
+            let find = things.find_one(doc! {});
+            let preference = ReadPreference::new(ReadMode::PrimaryPreferred);
+            find.read_preference(preference)
+                .await
+                .expect("the retry succeeds");
+            let asked = asked(&watched);
+            assert_eq!(asked.len(), 2);
+            assert_eq!(asked[0] != asked[1], moves, "{options}: {asked:?}");
+            watched.end().await;
+        }
+    });
+}
+
+fn failed(command: &'static str) -> impl Fn(&Event) -> bool {
+    move |event| command_name(event).is_some_and(|name| name == format!("{command} failed"))
+}
+
+/// Lets the first attempt of a command fail in one way and all others in another. The server
+/// chooses a long backoff, so that the operator is done before the second attempt.
+async fn fail_in_turn<T: Send + 'static>(
+    scene: &Scene,
+    watched: &Watched,
+    [first, then]: [Document; 2],
+    operation: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Error {
+    let command = first.get_array("failCommands").expect("an array")[0].clone();
+    let command: &'static str = match command.as_str() {
+        Some("find") => "find",
+        _ => "insert",
+    };
+    let base = doc! { "setParameter": 1, "externalClientBaseBackoffMS": 5_000 };
+    scene.tell(0, base).await;
+    scene.fail(0, doc! { "times": 1 }, first).await;
+    let task = scene.spawn(operation);
+    watched.wait_for(1, "a failure", failed(command)).await;
+    scene.fail(0, "alwaysOn", then).await;
+    let until = Duration::from_secs(60);
+    scene
+        .until_within(until, "the end", || task.is_over())
+        .await;
+    let Err(error) = task.join().await else {
+        panic!("it fails in all attempts");
+    };
+    scene.fail_no_more(0).await;
+    error
+}
+
+async fn find_in_turn(scene: &Scene, watched: &Watched, points: [Document; 2]) -> Error {
+    let things = watched.things();
+    let find = async move { things.find_one(doc! {}).await };
+    fail_in_turn(scene, watched, points, find).await
+}
+
+async fn insert_in_turn(scene: &Scene, watched: &Watched, points: [Document; 2]) -> Error {
+    let things = watched.things();
+    let insert = async move { things.insert_one(doc! { "_id": 1 }).await };
+    fail_in_turn(scene, watched, points, insert).await
+}
+
+/// Retryable without overload.
+fn plainly(command: &str, code: i32) -> Document {
+    let mut data = overload(command, code);
+    data.insert(
+        "errorLabels",
+        ["RetryableError", "RetryableWriteError"].to_vec(),
+    );
+    data
+}
+
+/// RR-P4, RW-P6.4, "Overload Errors Set the Maximum Number of Retries for All Retryable Errors".
+#[test]
+fn overload_sets_the_number_of_retries_after_other_errors() {
+    play([replica_set_of(1)], |scene| async move {
+        for (options, expected) in [("", 3), ("maxAdaptiveRetries=4", 5)] {
+            let watched = client(&scene, options);
+            let points = [overload("find", 91), plainly("find", 91)];
+            let error = find_in_turn(&scene, &watched, points).await;
+            assert_eq!(error.code(), Some(91));
+            assert_eq!(attempts(&watched, "find").len(), expected);
+            let points = [overload("insert", 91), plainly("insert", 91)];
+            insert_in_turn(&scene, &watched, points).await;
+            assert_eq!(attempts(&watched, "insert").len(), expected);
+            watched.end().await;
+        }
+    });
+}
+
+/// RR-P5, RW-P6.5, "Backoff Is Not Applied to Non-Overload Errors". The code is one that says
+/// nothing about the server's state, so that there is no wait for the server either.
+#[test]
+fn only_the_attempt_after_overload_waits() {
+    play([replica_set_of(1)], |scene| async move {
+        let watched = client(&scene, "");
+        let points = [overload("find", 6), plainly("find", 6)];
+        find_in_turn(&scene, &watched, points).await;
+        let points = [overload("insert", 6), plainly("insert", 6)];
+        insert_in_turn(&scene, &watched, points).await;
+        for command in ["find", "insert"] {
+            let times = attempts(&watched, command);
+            let failures = watched.diary.times(failed(command));
+            assert_eq!((times.len(), failures.len()), (3, 3), "{command}");
+            assert!(times[1].saturating_since(failures[0]) > 5 * MS);
+            assert_eq!(times[2], failures[1], "at once");
+        }
+        watched.end().await;
+    });
+}
+
+/// RW-P6.1 to RW-P6.3, "Test error propagation after encountering multiple errors".
+#[test]
+fn the_error_of_a_write_is_the_latest_that_may_have_written() {
+    play([replica_set_of(1)], |scene| async move {
+        let labelled = |code: i32, wrote_nothing: bool| {
+            let mut data = overload("insert", code);
+            let labels = [
+                "RetryableError",
+                "SystemOverloadedError",
+                "RetryableWriteError",
+            ];
+            let nothing = wrote_nothing.then_some("NoWritesPerformed");
+            let labels: Vec<&str> = labels.into_iter().chain(nothing).collect();
+            data.insert("errorLabels", labels);
+            data
+        };
+        for (points, code, wrote_nothing) in [
+            ([labelled(91, false), labelled(10107, false)], 10107, false),
+            ([labelled(91, true), labelled(10107, true)], 91, true),
+            ([labelled(91, false), labelled(91, true)], 91, false),
+        ] {
+            let watched = client(&scene, "");
+            let error = insert_in_turn(&scene, &watched, points).await;
+            assert_eq!(error.code(), Some(code), "{error:?}");
+            let label = Label::NoWritesPerformed;
+            assert_eq!(error.has_label(&label), wrote_nothing, "{error:?}");
+            assert_eq!(attempts(&watched, "insert").len(), 3);
+            watched.end().await;
+        }
+    });
+}
+
+/// BP-12: an operation whose time limit leaves no room for its backoff ends before the limit, with
+/// what it met. Its whole duration is bounded by the limit in any case.
+#[test]
+fn a_time_limit_is_not_slept_away() {
+    play([replica_set_of(1)], |scene| async move {
+        let watched = client(&scene, "");
+        watched.insert(1).await.expect("a connection");
+        let base = doc! { "setParameter": 1, "externalClientBaseBackoffMS": 5_000 };
+        scene.tell(0, base).await;
+        scene.fail(0, "alwaysOn", overload("find", 462)).await;
+        let limit = 100 * MS;
+        let mut early = 0;
+        for _ in 0..SAMPLES {
+            let begun = scene.now();
+            let things = watched.things();
+            let find = things.find_one(doc! {}).timeout(limit);
+            let error = find.await.expect_err("it is overloaded");
+            let took = scene.now().saturating_since(begun);
+            assert!(took <= limit, "{took:?}");
+            early += i32::from(error.code() == Some(462) && took < limit / 2);
+        }
+        // One backoff out of a hundred is shorter than the limit.
+        assert!(early >= SAMPLES * 9 / 10, "{early} ended at once");
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
