@@ -1,10 +1,12 @@
 //! The rules that keep the repository in shape, each a test, and each with a test of its own that
 //! it finds what it should. `cargo tidy` runs them.
 
+mod calls;
 mod fences;
 mod lengths;
 mod modules;
 mod order;
+mod parts;
 mod source;
 mod syntax;
 mod words;
@@ -27,6 +29,42 @@ const BLOCKING: &str = "blocking";
 
 /// The crates that the core may depend on, each with its reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
+
+/// Groups of functions of the client that reach each other, each group sorted. The list is exact:
+/// what gets smaller or goes is taken out.
+const CYCLES: [&[&str]; 2] = [
+    &["Client::park_draining", "Client::take_back"],
+    &[
+        "Client::acquire",
+        "Client::acquire_in_background",
+        "Client::acquire_pinned",
+        "Client::after_pin_change",
+        "Client::break_pin",
+        "Client::cancel_check_out",
+        "Client::check_out",
+        "Client::drain_pool",
+        "Client::finish_operation",
+        "Client::give_up_drain",
+        "Client::go_on_pinned",
+        "Client::interrupt",
+        "Client::keep",
+        "Client::leave_interrupted_grants",
+        "Client::leave_pinned",
+        "Client::let_go",
+        "Client::on_attempt_failed",
+        "Client::on_grant_interrupted",
+        "Client::on_refused",
+        "Client::pause",
+        "Client::return_pooled",
+        "Client::withdraw",
+    ],
+];
+
+/// The parts of the client, and what each may not know.
+const PARTS: [parts::Rule<'_>; 2] = [
+    ("client::action", &["pools", "waiting"]),
+    ("client::config", &["Client", "pools", "sockets", "waiting"]),
+];
 
 /// Paths of text that we wrote. Official test data is not ours to change.
 fn ours() -> Vec<String> {
@@ -121,6 +159,21 @@ fn modules_of_the_core_name_only_those_above_them() {
             .flat_map(|module| order::looks_down(&order, module))
             .collect(),
     );
+}
+
+/// Prints the figures of the composition where the tests are run with `--nocapture`.
+#[test]
+fn no_function_of_the_client_reaches_itself() {
+    let mut modules = core_modules();
+    modules.retain(|module| module.name.first().is_some_and(|name| name == "client"));
+    let graph = calls::Graph::of(&modules);
+    println!("core/src/client: {}", graph.figures().join("; "));
+    report(calls::unlisted(&graph, &CYCLES));
+}
+
+#[test]
+fn parts_of_the_client_do_not_see_each_other() {
+    report(parts::breaches(&core_modules(), &PARTS));
 }
 
 #[test]
