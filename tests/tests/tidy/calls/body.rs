@@ -204,7 +204,8 @@ impl<'a> Body<'a> {
                 if let Some(rest) = &literal.rest {
                     kind = kind.or(self.eval(rest));
                 }
-                self.constructed(&literal.path).unwrap_or(kind.loose())
+                self.constructed(&literal.path)
+                    .unwrap_or_else(|| kind.loose())
             }
             Expr::If(choice) => self.within(|body| {
                 body.eval(&choice.cond);
@@ -303,7 +304,7 @@ impl<'a> Body<'a> {
             self.calls.push(function);
             kind = kind.or(self.names.result(function));
         }
-        self.constructed(path).unwrap_or(kind.loose())
+        self.constructed(path).unwrap_or_else(|| kind.loose())
     }
 
     fn call(&mut self, call: &ExprCall) -> Kind {

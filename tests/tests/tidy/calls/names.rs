@@ -107,7 +107,7 @@ impl<'a> Names<'a> {
             let name = field
                 .ident
                 .as_ref()
-                .map_or(place.to_string(), ToString::to_string);
+                .map_or_else(|| place.to_string(), ToString::to_string);
             let kind = self.kind(module, Some(owner), &field.ty);
             self.fields
                 .insert((owner.to_owned(), variant.to_owned(), name), kind);
