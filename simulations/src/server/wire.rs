@@ -7,11 +7,11 @@ use super::{
     fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
     reply::{Envelope, Reply, Times},
 };
-use crate::deployment::ConnId;
+use crate::{deployment::ConnId, legacy::LegacyQuery};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     time::Instant,
-    wire::{Flags, FrameDecoder, Header, LegacyQuery, Message, OpCode, Section},
+    wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
 
 /// Bytes that a client may send ahead while its request waits, beyond one whole message.
