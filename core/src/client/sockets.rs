@@ -205,6 +205,7 @@ impl Client {
             match output {
                 Output::Greeted {
                     reply,
+                    hello,
                     round_trip,
                     service,
                 } => match owner {
@@ -215,7 +216,7 @@ impl Client {
                         if let Some(service) = service {
                             self.on_service_known(id, service);
                         }
-                        self.sdam.handle_application_handshake(now, server, &reply);
+                        self.sdam.handle_application_handshake(now, server, *hello);
                     }
                 },
                 Output::Checked {

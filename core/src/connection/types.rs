@@ -3,6 +3,7 @@
 use crate::{
     auth::KeyDerivation,
     error::{Error, ErrorKind, NetworkFault},
+    hello::HelloReply,
     options::{Credential, ServerApi},
     tls::TlsContext,
 };
@@ -63,6 +64,8 @@ pub enum Output {
     Greeted {
         /// The whole reply.
         reply: RawDocumentBuf,
+        /// The fields that the driver reads in it.
+        hello: Box<HelloReply>,
         /// From sending to receiving.
         round_trip: Duration,
         /// Behind a load balancer, who answered.

@@ -6,6 +6,7 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
+    hello::HelloReply,
     random::Seed,
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     time::Instant,
@@ -173,8 +174,11 @@ impl Watcher {
                 self.sdam.handle_failed(self.now, check(n), error);
             }
             Input::Handshake(n, kind) => {
-                self.sdam
-                    .handle_application_handshake(self.now, server(n), &reply(*kind));
+                self.sdam.handle_application_handshake(
+                    self.now,
+                    server(n),
+                    HelloReply::parse(&reply(*kind)),
+                );
             }
             Input::Application(n, kind, phase, generation) => {
                 let server = server(n);
@@ -431,7 +435,7 @@ proptest! {
         let length = u32::try_from(document.len()).expect("it is short");
         document[..4].copy_from_slice(&length.to_le_bytes());
         if let Ok(reply) = RawDocumentBuf::from_bytes(document) {
-            let _ = crate::hello::HelloReply::parse(&reply);
+            let _ = HelloReply::parse(&reply);
         }
     }
 }
