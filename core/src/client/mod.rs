@@ -44,7 +44,7 @@ use crate::{
     random::Random,
     sdam::{CheckId, Sdam},
     selection::Selector,
-    session::{ServerSession, SessionPool},
+    session::{END_SESSIONS_BATCH, ServerSession, SessionPool},
     time::{Instant, WallTime, earliest},
 };
 use bson::oid::ObjectId;
@@ -59,9 +59,6 @@ use std::{
     sync::Arc,
 };
 use waiting::Waiting;
-
-/// Sessions that one `endSessions` command names at most.
-const MAX_SESSIONS_PER_COMMAND: usize = 10_000;
 
 /// Rounds that one call of `handle_timeout` makes at most, until no part of the client is due.
 const MAX_TIMEOUT_ROUNDS: usize = 16;
@@ -392,7 +389,7 @@ impl Client {
     /// not wait for it. To be performed before closing; its result does not matter.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
-        let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
+        let ids = self.sessions.drain(END_SESSIONS_BATCH);
         let mut servers = self.sdam.description().servers.values();
         if ids.is_empty() || self.closed || !servers.any(|s| s.server_type.is_available()) {
             return None;

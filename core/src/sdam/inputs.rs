@@ -1,8 +1,8 @@
 //! The facts that the machine takes.
 
 use super::{
-    Life, Sdam,
-    action::{ApplicationError, CheckId, MIN_HEARTBEAT_FREQUENCY},
+    Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
+    action::{ApplicationError, CheckId},
     application::{self, MonitorOrder, judge},
     keeping::without_reply,
     step::PoolOrder,

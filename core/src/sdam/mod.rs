@@ -25,11 +25,11 @@ mod timers;
 mod topology;
 mod transition;
 
-pub use crate::connection::Phase;
-pub use action::{
-    Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY,
-    Purpose, SdamOptions,
+pub use crate::{
+    connection::Phase,
+    options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
+pub use action::{Action, ApplicationError, CheckId, Purpose, SdamOptions};
 pub use allowance::MAX_EARLY_REPLIES;
 pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use scan::COOLDOWN;

@@ -15,9 +15,6 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The width of the latency window unless told otherwise (SEL-3).
-pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
-
 /// For how many different criteria the candidates are remembered at once. Applications use few; one
 /// that makes up a new read preference for each read recomputes, and memory does not grow.
 pub const MAX_CACHED_WINDOWS: usize = 16;

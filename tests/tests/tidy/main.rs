@@ -2,6 +2,7 @@
 //! it finds what it should. `cargo tidy` runs them.
 
 mod calls;
+mod constants;
 mod fences;
 mod lengths;
 mod modules;
@@ -174,6 +175,16 @@ fn no_function_of_the_client_reaches_itself() {
 #[test]
 fn parts_of_the_client_do_not_see_each_other() {
     report(parts::breaches(&core_modules(), &PARTS));
+}
+
+#[test]
+fn constants_of_the_core_are_defined_once() {
+    let is_test = |path: &String| path.contains("/tests/") || path.ends_with("/tests.rs");
+    let files = rust_under("core/src/").into_iter();
+    let files = files.filter(|path| !is_test(path));
+    report(constants::defined_twice(
+        &files.map(|path| (path.clone(), read(&path))).collect(),
+    ));
 }
 
 #[test]
