@@ -81,17 +81,17 @@ impl Client {
             ..
         } = self;
         let criteria = criteria(operation, &limits.primary);
-        let changes = sdam.changes();
+        let version = sdam.version();
         let description = description.unwrap_or_else(|| sdam.description());
         let avoided = &operation.deprioritized;
         if let Some(answer) = operation.narrowed.take() {
             let id = |address: &Address| sdam.server_id(address);
             let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
-            if found.is_some() || answer.version() == changes.version() {
+            if found.is_some() || answer.version() == version {
                 return Ok(found.into());
             }
         }
-        let question = selector.question(changes, description, &criteria, avoided)?;
+        let question = selector.question(version, description, &criteria, avoided)?;
         Ok(question.map_or(Selected::Nothing, Selected::Ask))
     }
 
@@ -120,7 +120,7 @@ impl Client {
             return Err(self.target_is_lost(&target.address));
         }
         selector.select(
-            sdam.changes(),
+            sdam.version(),
             sdam.description(),
             |address| sdam.server_id(address),
             &criteria(operation, &limits.primary),

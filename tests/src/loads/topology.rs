@@ -149,7 +149,7 @@ impl Set {
     /// Some server that suits.
     pub fn select(&self, selector: &mut Selector, criteria: &Criteria) -> ServerId {
         let chosen = selector.select(
-            self.sdam.changes(),
+            self.sdam.version(),
             self.sdam.description(),
             |address| self.sdam.server_id(address),
             criteria,

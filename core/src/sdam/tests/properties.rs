@@ -106,7 +106,7 @@ struct Watcher {
     closed: bool,
     silent: bool,
     scanning: bool,
-    /// The description as it follows from the changes alone, and its version.
+    /// The servers as they were in this version.
     followed: BTreeMap<ServerId, Arc<ServerDescription>>,
     version: u64,
 }
@@ -232,25 +232,16 @@ impl Watcher {
         }
     }
 
-    /// Whoever follows the changes knows what the description says.
+    /// Two descriptions of one version have the same servers: selection reads each version once.
     fn follow(&mut self) {
         let description = self.sdam.description();
         let id = |address| self.sdam.server_id(address).expect("it has an id");
         let all = description.servers.iter();
         let all: BTreeMap<_, _> = all.map(|(a, s)| (id(a), s.clone())).collect();
-        let changes = self.sdam.changes();
-        match changes.since(self.version) {
-            Some(changed) => {
-                for change in changed {
-                    match &change.description {
-                        Some(new) => self.followed.insert(change.server, new.clone()),
-                        None => self.followed.remove(&change.server),
-                    };
-                }
-            }
-            None => self.followed.clone_from(&all),
+        if self.version != self.sdam.version() {
+            self.version = self.sdam.version();
+            self.followed.clone_from(&all);
         }
-        self.version = changes.version();
         assert!(self.followed.keys().eq(all.keys()));
         let same = |(a, b)| Arc::ptr_eq(a, b);
         assert!(self.followed.values().zip(all.values()).all(same));
