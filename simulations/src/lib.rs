@@ -5,6 +5,7 @@
 
 pub mod demo;
 pub mod deployment;
+pub mod legacy;
 mod replica;
 pub mod serve;
 mod server;

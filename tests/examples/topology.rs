@@ -2,7 +2,8 @@
 //!
 //! `topology KIND SIZE COUNT` runs one kind of work many times on a replica set of SIZE members and
 //! tells the allocations: `hello` (nothing new), `changed` (one member's tags), `failover`,
-//! `select`. Under `valgrind --tool=callgrind` the difference between two counts is the work alone.
+//! `select`, and a selection after each `hello` or `changed` (`hello-select`, `changed-select`).
+//! Under `valgrind --tool=callgrind` the difference between two counts is the work alone.
 //! `topology memory SIZE` tells what the topology holds for each member.
 //!
 //! `topology client URI` tells what a whole client holds for each member of a real deployment, its
@@ -42,11 +43,27 @@ fn work(kind: &str, size: usize, count: usize) -> Result<(), String> {
         "hello" => set.hello_unchanged(),
         "changed" => set.hello_changed(),
         "failover" => set.failover(),
+        "hello-select" => {
+            set.hello_unchanged();
+            black_box(set.select(&mut selector, &criteria));
+        }
+        "changed-select" => {
+            set.hello_changed();
+            black_box(set.select(&mut selector, &criteria));
+        }
         _ => {
             black_box(set.select(&mut selector, &criteria));
         }
     };
-    if !["hello", "changed", "failover", "select"].contains(&kind) {
+    let kinds = [
+        "hello",
+        "changed",
+        "failover",
+        "select",
+        "hello-select",
+        "changed-select",
+    ];
+    if !kinds.contains(&kind) {
         return Err(format!("no such kind of work: {kind}"));
     }
     once();

@@ -75,7 +75,7 @@ impl Choice {
         }
         let topology = view.topology;
         let found = self.selector.select(
-            topology.changes(),
+            topology.version(),
             topology.description(),
             |address| topology.server_id(address),
             &criteria(operation, &self.primary),
@@ -136,17 +136,17 @@ impl Choice {
     ) -> Result<Selected, Error> {
         let selector = &mut self.selector;
         let criteria = criteria(operation, &self.primary);
-        let changes = topology.changes();
+        let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
         let avoided = &operation.deprioritized;
         if let Some(answer) = operation.narrowed.take() {
             let id = |address: &Address| topology.server_id(address);
             let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
-            if found.is_some() || answer.version() == changes.version() {
+            if found.is_some() || answer.version() == version {
                 return Ok(found.into());
             }
         }
-        let question = selector.question(changes, description, &criteria, avoided)?;
+        let question = selector.question(version, description, &criteria, avoided)?;
         Ok(question.map_or(Selected::Nothing, Selected::Ask))
     }
 

@@ -7,13 +7,10 @@ use super::{
 use crate::{
     operation::{Command, CommandKind, Leftovers, Pin, PinUse, SessionUse},
     options::{ReadMode, ReadPreference},
-    session::ServerSession,
+    session::{END_SESSIONS_BATCH, ServerSession},
     time::Instant,
 };
 use std::sync::Arc;
-
-/// Sessions that one `endSessions` command names at most.
-const MAX_SESSIONS_PER_COMMAND: usize = 10_000;
 
 impl Client {
     /// A session that its holder no longer needs.
@@ -71,7 +68,7 @@ impl Client {
     /// not wait for it. To be performed before closing; its result does not matter.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
-        let ids = self.sessions.drain(MAX_SESSIONS_PER_COMMAND);
+        let ids = self.sessions.drain(END_SESSIONS_BATCH);
         let mut servers = self.topology.description().servers.values();
         let is_closed = self.life.is_closed();
         if ids.is_empty() || is_closed || !servers.any(|s| s.server_type.is_available()) {

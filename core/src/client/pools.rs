@@ -53,12 +53,12 @@ impl Pools {
         }
         let pool = Pool::new(address, self.options.clone(), self.subscribed);
         self.pools.insert(server, pool);
-        self.with(server, |_| ());
+        self.with(server, |_: &mut Pool<Content>| ());
     }
 
     /// Closes the pool of a server. It is forgotten when its last connection is gone.
     pub(super) fn close(&mut self, now: Instant, server: ServerId) {
-        self.with(server, |pool| pool.handle_close(now));
+        self.with(server, |pool: &mut Pool<Content>| pool.handle_close(now));
     }
 
     pub(super) fn close_all(&mut self, now: Instant) {
@@ -68,7 +68,7 @@ impl Pools {
     }
 
     pub(super) fn ready(&mut self, now: Instant, server: ServerId) {
-        self.with(server, |pool| pool.handle_ready(now));
+        self.with(server, |pool: &mut Pool<Content>| pool.handle_ready(now));
     }
 
     /// Clears the pool of a server, or of one service behind a load balancer.
@@ -80,7 +80,7 @@ impl Pools {
         cause: &Error,
         interrupt: bool,
     ) {
-        self.with(server, |pool| match service {
+        self.with(server, |pool: &mut Pool<Content>| match service {
             Some(service) => pool.handle_clear_service(now, service),
             None => pool.handle_clear(now, cause, interrupt),
         });
@@ -96,7 +96,7 @@ impl Pools {
         request: RequestId,
         limit: Option<Option<Instant>>,
     ) -> Option<CheckOut<Content>> {
-        self.with(server, |pool| match limit {
+        self.with(server, |pool: &mut Pool<Content>| match limit {
             Some(limit) => pool.check_out_timed(now, request, limit),
             None => pool.check_out(now, request, None),
         })
@@ -104,7 +104,7 @@ impl Pools {
 
     /// Withdraws a request that waits.
     pub(super) fn cancel(&mut self, now: Instant, server: ServerId, request: RequestId) {
-        self.with(server, |pool| pool.cancel(now, request));
+        self.with(server, |pool: &mut Pool<Content>| pool.cancel(now, request));
     }
 
     /// Gives a connection back. A connection that its pool has closed meanwhile is refused, which
@@ -117,7 +117,7 @@ impl Pools {
         pooled: PooledId,
         condition: Condition<Content>,
     ) {
-        self.with(server, |pool| {
+        self.with(server, |pool: &mut Pool<Content>| {
             let _ = pool.check_in(now, pooled, condition);
         });
     }
@@ -129,7 +129,7 @@ impl Pools {
         pooled: PooledId,
         content: Content,
     ) {
-        self.with(server, |pool| {
+        self.with(server, |pool: &mut Pool<Content>| {
             pool.handle_established(now, pooled, content);
         });
     }
@@ -141,14 +141,16 @@ impl Pools {
         pooled: PooledId,
         error: &Error,
     ) {
-        self.with(server, |pool| {
+        self.with(server, |pool: &mut Pool<Content>| {
             pool.handle_establish_failed(now, pooled, error);
         });
     }
 
     /// The hello of a connection was answered by this service behind the load balancer (LB-49).
     pub(super) fn handle_greeted(&mut self, server: ServerId, pooled: PooledId, service: ObjectId) {
-        self.with(server, |pool| pool.handle_greeted(pooled, service));
+        self.with(server, |pool: &mut Pool<Content>| {
+            pool.handle_greeted(pooled, service)
+        });
     }
 
     pub(super) fn handle_drained(
@@ -158,7 +160,9 @@ impl Pools {
         pooled: PooledId,
         content: Content,
     ) {
-        self.with(server, |pool| pool.handle_drained(now, pooled, content));
+        self.with(server, |pool: &mut Pool<Content>| {
+            pool.handle_drained(now, pooled, content)
+        });
     }
 
     pub(super) fn handle_idle_closed(
@@ -168,14 +172,16 @@ impl Pools {
         pooled: PooledId,
         error: Error,
     ) {
-        self.with(server, |pool| {
+        self.with(server, |pool: &mut Pool<Content>| {
             pool.handle_idle_closed(now, pooled, Some(error));
         });
     }
 
     /// Says what a connection that is checked out is kept for.
     pub(super) fn hold_for(&mut self, server: ServerId, pooled: PooledId, held_for: HeldFor) {
-        self.with(server, |pool| pool.hold_for(pooled, held_for));
+        self.with(server, |pool: &mut Pool<Content>| {
+            pool.hold_for(pooled, held_for)
+        });
     }
 
     /// Does what is due in each pool.
@@ -185,7 +191,7 @@ impl Pools {
             while let Some(pool) = self.pools.get(&server)
                 && pool.deadline().is_some_and(|at| at <= now)
             {
-                self.with(server, |pool| pool.handle_timeout(now));
+                self.with(server, |pool: &mut Pool<Content>| pool.handle_timeout(now));
             }
         }
     }
@@ -193,7 +199,7 @@ impl Pools {
     /// Closes at once what a clear has made stale, in all pools.
     pub(super) fn run_background(&mut self, now: Instant) {
         for server in self.servers() {
-            self.with(server, |pool| pool.handle_timeout(now));
+            self.with(server, |pool: &mut Pool<Content>| pool.handle_timeout(now));
         }
     }
 
@@ -217,14 +223,14 @@ impl Pools {
     /// True if there is a pool for this server that is not closed.
     pub(super) fn is_open(&self, server: ServerId) -> bool {
         let pool = self.pools.get(&server);
-        pool.is_some_and(|pool| pool.state() != PoolState::Closed)
+        pool.is_some_and(|pool: &Pool<Content>| pool.state() != PoolState::Closed)
     }
 
     /// True for a connection of an earlier generation than its pool or its service, and for one
     /// that its pool does not know any more.
     pub(super) fn is_outdated(&self, server: ServerId, pooled: PooledId) -> bool {
         let pool = self.pools.get(&server);
-        pool.is_none_or(|pool| pool.is_outdated(pooled))
+        pool.is_none_or(|pool: &Pool<Content>| pool.is_outdated(pooled))
     }
 
     /// The error of a connection that is checked out and was interrupted.
@@ -237,7 +243,7 @@ impl Pools {
         let in_use = self
             .pools
             .values()
-            .map(|pool| pool.counts().in_use as usize);
+            .map(|pool: &Pool<Content>| pool.counts().in_use as usize);
         in_use.sum()
     }
 

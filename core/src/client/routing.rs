@@ -252,12 +252,12 @@ impl Client {
                 self.topology
                     .handle_connected(now, check, &reply, round_trip);
             }
-            (Role::Pooled(server, pooled), Output::Greeted { reply, service, .. }) => {
+            (Role::Pooled(server, pooled), Output::Greeted { hello, service, .. }) => {
                 if let Some(service) = service {
                     self.pools.handle_greeted(server, pooled, service);
                 }
                 self.topology
-                    .handle_application_handshake(now, server, &reply);
+                    .handle_application_handshake(now, server, *hello);
             }
             (
                 Role::Monitor(check),

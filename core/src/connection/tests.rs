@@ -9,12 +9,16 @@ pub(crate) use replies::wrong_heads;
 use super::{Connection, HandshakeOptions, Layers, Output, Phase, Purpose, closed_by_peer};
 use crate::{
     address::Address,
+    auth::KeyCache,
     error::{Error, ErrorKind, NetworkFault},
+    hello::HelloReply,
     options::TlsOptions,
     random::Seed,
     time::Instant,
     tls::TlsContext,
+    wire::{Header, MAX_MESSAGE_BYTES, MessageWriter},
 };
+use bson::rawdoc;
 use std::{sync::Arc, time::Duration};
 
 fn options() -> HandshakeOptions {
@@ -124,6 +128,34 @@ fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
         );
         assert!(is_closed, "{error:?}");
     }
+}
+
+#[test]
+fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
+    let now = Instant::ZERO;
+    let mut connection = dialled(Purpose::Operations, options());
+    let mut random = Seed::new([0; 32]).random();
+    connection.handle_connected(now, &mut random);
+    let mut request = Vec::new();
+    assert!(connection.poll_transmit(&mut request));
+    let request = Header::decode(&request, MAX_MESSAGE_BYTES).expect("a request");
+    let reply = rawdoc! { "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["a:1"] };
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 1, request.request_id)
+        .body(&reply)
+        .end();
+    connection.handle_received(now, &bytes, &mut random, &mut KeyCache::new());
+    let Some(Output::Greeted {
+        reply: whole,
+        hello,
+        ..
+    }) = connection.poll_output()
+    else {
+        panic!("the hello was answered");
+    };
+    assert_eq!(whole, reply);
+    assert_eq!(*hello, HelloReply::parse(&reply));
+    assert_eq!(hello.set_name.as_deref(), Some("rs"));
 }
 
 #[test]

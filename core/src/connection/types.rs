@@ -4,6 +4,7 @@ use super::Layers;
 use crate::{
     auth::KeyDerivation,
     error::{Error, ErrorKind, NetworkFault},
+    hello::HelloReply,
     options::{Credential, ServerApi},
 };
 use bson::{RawDocumentBuf, oid::ObjectId};
@@ -66,6 +67,8 @@ pub enum Output {
     Greeted {
         /// The whole reply.
         reply: RawDocumentBuf,
+        /// The fields that the driver reads in it.
+        hello: Box<HelloReply>,
         /// The time from sending the hello to receiving its reply.
         round_trip: Duration,
         /// Behind a load balancer, the service that answered.

@@ -5,7 +5,7 @@ use bson::{RawBsonRef, RawDocument};
 
 /// Fields of one document at most that are looked at; no reply whose fields are known has a third
 /// of that.
-const MAX_FIELDS: usize = 128;
+pub(crate) const MAX_FIELDS: usize = 128;
 
 /// The values of these keys among the first [`MAX_FIELDS`] fields of a document. Of equal keys the
 /// first counts; a value that cannot be read counts as absent, and so does everything behind bytes

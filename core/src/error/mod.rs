@@ -16,7 +16,7 @@ pub use label::{Label, Labels};
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
 
 pub(crate) use {
-    fields::pick,
+    fields::{MAX_FIELDS, pick},
     nesting::is_deeper,
     text::{cause_text, shortened},
 };

@@ -4,15 +4,13 @@ use super::Environment;
 use crate::{
     bson::DocumentWriter,
     error::{Error, ErrorKind, Result},
+    options::MAX_APP_NAME_BYTES,
 };
 use bson::{RawDocument, RawDocumentBuf};
 
 /// The size of the `client` document, with all of BSON's overhead, beyond which servers close the
 /// connection (HELLO-32), in bytes.
 pub const MAX_METADATA_BYTES: usize = 512;
-
-/// The longest application name, in bytes of UTF-8 (HELLO-33).
-pub const MAX_APPLICATION_NAME_BYTES: usize = 128;
 
 /// Libraries that are named at most: of what more of them add, nothing is left in
 /// [`MAX_METADATA_BYTES`].
@@ -116,11 +114,11 @@ impl ClientMetadata {
         infos: &[DriverInfo],
     ) -> Result<Self> {
         let app_name = app_name.filter(|name| !name.is_empty());
-        if let Some(name) = app_name.filter(|name| name.len() > MAX_APPLICATION_NAME_BYTES) {
+        if let Some(name) = app_name.filter(|name| name.len() > MAX_APP_NAME_BYTES) {
             return Err(Error::new(ErrorKind::InvalidOption {
                 option: "appname",
                 message: format!(
-                    "it has {} bytes, but at most {MAX_APPLICATION_NAME_BYTES} are allowed",
+                    "it has {} bytes, but at most {MAX_APP_NAME_BYTES} are allowed",
                     name.len()
                 ),
             }));

@@ -7,10 +7,7 @@ mod reply;
 
 pub use command::{HelloCommand, ServerApiFields};
 pub use environment::{Environment, OsFacts};
-pub use metadata::{
-    ClientMetadata, DriverInfo, MAX_APPLICATION_NAME_BYTES, MAX_DRIVER_INFOS, MAX_METADATA_BYTES,
-    SEPARATOR,
-};
+pub use metadata::{ClientMetadata, DriverInfo, MAX_DRIVER_INFOS, MAX_METADATA_BYTES, SEPARATOR};
 pub use reply::{
     HelloReply, MAX_HOST_BYTES, MAX_MEMBERS, MAX_NAME_BYTES, MAX_NAMES, MAX_WRITE_BATCH_SIZE,
 };

@@ -4,7 +4,7 @@ use crate::{
     address::Address,
     bson::integer,
     description::{OpTime, ServerDescription, ServerType, Tags},
-    error::TopologyVersion,
+    error::{MAX_FIELDS, TopologyVersion},
     time::{Instant, WallTime},
     wire::MAX_MESSAGE_BYTES,
 };
@@ -17,9 +17,6 @@ pub const MAX_MEMBERS: usize = 256;
 
 /// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
 pub const MAX_NAMES: usize = 64;
-
-/// How many fields of a reply are looked at; servers send about thirty.
-const MAX_FIELDS: usize = 128;
 
 /// Bytes of a name at most: the set's, a tag's, a mechanism's, a compressor's. A longer one counts
 /// as absent. Servers have no bound for tags; names that people give have some tens of bytes.

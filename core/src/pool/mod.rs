@@ -16,8 +16,8 @@ mod views;
 mod waiters;
 
 pub use types::{
-    Action, CheckOut, Condition, Counts, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_SIZE, HeldFor,
-    NotCheckedOut, PoolOptions, PoolState, PooledId, RequestId,
+    Action, CheckOut, Condition, Counts, HeldFor, NotCheckedOut, PoolOptions, PoolState, PooledId,
+    RequestId,
 };
 
 use crate::{

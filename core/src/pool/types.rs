@@ -5,14 +5,9 @@ pub use crate::connection::PooledId;
 use crate::{
     error::Error,
     event::{PoolEvent, ReportedPoolOptions},
+    options::{DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE},
 };
 use std::{fmt, time::Duration};
-
-/// How many connections a pool establishes at once unless told otherwise (CMAP-11).
-pub const DEFAULT_MAX_CONNECTING: u32 = 2;
-
-/// How many connections a pool has at most unless told otherwise (CMAP-8).
-pub const DEFAULT_MAX_SIZE: u32 = 100;
 
 /// A request for a connection, by the number that its operation chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +38,7 @@ pub struct PoolOptions {
 impl Default for PoolOptions {
     fn default() -> Self {
         Self {
-            max_size: DEFAULT_MAX_SIZE,
+            max_size: DEFAULT_MAX_POOL_SIZE,
             min_size: 0,
             max_idle: None,
             max_connecting: DEFAULT_MAX_CONNECTING,

@@ -6,19 +6,11 @@ use crate::{
     description::{ServerId, TopologyId},
     error::{Error, TopologyVersion},
     event::SdamEvent,
+    options::{DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY},
     random::Seed,
 };
 use bson::oid::ObjectId;
 use std::time::Duration;
-
-/// `heartbeatFrequencyMS` by default (SDAM-31).
-pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
-
-/// `minHeartbeatFrequencyMS`: between the end of a check and the next one (SDAM-9). Not an option.
-pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-
-/// `connectTimeoutMS` by default.
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What discovery has to know from the start.
 #[derive(Clone, Debug)]
@@ -35,7 +27,8 @@ pub struct SdamOptions {
     /// `loadBalanced`: the one seed is a load balancer and is not monitored. False by default.
     pub load_balanced: bool,
     /// `heartbeatFrequencyMS`: from the end of a check to the start of the next; never below
-    /// [`MIN_HEARTBEAT_FREQUENCY`], by default [`DEFAULT_HEARTBEAT_FREQUENCY`].
+    /// [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), by default
+    /// [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
     /// `connectTimeoutMS`: how long a check may take, connecting included (MON-10, MON-11); `None`
     /// is no limit. 10 s by default.

@@ -1,6 +1,6 @@
 //! How much may be done at once because servers say so, before the next of it waits.
 
-use super::action::MIN_HEARTBEAT_FREQUENCY;
+use super::MIN_HEARTBEAT_FREQUENCY;
 use crate::time::Instant;
 use std::time::Duration;
 

@@ -42,7 +42,7 @@ impl Sdam {
         self.ids.remove(&address);
         server.stop(now, &mut self.out, id, cause);
         self.add_server(address.clone());
-        self.changes.start_over();
+        self.version += 1;
         self.add_balancer(now, address);
     }
 }

@@ -1,8 +1,8 @@
 //! The facts that the machine takes.
 
 use super::{
-    Life, Sdam,
-    action::{ApplicationError, CheckId, MIN_HEARTBEAT_FREQUENCY},
+    Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
+    action::{ApplicationError, CheckId},
     application::{self, MonitorOrder, judge},
     keeping::without_reply,
     step::PoolOrder,
@@ -88,16 +88,12 @@ impl Sdam {
         &mut self,
         now: Instant,
         server: ServerId,
-        reply: &RawDocument,
+        hello: HelloReply,
     ) {
         let Some(known) = self.server(server) else {
             return;
         };
-        if !known.server_type.is_available() || self.is_load_balanced() {
-            return;
-        }
-        let hello = HelloReply::parse(reply);
-        if !hello.ok {
+        if !known.server_type.is_available() || self.is_load_balanced() || !hello.ok {
             return;
         }
         let (average, minimum) = (known.round_trip_time, known.min_round_trip_time);

@@ -7,7 +7,6 @@
 mod action;
 mod allowance;
 mod application;
-mod changes;
 mod forking;
 mod inputs;
 mod keeping;
@@ -24,13 +23,12 @@ mod timers;
 mod topology;
 mod transition;
 
-pub use crate::connection::Phase;
-pub use action::{
-    Action, ApplicationError, CheckId, DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY,
-    Purpose, SdamOptions,
+pub use crate::{
+    connection::Phase,
+    options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
+pub use action::{Action, ApplicationError, CheckId, Purpose, SdamOptions};
 pub use allowance::MAX_EARLY_REPLIES;
-pub use changes::{Changed, Changes, MAX_REMEMBERED_CHANGES};
 pub use scan::COOLDOWN;
 pub use timers::Timer;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
@@ -99,7 +97,7 @@ pub struct Sdam {
     phase: Life,
     waiting: bool,
     last_server: u64,
-    changes: Changes,
+    version: u64,
 }
 
 /// Where in its life the machine is.
@@ -149,7 +147,7 @@ impl Sdam {
             phase: Life::New,
             waiting: false,
             last_server: 0,
-            changes: Changes::at(0),
+            version: 0,
             options,
         }
     }
@@ -178,16 +176,11 @@ impl Sdam {
         self.topology.description()
     }
 
-    /// Grows with each change of the description, round trip times included.
+    /// Grows with each change of the description, round trip times included. Equal versions are
+    /// equal descriptions.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.changes.version()
-    }
-
-    /// What the latest versions differ in.
-    #[must_use]
-    pub fn changes(&self) -> &Changes {
-        &self.changes
+        self.version
     }
 
     /// The present life of the server at an address.

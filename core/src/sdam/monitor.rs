@@ -4,7 +4,8 @@
 //! reply is a check of its own, in the order of arrival (MON-37, MON-53).
 
 use super::{
-    action::{CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose},
+    MIN_HEARTBEAT_FREQUENCY,
+    action::{CheckId, Purpose},
     allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
     pinger::Pinger,

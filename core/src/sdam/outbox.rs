@@ -1,7 +1,8 @@
 //! What the monitors of all servers write to: the queue of orders, the timers, the connections.
 
 use super::{
-    action::{Action, CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose, SdamOptions},
+    MIN_HEARTBEAT_FREQUENCY,
+    action::{Action, CheckId, Purpose, SdamOptions},
     timers::Timers,
 };
 use crate::{

@@ -29,10 +29,7 @@
 //!   that outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
 
 use super::{
-    Life, Sdam,
-    action::{Action, MIN_HEARTBEAT_FREQUENCY},
-    timers::Timer,
-    transition::MAX_SERVERS,
+    Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer, transition::MAX_SERVERS,
 };
 use crate::{
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},

@@ -4,7 +4,6 @@
 use super::{
     Life, PoolState, Sdam, Server,
     action::Action,
-    changes::Changed,
     monitor::Monitor,
     outbox::Outbox,
     transition::{Change, Update},
@@ -47,7 +46,7 @@ impl Sdam {
         for address in self.options.seeds.clone() {
             self.add_server(address);
         }
-        self.changes.start_over();
+        self.version += 1;
         self.publish();
         self.out
             .emit(|topology| SdamEvent::TopologyOpening { topology });
@@ -84,7 +83,7 @@ impl Sdam {
             server.stop(now, &mut self.out, id, &cause);
         }
         self.out.timers.clear();
-        self.changes.start_over();
+        self.version += 1;
         self.end_scans();
         self.publish();
         self.emit_closed(&closed);
@@ -109,7 +108,6 @@ impl Sdam {
             return;
         };
         let previous = self.snapshot();
-        let kind = self.topology.description().topology_type;
         let Some(update) = self.topology.apply(new) else {
             return;
         };
@@ -117,11 +115,7 @@ impl Sdam {
         for address in &update.added {
             self.add_server(address.clone());
         }
-        if kind == self.topology.description().topology_type {
-            self.note_changes(id, &update);
-        } else {
-            self.changes.start_over();
-        }
+        self.version += 1;
         self.stop_removed(now, &update.removed);
         self.publish();
         self.emit_update(&update, previous);
@@ -257,25 +251,6 @@ impl Sdam {
 
     fn publish(&mut self) {
         self.out.push(Action::Publish);
-    }
-
-    /// Remembers which servers a step changed, while those that it removed still have their ids.
-    fn note_changes(&mut self, subject: ServerId, update: &Update) {
-        let Self {
-            topology,
-            ids,
-            changes,
-            ..
-        } = self;
-        let invalidated = update.invalidated.iter().map(|change| &change.new.address);
-        let others = invalidated.chain(&update.hinted);
-        let others = others.chain(&update.added).chain(&update.removed);
-        let others = others.filter_map(|address| ids.get(address).map(|id| (*id, address)));
-        let all = std::iter::once((subject, &update.subject.new.address)).chain(others);
-        changes.advance(all.map(|(server, address)| Changed {
-            server,
-            description: topology.server(address).cloned(),
-        }));
     }
 
     /// The description as it is, if somebody will be told how it changed. Without listeners the

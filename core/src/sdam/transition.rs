@@ -32,9 +32,6 @@ pub(super) struct Update {
     pub(super) subject: Change,
     /// Primaries that were found to be old ones (SDAM-74).
     pub(super) invalidated: Vec<Change>,
-    /// A server of which a member says that it is the primary (SDAM-12). No event tells of that
-    /// alone, as the official files want it.
-    pub(super) hinted: Option<Address>,
     /// New servers, in the order in which they were reported.
     pub(super) added: Vec<Address>,
     /// Servers that are gone.
@@ -72,7 +69,6 @@ pub(super) fn apply(
         address,
         new: Arc::clone(&new),
         invalidated: Vec::new(),
-        hinted: None,
         added: Vec::new(),
         removed: Vec::new(),
     };
@@ -83,7 +79,6 @@ pub(super) fn apply(
             new: step.new,
         },
         invalidated: step.invalidated,
-        hinted: step.hinted,
         added: step.added,
         removed: step.removed,
     }
@@ -95,7 +90,6 @@ struct Step<'a> {
     address: Address,
     new: Arc<ServerDescription>,
     invalidated: Vec<Change>,
-    hinted: Option<Address>,
     added: Vec<Address>,
     removed: Vec<Address>,
 }
@@ -305,7 +299,8 @@ impl Step<'_> {
         }
     }
 
-    /// A server of which nothing is known but that this member holds it for the primary.
+    /// A server of which nothing is known but that this member holds it for the primary (SDAM-12).
+    /// No event tells of that alone, as the official files want it.
     fn follow_hint(&mut self) {
         if !self.rules.possible_primary {
             return;
@@ -316,7 +311,6 @@ impl Step<'_> {
         };
         if named.server_type == ServerType::Unknown {
             Arc::make_mut(named).server_type = ServerType::PossiblePrimary;
-            self.hinted = Some(named.address.clone());
         }
     }
 

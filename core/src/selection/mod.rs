@@ -13,10 +13,11 @@ mod suitable;
 #[cfg(test)]
 mod tests;
 
+pub use crate::options::DEFAULT_LOCAL_THRESHOLD;
 pub use criteria::Criteria;
 pub use error::selection_error;
 pub use narrowing::{Narrowed, Narrowing};
 pub use preference::{read_preference_to_send, write_read_preference};
-pub use selector::{DEFAULT_LOCAL_THRESHOLD, MAX_CACHED_WINDOWS, Selector};
+pub use selector::{MAX_CACHED_WINDOWS, Selector};
 pub use staleness::{IDLE_WRITE_PERIOD, SMALLEST_MAX_STALENESS};
 pub use suitable::{in_window, suitable};

@@ -1,5 +1,4 @@
-//! The candidates for one kind of operation, kept in order from one version of the description to
-//! the next.
+//! The candidates for one kind of operation in one version of the description, in order.
 
 use super::{
     Criteria, suitable,
@@ -9,7 +8,6 @@ use crate::{
     address::Address,
     description::{ServerDescription, ServerId, TopologyDescription},
     error::Error,
-    sdam::Changes,
 };
 use std::time::Duration;
 
@@ -33,7 +31,7 @@ pub(super) struct Ranking {
 impl Ranking {
     /// The ranking of a description.
     pub(super) fn new(
-        changes: &Changes,
+        version: u64,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
@@ -42,42 +40,25 @@ impl Ranking {
         let mut ranking = Self {
             criteria: criteria.clone(),
             entries: Vec::new(),
-            version: changes.version(),
+            version,
         };
         ranking.rebuild(description, server_id, heartbeat_frequency)?;
         Ok(ranking)
     }
 
-    /// Follows the description to its present version. Where that fails, the next call tries again.
+    /// Reads the description if its version is another one. Where that fails, the next call tries
+    /// again.
     pub(super) fn refresh(
         &mut self,
-        changes: &Changes,
+        version: u64,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         heartbeat_frequency: Duration,
     ) -> Result<(), Error> {
-        if self.version == changes.version() {
-            return Ok(());
+        if self.version != version {
+            self.rebuild(description, server_id, heartbeat_frequency)?;
+            self.version = version;
         }
-        let step_by_step = changes
-            .since(self.version)
-            .filter(|_| !self.depends_on_others());
-        match step_by_step {
-            Some(changed) => {
-                for change in changed {
-                    let new = change.description.as_ref();
-                    let rank = new.and_then(|server| rank(description, server, &self.criteria));
-                    let new = new.zip(rank).map(|(server, rank)| Entry {
-                        rank,
-                        distance: distance(server),
-                        server: change.server,
-                    });
-                    replace(&mut self.entries, change.server, new);
-                }
-            }
-            None => self.rebuild(description, server_id, heartbeat_frequency)?,
-        }
-        self.version = changes.version();
         Ok(())
     }
 
@@ -129,14 +110,4 @@ pub(super) fn window(entries: &[Entry], local_threshold: Duration) -> &[Entry] {
     let limit = first.distance.saturating_add(local_threshold);
     let end = entries.partition_point(|e| e.rank == first.rank && e.distance <= limit);
     &entries[..end]
-}
-
-fn replace(entries: &mut Vec<Entry>, server: ServerId, new: Option<Entry>) {
-    if let Some(at) = entries.iter().position(|entry| entry.server == server) {
-        entries.remove(at);
-    }
-    if let Some(new) = new {
-        let at = entries.partition_point(|entry| *entry < new);
-        entries.insert(at, new);
-    }
 }

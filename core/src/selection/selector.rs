@@ -11,12 +11,8 @@ use crate::{
     error::{Error, ErrorKind},
     options::ServerSelector,
     random::Random,
-    sdam::Changes,
 };
 use std::time::Duration;
-
-/// The width of the latency window unless told otherwise (SEL-3).
-pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
 
 /// For how many different criteria the candidates are remembered at once. Applications use few; one
 /// that makes up a new read preference for each read recomputes, and memory does not grow.
@@ -24,9 +20,8 @@ pub const MAX_CACHED_WINDOWS: usize = 16;
 
 /// Chooses servers for the operations of one client and counts what each has to do (SEL-38).
 ///
-/// The candidates for each kind of operation are kept in order. Where a check of one server changes
-/// its place among them, only that one is moved; while nothing changes, a selection looks at two of
-/// them and allocates nothing.
+/// The candidates for each kind of operation are computed once for each version of the description.
+/// While the version stays, a selection compares two of them and allocates nothing.
 #[derive(Debug)]
 pub struct Selector {
     local_threshold: Duration,
@@ -87,11 +82,12 @@ impl Selector {
     /// Chooses a server and counts the operation as begun there; `finished` has to follow when it
     /// ends, however it ends. `None` means that no server suits now: wait for a change.
     ///
-    /// `changes` tells how `description` came to be. The error is an incompatible server (SEL-40)
-    /// or a staleness limit that cannot be used here (STALE-6); waiting would change neither.
+    /// `version` is that of the description ([`Sdam::version`](crate::sdam::Sdam::version)); the
+    /// candidates of one version are computed once. The error is an incompatible server (SEL-40) or
+    /// a staleness limit that cannot be used here (STALE-6); waiting would change neither.
     pub fn select(
         &mut self,
-        changes: &Changes,
+        version: u64,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
@@ -103,7 +99,7 @@ impl Selector {
             let window = self.compute(description, server_id, criteria, deprioritized, None)?;
             return Ok(self.choose(&window, |&id| id));
         }
-        let at = self.ranking(changes, description, server_id, criteria)?;
+        let at = self.ranking(version, description, server_id, criteria)?;
         let mut ranking = std::mem::take(&mut self.rankings[at].entries);
         let chosen = self.choose(window(&ranking, self.local_threshold), |entry| entry.server);
         std::mem::swap(&mut self.rankings[at].entries, &mut ranking);
@@ -128,7 +124,7 @@ impl Selector {
     /// or where no server suits that it could keep.
     pub fn question(
         &self,
-        changes: &Changes,
+        version: u64,
         description: &TopologyDescription,
         criteria: &Criteria,
         deprioritized: &[Address],
@@ -141,7 +137,7 @@ impl Selector {
         let servers = suitable(description, criteria, frequency, deprioritized)?;
         Ok((!servers.is_empty()).then(|| Narrowing {
             custom: custom.clone(),
-            version: changes.version(),
+            version,
             servers: servers.into_iter().cloned().collect(),
         }))
     }
@@ -222,7 +218,7 @@ impl Selector {
     /// The place of the ranking for these criteria, brought up to date.
     fn ranking(
         &mut self,
-        changes: &Changes,
+        version: u64,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
@@ -233,10 +229,10 @@ impl Selector {
             .iter()
             .position(|ranking| ranking.criteria.is_same(criteria));
         let Some(at) = known else {
-            let new = Ranking::new(changes, description, server_id, criteria, frequency)?;
+            let new = Ranking::new(version, description, server_id, criteria, frequency)?;
             return Ok(self.remember(new));
         };
-        self.rankings[at].refresh(changes, description, server_id, frequency)?;
+        self.rankings[at].refresh(version, description, server_id, frequency)?;
         Ok(at)
     }
 

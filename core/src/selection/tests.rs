@@ -1,8 +1,8 @@
 //! What the official files do not look at: memory between selections, counts, errors.
 
 mod custom;
-mod incremental;
 mod memory;
+mod remembered;
 mod stale;
 
 use super::*;
@@ -14,7 +14,6 @@ use crate::{
     error::{Error, ErrorKind, NetworkFault},
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::Changes,
 };
 use bson::oid::ObjectId;
 use std::{cell::Cell, collections::BTreeMap, sync::Arc, time::Duration};
@@ -63,13 +62,7 @@ fn the_topology_is_read_once_for_each_version() {
         id(a)
     };
     for (version, total) in [(1, 3), (1, 3), (2, 6), (2, 6)] {
-        let chosen = selector.select(
-            &Changes::at(version),
-            &description,
-            counted,
-            &Criteria::Writable,
-            &[],
-        );
+        let chosen = selector.select(version, &description, counted, &Criteria::Writable, &[]);
         assert!(matches!(chosen, Ok(Some(_))));
         assert_eq!(asked.get(), total);
     }
@@ -81,7 +74,7 @@ fn memory_for_criteria_is_bounded_and_answers_stay_right() {
     for round in 0..3 {
         for n in 0..3 * MAX_CACHED_WINDOWS {
             let criteria = secondary(&format!("{round} {n}"));
-            let chosen = selector.select(&Changes::at(1), &description, id, &criteria, &[]);
+            let chosen = selector.select(1, &description, id, &criteria, &[]);
             assert_eq!(chosen, Ok(Some(ServerId(0))));
         }
     }
@@ -93,7 +86,7 @@ fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
     let (description, mut selector) = (mongos(2), selector());
     let mut chosen: BTreeMap<ServerId, u32> = BTreeMap::new();
     for _ in 0..10 {
-        let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &[]);
+        let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
         *chosen
             .entry(found.expect("compatible").expect("two suit"))
             .or_default() += 1;
@@ -105,7 +98,7 @@ fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
     selector.finished(ServerId(99));
     assert_eq!(selector.operation_count(ServerId(1)), 0);
     assert_eq!(selector.operation_count(ServerId(0)), 5);
-    let found = selector.select(&Changes::at(2), &description, id, &Criteria::Writable, &[]);
+    let found = selector.select(2, &description, id, &Criteria::Writable, &[]);
     assert_eq!(
         found,
         Ok(Some(ServerId(1))),
@@ -118,20 +111,14 @@ fn deprioritized_servers_come_last_and_are_not_remembered() {
     // SEL-41
     let (description, mut selector) = (mongos(2), selector());
     for _ in 0..20 {
-        let found = selector.select(
-            &Changes::at(1),
-            &description,
-            id,
-            &Criteria::Writable,
-            &[address(0)],
-        );
+        let found = selector.select(1, &description, id, &Criteria::Writable, &[address(0)]);
         assert_eq!(found, Ok(Some(ServerId(1))));
         selector.finished(ServerId(1));
     }
-    let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &[]);
+    let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
     assert!(matches!(found, Ok(Some(_))));
     let all = [address(0), address(1)];
-    let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &all);
+    let found = selector.select(1, &description, id, &Criteria::Writable, &all);
     assert!(matches!(found, Ok(Some(_))));
 }
 
@@ -140,10 +127,10 @@ fn nothing_suitable_means_wait_and_incompatible_means_never() {
     // SEL-40
     let mut description = mongos(0);
     let mut selector = selector();
-    let found = selector.select(&Changes::at(1), &description, id, &Criteria::Writable, &[]);
+    let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
     assert_eq!(found, Ok(None));
     description.compatibility_error = Some("too old".into());
-    let found = selector.select(&Changes::at(2), &description, id, &Criteria::Writable, &[]);
+    let found = selector.select(2, &description, id, &Criteria::Writable, &[]);
     let message = "too old".to_owned();
     assert_eq!(found, Err(ErrorKind::Incompatible { message }.into()));
 }

@@ -1,17 +1,14 @@
-//! The wire protocol: headers, OP_MSG, the legacy hello's OP_QUERY, and frames out of a byte
-//! stream.
+//! The wire protocol: headers, OP_MSG, and frames out of a byte stream.
 
 mod decoder;
 #[cfg(test)]
 mod golden;
 mod header;
 mod message;
-mod query;
 
 pub use decoder::{FrameDecoder, MAX_IDLE_BUFFER_BYTES};
 pub use header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode};
 pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Sections};
-pub use query::{LegacyQuery, LegacyReply};
 
 use std::fmt;
 

@@ -1,10 +1,11 @@
 //! Replies on their way to the wire.
 
 use super::{connection::Request, fault::Fault};
+use crate::legacy::LegacyReply;
 use bson::{Document, RawDocument, Timestamp, oid::ObjectId, spec::BinarySubtype};
 use onionskin_core::{
     bson::DocumentWriter,
-    wire::{Flags, LegacyReply, MessageWriter},
+    wire::{Flags, MessageWriter},
 };
 
 /// `ok: 1.0` as an element.

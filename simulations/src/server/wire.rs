@@ -8,11 +8,11 @@ use super::{
     overload,
     reply::{Envelope, Reply, Times, Told},
 };
-use crate::deployment::ConnId;
+use crate::{deployment::ConnId, legacy::LegacyQuery};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     time::Instant,
-    wire::{Flags, FrameDecoder, Header, LegacyQuery, Message, OpCode, Section},
+    wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
 
 /// Bytes that a client may send ahead while its request waits, beyond one whole message.

@@ -23,6 +23,12 @@ pub const DATABASE: &str = "world";
 /// The collection of all operations.
 pub const COLLECTION: &str = "marks";
 
+/// Operations of each caller after healing.
+pub(super) const LATE_STEPS: u32 = 8;
+
+/// How much later than its deadline an operation may end: as long as callers take to notice.
+pub(super) const SLACK: Duration = Duration::from_millis(1);
+
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {

@@ -8,8 +8,9 @@ use onionskin_core::{
     random::Seed,
     time::Instant,
     uri,
-    wire::{Header, LegacyReply, MAX_MESSAGE_BYTES, MessageWriter, OpCode},
+    wire::{Header, MAX_MESSAGE_BYTES, MessageWriter, OpCode},
 };
+use onionskin_simulations::legacy::LegacyReply;
 use std::time::Duration;
 
 /// The client, and a server that answers everything at once.

@@ -5,7 +5,7 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::{Action, CheckId, MAX_SERVERS, Purpose, Sdam, SdamOptions},
+    sdam::{Action, CheckId, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
     time::Instant,
 };
@@ -88,10 +88,13 @@ impl Set {
     }
 
     fn push(&mut self, n: usize, reply: &RawDocumentBuf) {
-        self.now = self.now + Duration::from_micros(1);
+        // Of a member that pushes faster, replies are not taken for long.
+        self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
         let trip = Duration::from_micros(500);
+        let version = self.sdam.version();
         self.sdam
             .handle_reply(self.now, self.checks[n], reply, trip, true);
+        assert!(self.sdam.version() > version, "the reply was not taken");
         self.settle();
     }
 
@@ -146,7 +149,7 @@ impl Set {
     /// Some server that suits.
     pub fn select(&self, selector: &mut Selector, criteria: &Criteria) -> ServerId {
         let chosen = selector.select(
-            self.sdam.changes(),
+            self.sdam.version(),
             self.sdam.description(),
             |address| self.sdam.server_id(address),
             criteria,

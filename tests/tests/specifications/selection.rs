@@ -8,7 +8,6 @@ use onionskin_core::{
     },
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::Changes,
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector, in_window, suitable},
     time::{Instant, WallTime},
 };
@@ -100,7 +99,7 @@ fn logic(file: &Value) -> Verdict {
     for _ in 0..200 {
         let id = selector
             .select(
-                &Changes::at(1),
+                1,
                 &description,
                 |a| id_of(&description, a),
                 &criteria,
@@ -131,13 +130,7 @@ fn frequencies(file: &Value) -> Verdict {
     let mut chosen: BTreeMap<Address, u64> = BTreeMap::new();
     for _ in 0..iterations {
         let id = selector
-            .select(
-                &Changes::at(0),
-                &description,
-                |a| id_of(&description, a),
-                &criteria,
-                &[],
-            )
+            .select(0, &description, |a| id_of(&description, a), &criteria, &[])
             .expect("compatible")
             .expect("some server suits");
         selector.finished(id);
@@ -177,13 +170,7 @@ fn load(
         let mut alone = description.clone();
         alone.servers.retain(|a, _| *a == address);
         for _ in 0..state["operation_count"].as_u64().expect("a number") {
-            let id = selector.select(
-                &Changes::at(version),
-                &alone,
-                |a| id_of(description, a),
-                criteria,
-                &[],
-            );
+            let id = selector.select(version, &alone, |a| id_of(description, a), criteria, &[]);
             assert!(matches!(id, Ok(Some(_))), "the only server is chosen");
         }
     }

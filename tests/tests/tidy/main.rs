@@ -1,17 +1,24 @@
 //! The rules that keep the repository in shape, each a test, and each with a test of its own that
 //! it finds what it should. `cargo tidy` runs them.
 
+mod calls;
+mod constants;
 mod fences;
 mod lengths;
 mod messages;
 mod modules;
+mod order;
+mod parts;
 mod source;
+mod syntax;
 mod words;
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use modules::Files;
 use source::{files, read, root};
+use syntax::Module;
 
 /// Endings of the files that hold our sentences and our code.
 const OURS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".py", ".js", ".txt", ".yml"];
@@ -24,6 +31,157 @@ const BLOCKING: &str = "blocking";
 
 /// The crates that the core may depend on, each with its reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
+
+/// Groups of functions of the client that reach each other, each group sorted. The list is exact:
+/// what gets smaller or goes is taken out.
+const CYCLES: [&[&str]; 0] = [];
+
+/// The parts of the client, and what each may not know.
+const PARTS: [parts::Rule<'_>; 8] = [
+    (
+        "client::connections",
+        &[
+            "Client",
+            "Pools",
+            "pools",
+            "Pins",
+            "pins",
+            "Operations",
+            "operations",
+            "Questions",
+            "questions",
+            "Sdam",
+            "Choice",
+            "choice",
+            "Timers",
+            "Outbox",
+        ],
+    ),
+    (
+        "client::pools",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pins",
+            "pins",
+            "Operations",
+            "operations",
+            "Questions",
+            "questions",
+            "Sdam",
+            "sdam",
+            "Choice",
+            "choice",
+            "Timers",
+            "Outbox",
+        ],
+    ),
+    (
+        "client::pins",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pools",
+            "pools",
+            "Operations",
+            "operations",
+            "Questions",
+            "questions",
+            "Sdam",
+            "sdam",
+            "Choice",
+            "choice",
+            "Timers",
+            "Outbox",
+        ],
+    ),
+    (
+        "client::operations",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pools",
+            "pools",
+            "Pins",
+            "pins",
+            "Questions",
+            "questions",
+            "Sdam",
+            "sdam",
+            "Choice",
+            "choice",
+            "Timers",
+            "Outbox",
+        ],
+    ),
+    (
+        "client::questions",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pools",
+            "pools",
+            "Pins",
+            "pins",
+            "Operations",
+            "operations",
+            "Sdam",
+            "sdam",
+            "Choice",
+            "choice",
+            "Timers",
+            "Outbox",
+        ],
+    ),
+    // These two look at topology and pools through a view, and tell what they chose.
+    (
+        "client::choice",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pins",
+            "pins",
+            "Operations",
+            "operations",
+            "Questions",
+            "questions",
+            "Timers",
+        ],
+    ),
+    (
+        "client::scanning",
+        &[
+            "Client",
+            "Connections",
+            "connections",
+            "Pins",
+            "pins",
+            "Operations",
+            "operations",
+            "Questions",
+            "questions",
+            "Timers",
+        ],
+    ),
+    (
+        "client::outbox",
+        &[
+            "Client",
+            "Connections",
+            "Pools",
+            "Pins",
+            "Operations",
+            "Questions",
+            "Sdam",
+            "Choice",
+        ],
+    ),
+];
 
 /// Paths of text that we wrote. Official test data is not ours to change.
 fn ours() -> Vec<String> {
@@ -46,6 +204,13 @@ fn check(paths: Vec<String>, rule: impl Fn(&str, &str) -> Vec<String>) {
             .flat_map(|path| rule(path, &read(path)))
             .collect(),
     );
+}
+
+/// The modules of the core that are no tests.
+fn core_modules() -> Vec<Module> {
+    let files = rust_under("core/src/").into_iter();
+    let files: Files = files.map(|path| (path.clone(), read(&path))).collect();
+    syntax::modules(&files, "core/src/lib.rs")
 }
 
 fn report(violations: Vec<String>) {
@@ -102,11 +267,40 @@ fn every_file_is_part_of_a_target() {
 
 #[test]
 fn modules_of_the_core_name_only_those_above_them() {
-    let order = modules::declared_modules(&read("core/src/lib.rs"));
+    let order = order::declared_modules(&read("core/src/lib.rs"));
     assert!(!order.is_empty());
-    check(rust_under("core/src/"), |path, text| {
-        modules::looks_down(&order, path, text)
-    });
+    let modules = core_modules();
+    report(
+        modules
+            .iter()
+            .flat_map(|module| order::looks_down(&order, module))
+            .collect(),
+    );
+}
+
+/// Prints the figures of the composition where the tests are run with `--nocapture`.
+#[test]
+fn no_function_of_the_client_reaches_itself() {
+    let mut modules = core_modules();
+    modules.retain(|module| module.name.first().is_some_and(|name| name == "client"));
+    let graph = calls::Graph::of(&modules);
+    println!("core/src/client: {}", graph.figures().join("; "));
+    report(calls::unlisted(&graph, &CYCLES));
+}
+
+#[test]
+fn parts_of_the_client_do_not_see_each_other() {
+    report(parts::breaches(&core_modules(), &PARTS));
+}
+
+#[test]
+fn constants_of_the_core_are_defined_once() {
+    let is_test = |path: &String| path.contains("/tests/") || path.ends_with("/tests.rs");
+    let files = rust_under("core/src/").into_iter();
+    let files = files.filter(|path| !is_test(path));
+    report(constants::defined_twice(
+        &files.map(|path| (path.clone(), read(&path))).collect(),
+    ));
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! Which files are modules, and which modules of the core may know of which.
+//! Which files are modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{code_only, without_comments};
-use crate::words::contains_word;
 
 /// Files by path, with their text.
 pub(crate) type Files = BTreeMap<String, String>;
@@ -96,37 +95,6 @@ fn is_root_name(path: &str, stem: &str) -> bool {
         || ["tests", "benches", "examples", "bin"].contains(&parent)
 }
 
-/// The modules in the order in which `lib.rs` declares them.
-pub(crate) fn declared_modules(lib: &str) -> Vec<String> {
-    let declared = |line: &str| {
-        let line = line.trim();
-        let rest = line.strip_prefix("pub ").unwrap_or(line);
-        Some(rest.strip_prefix("mod ")?.strip_suffix(';')?.to_owned())
-    };
-    code_only(lib).lines().filter_map(declared).collect()
-}
-
-/// Uses of a module by one that is declared above it. Unit tests may look down.
-pub(crate) fn looks_down(order: &[String], path: &str, text: &str) -> Vec<String> {
-    let inside = path.split("src/").nth(1).unwrap_or(path);
-    let module = inside
-        .split('/')
-        .next()
-        .unwrap_or(inside)
-        .trim_end_matches(".rs");
-    let Some(position) = order.iter().position(|name| name == module) else {
-        return Vec::new();
-    };
-    let code = code_only(text);
-    let code = crate::source::above_tests(&code);
-    let below = &order[position + 1..];
-    let uses = |name: &&String| contains_word(code, &format!("crate::{name}"));
-    let found = below.iter().filter(uses);
-    found
-        .map(|name| format!("{path}: `{module}` names `{name}`, which is declared below it"))
-        .collect()
-}
-
 #[test]
 fn a_file_that_no_mod_reaches_is_found() {
     let files: Files = [
@@ -157,16 +125,4 @@ fn a_file_that_no_mod_reaches_is_found() {
         dead_files(&files),
         dead.map(|path| format!("{path}: no `mod` leads to it"))
     );
-}
-
-#[test]
-fn a_module_that_looks_down_is_found() {
-    let order = declared_modules("/// First.\npub mod wire;\nmod pool;\npub use wire::Frame;\n");
-    assert_eq!(order, ["wire", "pool"]);
-    let down = "use crate::pool::Pool;\n";
-    assert_eq!(looks_down(&order, "core/src/wire/frame.rs", down).len(), 1);
-    assert!(looks_down(&order, "core/src/pool/mod.rs", "use crate::wire::Frame;\n").is_empty());
-    assert!(looks_down(&order, "core/src/wire.rs", "// See crate::pool.\n").is_empty());
-    let in_tests = format!("\n#[cfg(test)]\nmod tests {{\n    {down}}}\n");
-    assert!(looks_down(&order, "core/src/wire.rs", &in_tests).is_empty());
 }

@@ -79,10 +79,15 @@ pub(crate) fn code_only(text: &str) -> String {
     mask(text, true)
 }
 
-/// The part of a file above its unit tests, which come last.
+/// The part of a file above its unit tests, which come last. Tests in a file of their own are
+/// declared at the top, and nothing ends there.
 pub(crate) fn above_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod ")
-        .map_or(text, |end| &text[..end])
+    let mut declared = text.match_indices("#[cfg(test)]\nmod ");
+    let within = declared.find(|(at, _)| {
+        let line = text[*at..].lines().nth(1).unwrap_or_default();
+        !line.trim_end().ends_with(';')
+    });
+    within.map_or(text, |(end, _)| &text[..end])
 }
 
 fn mask(text: &str, strings_too: bool) -> String {
@@ -181,6 +186,14 @@ fn masking_tells_code_from_comments_and_strings() {
     assert_eq!(code_only(text), masked);
     let kept = format!("a     \nb {blank} c \"d\\\"e\" r#\"f\"g\"# 'h' '\\'' &'i j");
     assert_eq!(without_comments(text), kept);
+}
+
+#[test]
+fn only_tests_within_the_file_end_what_stands_above_tests() {
+    let code = "#[cfg(test)]\nmod tests;\nmod other;\nfn f() {}\n";
+    assert_eq!(above_tests(code), code);
+    let both = format!("{code}#[cfg(test)]\nmod inner {{\n    fn g() {{}}\n}}\n");
+    assert_eq!(above_tests(&both), code);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use onionskin_core::{
     address::Address,
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault, Wait},
+    hello::HelloReply,
     sdam::{Action, ApplicationError, CheckId, Purpose, Sdam, SdamOptions},
     time::Instant,
 };
@@ -339,7 +340,8 @@ impl Bench {
     /// A new connection of a pool shook hands.
     pub(crate) fn handshake(&mut self, known: &Known, reply: &RawDocument) -> Found {
         let id = known.id;
-        let input = |sdam: &mut Sdam, now| sdam.handle_application_handshake(now, id, reply);
+        let hello = HelloReply::parse(reply);
+        let input = |sdam: &mut Sdam, now| sdam.handle_application_handshake(now, id, hello);
         if self.sdam.server_id(&known.address) != Some(id) {
             return self.feed_in_vain(input);
         }

@@ -72,6 +72,7 @@ impl Connection {
         }
         self.output.push_back(Output::Greeted {
             reply,
+            hello: Box::new(hello.clone()),
             round_trip,
             service: hello.service_id.filter(|_| self.options.load_balanced),
         });

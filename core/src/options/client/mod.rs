@@ -24,23 +24,24 @@ use std::time::Duration;
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
 /// Default of [`ClientOptions::heartbeat_frequency`] for a client that scans (SDAM-31).
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
-/// The smallest [`ClientOptions::heartbeat_frequency`].
+/// `minHeartbeatFrequencyMS`: the shortest time between the end of a check and the next one
+/// (SDAM-9), and the smallest [`ClientOptions::heartbeat_frequency`]. Not an option.
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// Default of [`ClientOptions::local_threshold`].
+/// Default of [`ClientOptions::local_threshold`] (SEL-3).
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
 /// Default of [`ClientOptions::server_selection_timeout`].
 pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Default of [`ClientOptions::connect_timeout`].
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Default of [`ClientOptions::max_pool_size`].
+/// Default of [`ClientOptions::max_pool_size`] (CMAP-8).
 pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// Default of [`ClientOptions::max_connecting`].
+/// Default of [`ClientOptions::max_connecting`] (CMAP-11).
 pub const DEFAULT_MAX_CONNECTING: u32 = 2;
 /// Default of [`ClientOptions::max_adaptive_retries`].
 pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
 /// Default of [`ClientOptions::srv_service_name`].
 pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
-/// The longest [`ClientOptions::app_name`], in bytes of UTF-8.
+/// The longest [`ClientOptions::app_name`], in bytes of UTF-8 (HELLO-33).
 pub const MAX_APP_NAME_BYTES: usize = 128;
 /// The longest [`ClientOptions::srv_service_name`]; a DNS label has 63 bytes, and one goes to the
 /// underscore (DNS-7).

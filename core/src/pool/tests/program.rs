@@ -339,7 +339,12 @@ proptest! {
         pool.handle_close(at(books.now));
         books.drain(&mut pool);
         for id in books.used.clone() {
-            prop_assert!(pool.check_in(at(books.now), connection_id(&pool, id), Condition::Healthy(id)).is_ok());
+            let back = pool.check_in(
+                at(books.now),
+                connection_id(&pool, id),
+                Condition::Healthy(id),
+            );
+            prop_assert!(back.is_ok());
             books.drain(&mut pool);
         }
         prop_assert_eq!(pool.counts(), Counts::default());

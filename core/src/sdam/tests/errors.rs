@@ -7,6 +7,7 @@ use super::{
 use crate::{
     description::{ServerType, TopologyType},
     error::{CommandFault, Error, ErrorKind, TopologyVersion, WriteFault},
+    hello::HelloReply,
     sdam::ApplicationError,
 };
 use bson::{oid::ObjectId, rawdoc};
@@ -173,11 +174,11 @@ fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
     let (a, b) = (bench.id("a:1"), bench.id("b:1"));
     bench
         .sdam
-        .handle_application_handshake(bench.now, b, &member(false, "a:1"));
+        .handle_application_handshake(bench.now, b, HelloReply::parse(&member(false, "a:1")));
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     bench
         .sdam
-        .handle_application_handshake(bench.now, a, &member(false, "b:1"));
+        .handle_application_handshake(bench.now, a, HelloReply::parse(&member(false, "b:1")));
     assert_eq!(bench.server_type("a:1"), ServerType::RsSecondary);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
     let server = bench.sdam.server(a).expect("it is there");
@@ -227,11 +228,11 @@ fn a_server_that_comes_back_has_a_new_life() {
     let alone = bson::RawDocumentBuf::try_from(&alone).expect("a document");
     bench
         .sdam
-        .handle_application_handshake(bench.now, a, &alone);
+        .handle_application_handshake(bench.now, a, HelloReply::parse(&alone));
     assert_eq!(addresses(&bench), ["a:1"]);
     bench
         .sdam
-        .handle_application_handshake(bench.now, a, &member(true, "a:1"));
+        .handle_application_handshake(bench.now, a, HelloReply::parse(&member(true, "a:1")));
     assert_eq!(addresses(&bench), ["a:1", "b:1"]);
     assert_ne!(bench.id("b:1"), b);
     bench.orders();
@@ -239,7 +240,7 @@ fn a_server_that_comes_back_has_a_new_life() {
     bench.connected(2, &member(false, "a:1"));
     bench
         .sdam
-        .handle_application_handshake(bench.now, b, &member(false, "a:1"));
+        .handle_application_handshake(bench.now, b, HelloReply::parse(&member(false, "a:1")));
     assert_eq!(bench.sdam.server(b).map(|s| s.server_type), None);
     assert_eq!((bench.orders(), bench.sdam.version()), (vec![], version));
 }

@@ -3,7 +3,7 @@
 use super::{Bench, CheckId, Phase, addresses, command, options, standalone, streamed, versioned};
 use crate::{
     description::{ServerType, TopologyType},
-    hello::MAX_MEMBERS,
+    hello::{HelloReply, MAX_MEMBERS},
     sdam::{Action, MAX_SERVERS, Sdam, Timer},
     time::Instant,
 };
@@ -368,7 +368,7 @@ proptest! {
                     let servers = bench.sdam.description().servers.keys();
                     let id = servers.last().and_then(|a| bench.sdam.server_id(a));
                     if let Some(id) = id {
-                        bench.sdam.handle_application_handshake(now, id, &reply);
+                        bench.sdam.handle_application_handshake(now, id, HelloReply::parse(&reply));
                     }
                 }
                 _ => bench.pass(u64::try_from(trip.as_nanos() % 20_000).expect("small")),

@@ -6,6 +6,7 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
+    hello::HelloReply,
     random::Seed,
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
     time::Instant,
@@ -106,7 +107,7 @@ struct Watcher {
     closed: bool,
     silent: bool,
     scanning: bool,
-    /// The description as it follows from the changes alone, and its version.
+    /// The servers as they were in this version.
     followed: BTreeMap<ServerId, Arc<ServerDescription>>,
     version: u64,
 }
@@ -174,8 +175,11 @@ impl Watcher {
                 self.sdam.handle_failed(self.now, check(n), error);
             }
             Input::Handshake(n, kind) => {
-                self.sdam
-                    .handle_application_handshake(self.now, server(n), &reply(*kind));
+                self.sdam.handle_application_handshake(
+                    self.now,
+                    server(n),
+                    HelloReply::parse(&reply(*kind)),
+                );
             }
             Input::Application(n, kind, phase, age) => {
                 let server = server(n);
@@ -229,25 +233,16 @@ impl Watcher {
         }
     }
 
-    /// Whoever follows the changes knows what the description says.
+    /// Two descriptions of one version have the same servers: selection reads each version once.
     fn follow(&mut self) {
         let description = self.sdam.description();
         let id = |address| self.sdam.server_id(address).expect("it has an id");
         let all = description.servers.iter();
         let all: BTreeMap<_, _> = all.map(|(a, s)| (id(a), s.clone())).collect();
-        let changes = self.sdam.changes();
-        match changes.since(self.version) {
-            Some(changed) => {
-                for change in changed {
-                    match &change.description {
-                        Some(new) => self.followed.insert(change.server, new.clone()),
-                        None => self.followed.remove(&change.server),
-                    };
-                }
-            }
-            None => self.followed.clone_from(&all),
+        if self.version != self.sdam.version() {
+            self.version = self.sdam.version();
+            self.followed.clone_from(&all);
         }
-        self.version = changes.version();
         assert!(self.followed.keys().eq(all.keys()));
         let same = |(a, b)| Arc::ptr_eq(a, b);
         assert!(self.followed.values().zip(all.values()).all(same));
@@ -431,7 +426,7 @@ proptest! {
         let length = u32::try_from(document.len()).expect("it is short");
         document[..4].copy_from_slice(&length.to_le_bytes());
         if let Ok(reply) = RawDocumentBuf::from_bytes(document) {
-            let _ = crate::hello::HelloReply::parse(&reply);
+            let _ = HelloReply::parse(&reply);
         }
     }
 }

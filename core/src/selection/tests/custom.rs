@@ -17,7 +17,7 @@ fn select_in(
     avoid: &[Address],
 ) -> Result<Option<ServerId>, Error> {
     let criteria = Criteria::Writable;
-    let question = selector.question(&Changes::at(1), description, &criteria, avoid)?;
+    let question = selector.question(1, description, &criteria, avoid)?;
     let answer = question.expect("there are servers to ask about").ask();
     selector.select_narrowed(description, id, &criteria, avoid, &answer)
 }

@@ -1,12 +1,15 @@
 //! The wire, at its edges.
 
 use super::world::{World, set_of};
-use crate::deployment::{ConnId, DeploymentOptions, User};
+use crate::{
+    deployment::{ConnId, DeploymentOptions, User},
+    legacy::{LegacyQuery, LegacyReply},
+};
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
     address::Address,
     random::Seed,
-    wire::{Flags, LegacyQuery, LegacyReply, MessageWriter},
+    wire::{Flags, MessageWriter},
 };
 use std::time::Duration;
 

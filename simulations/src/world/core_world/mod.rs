@@ -15,7 +15,7 @@ use super::{
     report::{Failure, FailureKind, Report, Tally},
     setup,
     trace::Trace,
-    workload::History,
+    workload::{History, SLACK},
 };
 use onionskin_core::{
     client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
@@ -30,12 +30,6 @@ use std::{
     time::Duration,
 };
 use tasks::Task;
-
-/// Operations of each caller after healing.
-const LATE_STEPS: u32 = 8;
-
-/// How much later than its deadline an operation may end: as long as callers take to notice.
-const SLACK: Duration = Duration::from_millis(1);
 
 /// How long closing may take in all, sockets included.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);

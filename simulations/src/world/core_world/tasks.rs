@@ -1,10 +1,10 @@
 //! Callers: they think, start operations, wait, and sometimes leave.
 
-use super::{CoreWorld, LATE_STEPS, Wakeup};
+use super::{CoreWorld, Wakeup};
 use crate::world::{
     options::WorldOptions,
     report::FailureKind,
-    workload::{Absence, Ending, Script, Step},
+    workload::{Absence, Ending, LATE_STEPS, Script, Step},
 };
 use onionskin_core::{
     client::{Outcome, Start},

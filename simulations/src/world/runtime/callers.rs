@@ -10,7 +10,7 @@ use crate::world::{
     setup,
     workload::{
         Absence, BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Deed, Ending,
-        Script, Step, document, mark,
+        LATE_STEPS, SLACK, Script, Step, document, mark,
     },
 };
 use bson::{Document, doc};
@@ -25,12 +25,6 @@ use std::{
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
-
-/// Operations of each caller after healing.
-const LATE_STEPS: u32 = 8;
-
-/// How much later than its deadline an operation may end. Everything is noticed at once.
-const SLACK: Duration = Duration::from_millis(1);
 
 /// Runs a seed with the async client.
 #[must_use]

@@ -2,7 +2,8 @@
 
 use super::{Request, Script, Step, state::Seen, state::State};
 use bson::Document;
-use onionskin_core::wire::{Header, LegacyQuery, Message, OpCode, Section, WireError};
+use onionskin_core::wire::{Header, Message, OpCode, Section, WireError};
+use onionskin_simulations::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 /// Ends what a door's opening began.

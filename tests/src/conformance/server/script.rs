@@ -1,7 +1,8 @@
 //! Requests, and what can be done about them.
 
 use bson::{Bson, Document, doc};
-use onionskin_core::wire::{LegacyReply, MessageWriter, OpCode};
+use onionskin_core::wire::{MessageWriter, OpCode};
+use onionskin_simulations::legacy::LegacyReply;
 use std::{
     io,
     sync::{Arc, Condvar, Mutex, PoisonError},

@@ -1,7 +1,9 @@
-//! OP_QUERY and OP_REPLY, which only the first hello to an old server still uses (HELLO-4).
+//! OP_QUERY and OP_REPLY, by which other drivers send their first hello (HELLO-4).
+//!
+//! The core sends all commands as OP_MSG, so only servers read and write these messages.
 
-use super::{HEADER_BYTES, Header, OpCode, WireError, take, take_document};
 use bson::RawDocument;
+use onionskin_core::wire::{HEADER_BYTES, Header, OpCode, WireError};
 
 /// The flag that lets a secondary answer.
 const SECONDARY_OK: i32 = 1 << 2;
@@ -53,7 +55,7 @@ impl<'a> LegacyQuery<'a> {
         take::<8>(&mut bytes, "the number of documents")?;
         Ok(Self {
             collection,
-            command: take_document(&mut bytes, "the query")?,
+            command: document(bytes, "the query")?,
         })
     }
 }
@@ -78,7 +80,7 @@ impl<'a> LegacyReply<'a> {
         if count != 1 {
             return Err(WireError::Document("a command's reply is one document"));
         }
-        let body = take_document(&mut bytes, "the reply")?;
+        let body = document(bytes, "the reply")?;
         if flags & FAILURE_FLAGS != 0 && body.get("ok").is_ok_and(|ok| ok.is_some()) {
             return Err(WireError::Document(
                 "a failed query that claims a command's result",
@@ -105,6 +107,24 @@ impl<'a> LegacyReply<'a> {
         buffer.extend_from_slice(&1_i32.to_le_bytes());
         buffer.extend_from_slice(body);
     }
+}
+
+/// Takes `N` bytes from the front.
+fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N], WireError> {
+    let (head, rest) = bytes
+        .split_first_chunk::<N>()
+        .ok_or(WireError::Truncated(what))?;
+    *bytes = rest;
+    Ok(*head)
+}
+
+/// The document at the front, with the length that it states itself.
+fn document<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a RawDocument, WireError> {
+    let length = bytes.first_chunk().ok_or(WireError::Truncated(what))?;
+    let length = usize::try_from(i32::from_le_bytes(*length))
+        .map_err(|_| WireError::Document("negative length"))?;
+    let bytes = bytes.get(..length).ok_or(WireError::Truncated(what))?;
+    RawDocument::from_bytes(bytes).map_err(|_| WireError::Document("no document"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,379 @@
+//! What the names in a set of modules mean: types with their fields, functions, methods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::{Fields, ImplItem, Item, Signature, TraitItem, Type};
+
+use super::kinds::Kind;
+use crate::syntax::{Module, Segments, absolute, imports, segments};
+
+/// A type of the modules, or one of elsewhere that has methods here. Traits count as types.
+pub(super) type TypeName = String;
+
+/// A function or method that is defined in the modules.
+pub(super) struct Function<'a> {
+    pub(super) module: &'a Module,
+    /// The type whose method it is.
+    pub(super) owner: Option<TypeName>,
+    pub(super) name: String,
+    pub(super) signature: &'a Signature,
+    pub(super) body: Option<&'a syn::Block>,
+}
+
+/// Everything that is defined in a set of modules.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    scopes: BTreeMap<Segments, Scope>,
+    pub(super) types: BTreeSet<TypeName>,
+    /// By type, variant if it is an enum, and field or position.
+    pub(super) fields: BTreeMap<(TypeName, String, String), Kind>,
+    variants: BTreeSet<(TypeName, String)>,
+    pub(super) functions: Vec<Function<'a>>,
+    by_path: BTreeMap<Segments, usize>,
+    methods: BTreeMap<(TypeName, String), Vec<usize>>,
+    method_names: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Scope {
+    declared: BTreeSet<String>,
+    imported: BTreeMap<String, Segments>,
+    globs: Vec<Segments>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(modules: &'a [Module]) -> Self {
+        let mut names = Self::default();
+        for module in modules {
+            names.scopes.insert(module.name.clone(), Scope::of(module));
+        }
+        for module in modules {
+            for item in &module.items {
+                names.take_type(module, item);
+            }
+        }
+        for module in modules {
+            for item in &module.items {
+                names.take_fields(module, item);
+                names.take_functions(module, item);
+            }
+        }
+        for module in modules {
+            for item in &module.items {
+                names.take_traits(module, item);
+            }
+        }
+        names
+    }
+
+    fn take_type(&mut self, module: &Module, item: &Item) {
+        let own = match item {
+            Item::Struct(item) => &item.ident,
+            Item::Enum(item) => &item.ident,
+            Item::Trait(item) => &item.ident,
+            Item::Impl(item) => {
+                if let Type::Path(path) = &*item.self_ty {
+                    self.types
+                        .insert(self.type_name(module, &segments(&path.path)));
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.types
+            .insert(self.type_name(module, &[own.to_string()]));
+    }
+
+    fn take_fields(&mut self, module: &Module, item: &Item) {
+        match item {
+            Item::Struct(item) => {
+                let owner = self.type_name(module, &[item.ident.to_string()]);
+                self.take_variant(module, &owner, "", &item.fields);
+            }
+            Item::Enum(item) => {
+                let owner = self.type_name(module, &[item.ident.to_string()]);
+                for variant in &item.variants {
+                    let name = variant.ident.to_string();
+                    self.take_variant(module, &owner, &name, &variant.fields);
+                    self.variants.insert((owner.clone(), name));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_variant(&mut self, module: &Module, owner: &str, variant: &str, fields: &Fields) {
+        for (place, field) in fields.iter().enumerate() {
+            let name = field
+                .ident
+                .as_ref()
+                .map_or_else(|| place.to_string(), ToString::to_string);
+            let kind = self.kind(module, Some(owner), &field.ty);
+            self.fields
+                .insert((owner.to_owned(), variant.to_owned(), name), kind);
+        }
+    }
+
+    fn take_functions(&mut self, module: &'a Module, item: &'a Item) {
+        match item {
+            Item::Fn(item) => {
+                let mut path = module.name.clone();
+                path.push(item.sig.ident.to_string());
+                self.by_path.insert(path, self.functions.len());
+                self.add(module, None, &item.sig, Some(&item.block));
+            }
+            Item::Impl(block) => {
+                let Type::Path(path) = &*block.self_ty else {
+                    return;
+                };
+                let owner = self.type_name(module, &segments(&path.path));
+                for item in &block.items {
+                    if let ImplItem::Fn(item) = item {
+                        self.add(module, Some(owner.clone()), &item.sig, Some(&item.block));
+                    }
+                }
+            }
+            Item::Trait(item) => {
+                let owner = self.type_name(module, &[item.ident.to_string()]);
+                for item in &item.items {
+                    if let TraitItem::Fn(item) = item {
+                        self.add(
+                            module,
+                            Some(owner.clone()),
+                            &item.sig,
+                            item.default.as_ref(),
+                        );
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(
+        &mut self,
+        module: &'a Module,
+        owner: Option<TypeName>,
+        signature: &'a Signature,
+        body: Option<&'a syn::Block>,
+    ) {
+        let name = signature.ident.to_string();
+        if let Some(owner) = &owner {
+            let key = (owner.clone(), name.clone());
+            self.methods
+                .entry(key)
+                .or_default()
+                .push(self.functions.len());
+            self.method_names.insert(name.clone());
+        }
+        self.functions.push(Function {
+            module,
+            owner,
+            name,
+            signature,
+            body,
+        });
+    }
+
+    /// A method of a trait of ours is each of its implementations; a type that leaves one out has
+    /// the trait's own.
+    fn take_traits(&mut self, module: &Module, item: &Item) {
+        let Item::Impl(block) = item else {
+            return;
+        };
+        let (Some((path, _)), Type::Path(own)) = (&block.trait_, &*block.self_ty) else {
+            return;
+        };
+        let general = self.type_name(module, &segments(path));
+        let owner = self.type_name(module, &segments(&own.path));
+        let of_trait = self.methods.keys().filter(|(name, _)| *name == general);
+        let of_trait: Vec<String> = of_trait.map(|(_, method)| method.clone()).collect();
+        for method in of_trait {
+            let given = self.methods.get(&(owner.clone(), method.clone())).cloned();
+            let default = self.methods[&(general.clone(), method.clone())].clone();
+            match given {
+                Some(given) => {
+                    self.methods
+                        .entry((general.clone(), method))
+                        .or_default()
+                        .extend(given);
+                }
+                None => {
+                    self.methods.insert((owner.clone(), method), default);
+                }
+            }
+        }
+    }
+
+    /// The name under which a type is known here. Types of elsewhere go by their last name.
+    pub(super) fn type_name(&self, module: &Module, path: &[String]) -> TypeName {
+        match self.resolve(module, path) {
+            Some(path) if self.is_ours(&path) => path.join("::"),
+            Some(path) => path.last().cloned().unwrap_or_default(),
+            None => path.last().cloned().unwrap_or_default(),
+        }
+    }
+
+    fn is_ours(&self, path: &[String]) -> bool {
+        let parent = path
+            .split_last()
+            .and_then(|(_, parent)| self.scopes.get(parent));
+        parent.is_some()
+    }
+
+    /// The path from the root of the crate to what a path in a module means; `None` for what is
+    /// local or of another crate.
+    pub(super) fn resolve(&self, module: &Module, path: &[String]) -> Option<Segments> {
+        if let Some(path) = absolute(&module.name, path) {
+            return Some(self.follow(path));
+        }
+        let (first, rest) = path.split_first()?;
+        let found = self.find(&module.name, first, 0)?;
+        Some(self.follow([found.as_slice(), rest].concat()))
+    }
+
+    /// Where a module's name leads, through its imports.
+    fn find(&self, module: &[String], name: &str, depth: usize) -> Option<Segments> {
+        let scope = self.scopes.get(module).filter(|_| depth < 8)?;
+        if scope.declared.contains(name) {
+            return Some([module, &[name.to_owned()]].concat());
+        }
+        if let Some(path) = scope.imported.get(name) {
+            return match absolute(module, path) {
+                Some(path) => Some(path),
+                None if path[0] == *name => None,
+                None => {
+                    let first = self.find(module, &path[0], depth + 1)?;
+                    Some([first.as_slice(), &path[1..]].concat())
+                }
+            };
+        }
+        scope.globs.iter().find_map(|from| {
+            let from = absolute(module, from)?;
+            self.find(&from, name, depth + 1)
+        })
+    }
+
+    /// Replaces re-exports by what they lead to.
+    fn follow(&self, mut path: Segments) -> Segments {
+        for _ in 0..8 {
+            let split = (1..path.len())
+                .rev()
+                .find(|&at| self.scopes.contains_key(&path[..at]));
+            let Some(split) = split else {
+                break;
+            };
+            match self.find(&path[..split], &path[split], 0) {
+                Some(found) if found[..] != path[..=split] => {
+                    path = [found.as_slice(), &path[split + 1..]].concat();
+                }
+                _ => break,
+            }
+        }
+        path
+    }
+
+    /// The function to which a path leads.
+    pub(super) fn function(
+        &self,
+        module: &Module,
+        own: Option<&str>,
+        path: &[String],
+    ) -> Vec<usize> {
+        if let Some(found) = self
+            .resolve(module, path)
+            .and_then(|path| self.by_path.get(&path))
+        {
+            return vec![*found];
+        }
+        let Some((name, owner)) = path.split_last() else {
+            return Vec::new();
+        };
+        let owner = match (own, owner) {
+            (_, []) => return Vec::new(),
+            (Some(own), [only]) if only == "Self" => own.to_owned(),
+            _ => self.type_name(module, owner),
+        };
+        self.methods
+            .get(&(owner, name.clone()))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The methods that a call on a value may lead to.
+    pub(super) fn method(&self, receiver: &Kind, name: &str) -> Vec<usize> {
+        let of = |owner: &TypeName| self.methods.get(&(owner.clone(), name.to_owned()));
+        match &receiver.exact {
+            Some(owner) => of(owner).cloned().unwrap_or_default(),
+            None => receiver
+                .within
+                .iter()
+                .filter_map(of)
+                .flatten()
+                .copied()
+                .collect(),
+        }
+    }
+
+    pub(super) fn is_method(&self, name: &str) -> bool {
+        self.method_names.contains(name)
+    }
+
+    pub(super) fn field_count(&self, owner: &str) -> usize {
+        self.fields
+            .keys()
+            .filter(|(name, ..)| name == owner)
+            .count()
+    }
+
+    /// The type, and the variant or nothing, that a pattern or a literal is written with.
+    pub(super) fn variant(
+        &self,
+        module: &Module,
+        own: Option<&str>,
+        path: &[String],
+    ) -> Option<(TypeName, String)> {
+        let type_of = |path: &[String]| match (own, path) {
+            (Some(own), [only]) if only == "Self" => own.to_owned(),
+            _ => self.type_name(module, path),
+        };
+        let whole = type_of(path);
+        if self.types.contains(&whole) {
+            return Some((whole, String::new()));
+        }
+        let (name, owner) = path.split_last().filter(|(_, owner)| !owner.is_empty())?;
+        let found = (type_of(owner), name.clone());
+        self.variants.contains(&found).then_some(found)
+    }
+}
+
+impl Scope {
+    fn of(module: &Module) -> Self {
+        let mut scope = Self::default();
+        for item in &module.items {
+            let name = match item {
+                Item::Const(item) => &item.ident,
+                Item::Enum(item) => &item.ident,
+                Item::Fn(item) => &item.sig.ident,
+                Item::Mod(item) => &item.ident,
+                Item::Static(item) => &item.ident,
+                Item::Struct(item) => &item.ident,
+                Item::Trait(item) => &item.ident,
+                Item::Type(item) => &item.ident,
+                Item::Use(item) => {
+                    for (name, path) in imports(&item.tree) {
+                        if name == "*" {
+                            scope.globs.push(path[..path.len() - 1].to_vec());
+                        } else {
+                            scope.imported.insert(name, path);
+                        }
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            scope.declared.insert(name.to_string());
+        }
+        scope
+    }
+}
