@@ -99,8 +99,11 @@ pub struct SessionPool {
 impl SessionPool {
     /// An empty pool.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self {
+            sessions: VecDeque::new(),
+            process: 0,
+        }
     }
 
     /// A session for an operation: the one given back last, or a new one.
