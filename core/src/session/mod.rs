@@ -1,5 +1,5 @@
-//! Sessions: those in use by id, and the pool of those that are not (Driver Sessions, "ServerSession
-//! Pool").
+//! Sessions: those in use by id, and the pool of those that are not (Driver Sessions,
+//! "ServerSession Pool").
 
 mod pool;
 mod table;

@@ -169,7 +169,10 @@ mod tests {
             assert_eq!((all.used(), all.idle()), (1, 1));
         }
         let again = all.begin(now, TIMEOUT);
-        assert!(!all.is_used(a) && all.is_used(again), "its id is another one");
+        assert!(
+            !all.is_used(a) && all.is_used(again),
+            "its id is another one"
+        );
         all.mark_dirty(a);
         all.end(now, TIMEOUT, again);
         assert_eq!(all.idle(), 1, "an old id marks nothing");
@@ -180,7 +183,10 @@ mod tests {
         let mut all = sessions();
         let id = all.begin(Instant::ZERO, TIMEOUT);
         all.mark_dirty(id);
-        assert!(all.lsid(id).is_some(), "the operation uses it for its retry");
+        assert!(
+            all.lsid(id).is_some(),
+            "the operation uses it for its retry"
+        );
         all.end(Instant::ZERO, TIMEOUT, id);
         assert_eq!((all.used(), all.idle()), (0, 0));
     }
@@ -197,7 +203,10 @@ mod tests {
         assert_eq!(all.next_txn_number(held), None);
         let own = all.begin(now, TIMEOUT);
         all.end(now, TIMEOUT, held);
-        assert!(all.is_used(own), "the id of the parent's session is not that of this one");
+        assert!(
+            all.is_used(own),
+            "the id of the parent's session is not that of this one"
+        );
     }
 
     #[test]
