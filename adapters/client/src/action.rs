@@ -7,9 +7,8 @@ use crate::{
 use onionskin_core::{
     client::Outcome,
     error::Error,
-    event::{CommandEvent, Event, EventKind},
-    operation::{Command, OperationId},
-    time::Instant,
+    event::{Event, EventKind},
+    operation::{Command, Lease, OperationId},
 };
 use std::{
     future::Future,
@@ -99,11 +98,8 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         };
         let now = self.client.shared().now();
         match held.lease.begin(now) {
-            Ok(None) => Ok(()),
-            Ok(Some(event)) => {
-                let kind = EventKind::Command(event);
-                let shared = self.client.shared();
-                shared.publish(Event { at: now, kind });
+            Ok(()) => {
+                tell(self.client.shared(), &mut held.lease);
                 Ok(())
             }
             Err(error) => Err(Outcome::Failed(error)),
@@ -133,10 +129,8 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        let failure = result.as_ref().err();
-        tell_end(self.client.shared(), |now| {
-            held.lease.ended_event(now, failure)
-        });
+        held.lease.end(&outcome);
+        tell(self.client.shared(), &mut held.lease);
         let output = match result {
             // What the client asked for itself is no answer to this operation.
             Ok(()) if held.lease.is_preliminary() => None,
@@ -154,13 +148,13 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
     }
 }
 
-/// Publishes the event that ends the command, if somebody listens.
-fn tell_end<R: Runtime>(shared: &Shared<R>, event: impl FnOnce(Instant) -> Option<CommandEvent>) {
-    if shared.delivery.wants_commands() {
-        let now = shared.now();
-        if let Some(event) = event(now) {
+/// Publishes the events of an exchange.
+fn tell<R: Runtime>(shared: &Shared<R>, lease: &mut Lease) {
+    while lease.has_events() {
+        let at = shared.now();
+        if let Some(event) = lease.poll_event(at) {
             let kind = EventKind::Command(event);
-            shared.publish(Event { at: now, kind });
+            shared.publish(Event { at, kind });
         }
     }
 }
@@ -219,7 +213,8 @@ impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut held) => {
-                tell_end(self.client.shared(), |now| held.lease.abandoned_event(now));
+                held.lease.end(&Outcome::Abandoned);
+                tell(self.client.shared(), &mut held.lease);
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(held, Outcome::Abandoned);
             }

@@ -24,7 +24,8 @@ mod telling;
 mod tests;
 mod waiting;
 
-pub use action::{Action, Fate, Outcome, Start, Verdict};
+pub use crate::operation::Outcome;
+pub use action::{Action, Fate, Start, Verdict};
 pub use config::{ClientConfig, Counts};
 pub use derivations::MAX_DERIVATIONS;
 pub use draining::DRAIN_LIMIT;

@@ -2,22 +2,18 @@
 //! reply.
 
 use super::{
-    Assessment, ClusterTime, Keeper, Operation, OperationId,
-    sensitive::{is_sensitive, without_words},
+    Assessment, ClusterTime, Keeper, Operation, OperationId, observing::Observation,
+    request::write_body,
 };
 use crate::{
-    bson::DocumentWriter,
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind},
-    event::{CommandEvent, CommandFacts},
-    hello::ServerApiFields,
     options::ServerApi,
-    selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
-use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype};
+use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
 
 /// Documents may exceed the server's limit for stored documents by this much, because a command
@@ -41,12 +37,24 @@ pub(crate) struct Context {
     pub(crate) observed: bool,
 }
 
+/// How the exchange of a lease ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The whole reply is there, or the request went out and no reply is due.
+    Completed,
+    /// The exchange failed: the socket broke, the bytes were no reply, or the deadline passed.
+    Failed(Error),
+    /// The caller left before the exchange ended.
+    Abandoned,
+}
+
 /// A connection and an operation, leased to whoever moves the bytes.
 ///
 /// Call [`begin`](Self::begin); write [`output`](Self::output) until it is empty; if a reply is
 /// [expected](Self::expects_reply), read into [`input`](Self::input) until
-/// [`received`](Self::received) says that the reply is whole; look at it; give the lease back to
-/// the client, whatever happened. Nothing else may use the connection in between.
+/// [`received`](Self::received) says that the reply is whole; call [`end`](Self::end); look at the
+/// reply; give the lease back to the client, whatever happened. Nothing else may use the connection
+/// in between. After each call take the command events by [`poll_event`](Self::poll_event).
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,
@@ -61,11 +69,9 @@ pub struct Lease {
     pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
     pub(crate) pinned: Vec<Keeper>,
+    /// What listeners are told of the attempt; none while nobody listens.
+    pub(super) observation: Option<Box<Observation>>,
     reply: Option<ReplyPlace>,
-    facts: Option<Arc<CommandFacts>>,
-    /// Events must not show documents.
-    is_sensitive: bool,
-    began: Instant,
 }
 
 /// Where the reply stands in the connection's buffer.
@@ -125,10 +131,8 @@ impl Lease {
             is_rested: false,
             probed_bytes: 0,
             pinned: Vec::new(),
+            observation: None,
             reply: None,
-            facts: None,
-            is_sensitive: false,
-            began: Instant::ZERO,
         }
     }
 
@@ -157,13 +161,12 @@ impl Lease {
         &self.connection.facts
     }
 
-    /// Frames the request. Gives the started event, if somebody listens.
+    /// Frames the request, and queues the started event if somebody listens.
     ///
     /// A command with a deadline carries `maxTimeMS`: the time that is left, less the server's
     /// shortest round trip time (SEL-59). Where no more is left than that, nothing is sent: the
     /// reply would come too late, and nobody would learn what a write had done.
-    pub fn begin(&mut self, now: Instant) -> Result<Option<CommandEvent>, Error> {
-        self.began = now;
+    pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
         self.check_size()?;
         let Self {
@@ -188,7 +191,10 @@ impl Lease {
             message.end();
         });
         self.in_exchange = true;
-        Ok(self.context.observed.then(|| self.started_event()))
+        if self.context.observed {
+            self.observe_start(now);
+        }
+        Ok(())
     }
 
     /// Bytes to be written to the socket.
@@ -288,45 +294,6 @@ impl Lease {
         }
     }
 
-    /// The event that ends the attempt, if somebody listens: succeeded for any reply with `ok: 1`.
-    #[must_use]
-    pub fn ended_event(&mut self, now: Instant, failure: Option<&Error>) -> Option<CommandEvent> {
-        let facts = self.facts.take()?;
-        let duration = now - self.began;
-        let failure = match failure {
-            Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
-            Some(error) if self.is_sensitive => Some(without_words(error)),
-            other => other.cloned(),
-        };
-        Some(match failure {
-            Some(failure) => CommandEvent::Failed {
-                facts,
-                duration,
-                failure,
-            },
-            None => {
-                let reply = match self.reply() {
-                    _ if self.is_sensitive => RawDocumentBuf::new(),
-                    Some(reply) => reply.to_owned(),
-                    // What went out without wanting a reply counts as done (MSG-18).
-                    None => rawdoc! { "ok": 1 },
-                };
-                CommandEvent::Succeeded {
-                    facts,
-                    duration,
-                    reply,
-                }
-            }
-        })
-    }
-
-    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
-    /// started ends.
-    #[must_use]
-    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
-        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
-    }
-
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
     pub fn take_session(&mut self) -> Option<crate::session::ServerSession> {
         self.operation.session_is_implicit = false;
@@ -389,98 +356,4 @@ impl Lease {
         }
         Ok(())
     }
-
-    fn started_event(&mut self) -> CommandEvent {
-        let connection = &self.connection.facts;
-        let command = &self.operation.command;
-        let facts = Arc::new(CommandFacts {
-            name: command.name().into(),
-            database: command.database.clone(),
-            request_id: self.context.request_id,
-            operation_id: self.operation.id.0,
-            address: connection.address.clone(),
-            driver_connection_id: connection.pooled.0,
-            server_connection_id: connection.server_connection_id,
-            service: connection.service,
-        });
-        self.facts = Some(facts.clone());
-        let document = command_document(&self.operation, &self.context, &self.connection.facts);
-        self.is_sensitive = is_sensitive(command.name(), &document);
-        let command = if self.is_sensitive {
-            RawDocumentBuf::new()
-        } else {
-            document
-        };
-        CommandEvent::Started { facts, command }
-    }
-}
-
-/// The body: what the user wants, then what the moment adds. The name stays first (MSG-13).
-fn write_body(
-    body: &mut DocumentWriter<'_>,
-    operation: &Operation,
-    context: &Context,
-    facts: &ConnectionFacts,
-) {
-    let command = &operation.command;
-    body.elements(&command.elements);
-    if let Some(limit) = operation.max_time_ms {
-        body.i32("maxTimeMS", limit);
-    }
-    body.str("$db", &command.database);
-    if let Some(session) = &operation.session {
-        body.nested("lsid", |lsid| {
-            lsid.binary("id", BinarySubtype::Uuid, &session.id);
-        });
-    }
-    if let Some(number) = operation.txn_number {
-        body.i64("txnNumber", number);
-    }
-    if let Some(api) = &context.server_api {
-        ServerApiFields::from(api).write(body);
-    }
-    if let Some(time) = &context.cluster_time {
-        body.document("$clusterTime", time.document());
-    }
-    if !command.kind.is_write() {
-        let wanted = command.read_preference.as_deref();
-        let wanted = wanted.filter(|_| !operation.is_for_primary);
-        if let Some(sent) =
-            read_preference_to_send(context.topology_type, facts.server_type, wanted)
-        {
-            write_read_preference(body, sent);
-        }
-    }
-}
-
-/// The command as one document, for events: sequences become arrays again.
-fn command_document(
-    operation: &Operation,
-    context: &Context,
-    facts: &ConnectionFacts,
-) -> RawDocumentBuf {
-    let mut bytes = Vec::new();
-    let mut body = DocumentWriter::begin(&mut bytes);
-    write_body(&mut body, operation, context, facts);
-    if let Some((identifier, documents)) = &operation.command.sequence {
-        let mut array = RawArrayBuf::new();
-        let mut rest = documents.as_slice();
-        while let Some(length) = rest.first_chunk::<4>() {
-            let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
-            let Some((document, tail)) = rest.split_at_checked(length) else {
-                break;
-            };
-            if let Ok(document) = RawDocument::from_bytes(document) {
-                array.push(document.to_owned());
-            }
-            rest = tail;
-        }
-        body.array(identifier, &array);
-    }
-    body.end();
-    RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| {
-        let mut none = RawDocumentBuf::new();
-        none.append(cstr!("unreadable"), true);
-        none
-    })
 }

@@ -12,14 +12,16 @@ pub mod crud;
 mod cursor;
 mod lease;
 mod limit;
+mod observing;
 mod pin;
+mod request;
 mod retry;
 mod sensitive;
 
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{Batch, Cursor, Leftovers};
-pub use lease::{Lease, Reply};
+pub use lease::{Lease, Outcome, Reply};
 pub use pin::{Pin, TransactionPin, TransactionStep};
 
 pub(crate) use assess::Assessment;
