@@ -1,14 +1,14 @@
-//! The future of an operation.
+//! The future of an operation: the one loop that runs programs.
 
 use crate::{
-    Client, Decode, Runtime,
+    Client, Runtime,
     shared::{Begun, Held, Shared},
 };
 use onionskin_core::{
     client::Outcome,
     error::Error,
     event::{Event, EventKind},
-    operation::{Command, Lease, OperationId},
+    operation::{Abandoned, Lease, OperationId, Program, Runner, Step},
 };
 use std::{
     future::Future,
@@ -22,34 +22,46 @@ use std::{
 /// and the wait-queue place go where they belong, and no other operation is disturbed. So a
 /// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
 #[must_use = "an operation does nothing unless it is awaited"]
-pub struct Execution<R: Runtime, D: Decode> {
+pub struct Execution<R: Runtime, P: Program> {
     /// Kept open until the operation is over.
     client: Client<R>,
     state: State<R>,
-    decode: D,
+    runner: Runner<P>,
 }
 
 enum State<R: Runtime> {
-    Ready(Command),
-    Refused(Error),
+    /// The program is to be started.
+    Ready,
     Waiting(OperationId),
     Exchanging(Held<R::Stream>),
     Over,
 }
 
-// Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
-impl<R: Runtime, D: Decode> Unpin for Execution<R, D> {}
+/// The end of an attempt: the operation is tried again, or its program has said what follows.
+enum Ended<S, T> {
+    Again(Begun<S>),
+    Step(Step<T>),
+}
 
-impl<R: Runtime, D: Decode> Execution<R, D> {
-    pub(crate) fn new(client: Client<R>, command: Result<Command, Error>, decode: D) -> Self {
-        let state = match command {
-            Ok(command) => State::Ready(command),
-            Err(error) => State::Refused(error),
-        };
+// Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
+impl<R: Runtime, P: Program> Unpin for Execution<R, P> {}
+
+impl<R: Runtime, P: Program> Execution<R, P> {
+    pub(crate) fn new(client: Client<R>, program: P) -> Self {
         Self {
             client,
-            state,
-            decode,
+            state: State::Ready,
+            runner: Runner::new(program),
+        }
+    }
+
+    /// The program of an operation that is over already, to be started by
+    /// [`restart`](Self::restart).
+    pub(crate) fn at_rest(client: Client<R>, program: P) -> Self {
+        Self {
+            client,
+            state: State::Over,
+            runner: Runner::new(program),
         }
     }
 
@@ -59,7 +71,57 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         self.client.runtime()
     }
 
-    fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Error> {
+    pub(crate) fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    pub(crate) fn program_mut(&mut self) -> &mut P {
+        self.runner.program_mut()
+    }
+
+    /// True once the operation is over.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Starts the program anew at the next poll. What was under way is left.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.state = State::Ready;
+    }
+
+    /// Leaves what is under way; the program stays.
+    pub(crate) fn stop(&mut self) {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Waiting(id) => self.client.shared().cancel(id),
+            State::Exchanging(mut held) => {
+                let outcome = Outcome::Abandoned;
+                held.lease.end(&outcome);
+                tell(self.client.shared(), &mut held.lease);
+                // There is nobody left to tell.
+                let _ = self.client.shared().give_back(held, outcome);
+            }
+            State::Ready | State::Over => {}
+        }
+    }
+
+    /// Does what the program wants, until something has to be waited for (`None`) or the operation
+    /// is over.
+    fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
+        loop {
+            match step {
+                Step::Done(result) => return Some(result),
+                Step::Run(command) => {
+                    let begun = self.client.shared().begin(command, self.runner.span());
+                    step = self.on_begun(begun)?;
+                }
+            }
+        }
+    }
+
+    /// Goes on with a command until something has to be waited for (`None`) or the program has said
+    /// what follows.
+    fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Step<P::Output>> {
         loop {
             match begun {
                 Begun::Waiting(id) => {
@@ -74,20 +136,29 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
                     self.state = State::Over;
                     continue;
                 }
-                Begun::Failed(error) => return Some(error),
+                Begun::Failed(error) => return Some(self.runner.handle_error(error)),
+                // In its place already, so that a stream that panics loses no lease.
                 Begun::Held(held) => self.state = State::Exchanging(held),
             }
-            // In its place already, so that a stream that panics loses no lease.
             let State::Exchanging(held) = &mut self.state else {
                 return None;
             };
-            let Err(error) = held.probe() else {
-                return None;
+            begun = match held.probe() {
+                Ok(()) => match self.frame() {
+                    Ok(()) => return None,
+                    Err(outcome) => match self.finish(outcome)? {
+                        Ended::Step(step) => return Some(step),
+                        Ended::Again(begun) => begun,
+                    },
+                },
+                Err(error) => {
+                    let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over)
+                    else {
+                        return None;
+                    };
+                    self.client.shared().refuse(held, error)
+                }
             };
-            let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
-                return None;
-            };
-            begun = self.client.shared().refuse(held, error);
         }
     }
 
@@ -97,54 +168,35 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             return Ok(());
         };
         let now = self.client.shared().now();
-        match held.lease.begin(now) {
-            Ok(()) => {
-                tell(self.client.shared(), &mut held.lease);
-                Ok(())
-            }
-            Err(error) => Err(Outcome::Failed(error)),
-        }
+        self.runner.begin(now, &mut held.lease)?;
+        tell(self.client.shared(), &mut held.lease);
+        Ok(())
     }
 
-    /// Frames the request of each lease that is given until one goes out; the result, where the
-    /// operation ends before.
-    fn frame_until_sent(&mut self) -> Option<Result<D::Output, Error>> {
-        while let Err(outcome) = self.frame() {
-            if let Some(result) = self.finish(outcome) {
-                return Some(result);
-            }
-        }
-        None
-    }
-
-    /// The exchange is over: decode, give everything back. `None`: it is tried again.
-    fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
+    /// The exchange is over: the program reads the reply, everything is given back.
+    fn finish(&mut self, outcome: Outcome) -> Option<Ended<R::Stream, P::Output>> {
         // The lease stays in its place while the caller's code runs, listeners and decoding, so
         // that a panic there gives it back like any other end.
         let State::Exchanging(held) = &mut self.state else {
             return None;
         };
-        let result = match &outcome {
-            Outcome::Completed => held.lease.outcome(),
-            Outcome::Failed(error) => Err(error.clone()),
-            Outcome::Abandoned => Ok(()),
-        };
         held.lease.end(&outcome);
         tell(self.client.shared(), &mut held.lease);
-        let output = match result {
-            // What the client asked for itself is no answer to this operation.
-            Ok(()) if held.lease.is_preliminary() => None,
-            Ok(()) => Some(self.decode.decode(&mut held.lease)),
-            Err(_) => None,
-        };
+        let step = self.runner.handle_end(&mut held.lease, &outcome);
         let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
             return None;
         };
-        match self.client.shared().give_back(held, outcome) {
-            Err(error) => Some(Err(error)),
-            Ok(None) => output.or_else(|| Some(Err(Error::argument("the operation was left")))),
-            Ok(Some(begun)) => self.on_begun(begun).map(Err),
-        }
+        Some(
+            match (self.client.shared().give_back(held, outcome), step) {
+                (Err(error), _) => Ended::Step(self.runner.handle_error(error)),
+                (Ok(Some(begun)), _) => Ended::Again(begun),
+                (Ok(None), Some(step)) => Ended::Step(step),
+                (Ok(None), None) => {
+                    let left = Error::argument("the operation was left");
+                    Ended::Step(self.runner.handle_error(left))
+                }
+            },
+        )
     }
 }
 
@@ -159,37 +211,32 @@ fn tell<R: Runtime>(shared: &Shared<R>, lease: &mut Lease) {
     }
 }
 
-impl<R: Runtime, D: Decode> Future for Execution<R, D> {
-    type Output = Result<D::Output, Error>;
+impl<R: Runtime, P: Program> Future for Execution<R, P> {
+    type Output = Result<P::Output, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let begun = match &mut this.state {
-                State::Ready(_) => {
-                    let State::Ready(command) = std::mem::replace(&mut this.state, State::Over)
-                    else {
-                        unreachable!("it was just looked at")
-                    };
-                    this.client.shared().begin(command)
-                }
-                State::Refused(error) => {
-                    let error = error.clone();
+            let step = match &mut this.state {
+                State::Ready => {
                     this.state = State::Over;
-                    return Poll::Ready(Err(error));
+                    Some(this.runner.start())
                 }
                 State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
                     Begun::Waiting(_) => return Poll::Pending,
-                    begun => begun,
+                    begun => {
+                        this.state = State::Over;
+                        this.on_begun(begun)
+                    }
                 },
                 State::Exchanging(held) => {
                     let Poll::Ready(outcome) = held.poll_exchange(context) else {
                         return Poll::Pending;
                     };
-                    let result = this.finish(outcome).or_else(|| this.frame_until_sent());
-                    match result {
-                        Some(result) => return Poll::Ready(result),
-                        None => continue,
+                    match this.finish(outcome) {
+                        Some(Ended::Step(step)) => Some(step),
+                        Some(Ended::Again(begun)) => this.on_begun(begun),
+                        None => None,
                     }
                 }
                 State::Over => {
@@ -197,32 +244,20 @@ impl<R: Runtime, D: Decode> Future for Execution<R, D> {
                     return Poll::Ready(Err(Error::argument(message)));
                 }
             };
-            this.state = State::Over;
-            if let Some(error) = this.on_begun(begun) {
-                return Poll::Ready(Err(error));
-            }
-            if let Some(result) = this.frame_until_sent() {
+            if let Some(result) = step.and_then(|step| this.follow(step)) {
                 return Poll::Ready(result);
             }
         }
     }
 }
 
-impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
+impl<R: Runtime, P: Program> Drop for Execution<R, P> {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Waiting(id) => self.client.shared().cancel(id),
-            State::Exchanging(mut held) => {
-                held.lease.end(&Outcome::Abandoned);
-                tell(self.client.shared(), &mut held.lease);
-                // There is nobody left to tell.
-                let _ = self.client.shared().give_back(held, Outcome::Abandoned);
-            }
-            State::Ready(command) => {
-                let shared = self.client.shared();
-                shared.with(|inner, now| inner.core.discard(now, command));
-            }
-            State::Refused(_) | State::Over => {}
+        self.stop();
+        match self.runner.abandon() {
+            Abandoned::Nothing => {}
+            Abandoned::GiveBack(leftovers) => self.client.give_back(leftovers),
+            Abandoned::Run(command) => self.client.run_in_background(command),
         }
     }
 }

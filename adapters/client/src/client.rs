@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
-    operation::{Command, Lease},
+    operation::{Command, Decode, Lease, Leftovers, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
@@ -362,10 +362,19 @@ impl<R: Runtime> Client<R> {
 
     /// Runs a command in a task of its own, whatever becomes of it.
     pub(crate) fn run_in_background(&self, command: Command) {
-        self.finish_in_background(crate::Execution::new(self.clone(), Ok(command), Nothing));
+        let program = Single::new(Ok(command), Nothing);
+        self.finish_in_background(crate::Execution::new(self.clone(), program));
     }
 
-    fn finish_in_background(&self, execution: crate::Execution<R, Nothing>) {
+    /// Gives what a program held back to the core.
+    pub(crate) fn give_back(&self, leftovers: Leftovers) {
+        if !leftovers.is_empty() {
+            self.shared()
+                .with(|inner, now| inner.core.take_leftovers(now, leftovers));
+        }
+    }
+
+    fn finish_in_background(&self, execution: crate::Execution<R, Single<Nothing>>) {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
@@ -380,12 +389,13 @@ impl<R: Runtime> Client<R> {
 pub(crate) struct Ending<R: Runtime> {
     client: Client<R>,
     /// `None` once it is over.
-    execution: Option<crate::Execution<R, Nothing>>,
+    execution: Option<crate::Execution<R, Single<Nothing>>>,
 }
 
 impl<R: Runtime> Ending<R> {
     pub(crate) fn new(client: &Client<R>, command: Command) -> Self {
-        let execution = crate::Execution::new(client.clone(), Ok(command), Nothing);
+        let program = Single::new(Ok(command), Nothing);
+        let execution = crate::Execution::new(client.clone(), program);
         Self {
             client: client.clone(),
             execution: Some(execution),
@@ -420,7 +430,7 @@ const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A reply that nobody reads.
 pub(crate) struct Nothing;
 
-impl crate::Decode for Nothing {
+impl Decode for Nothing {
     type Output = ();
 
     fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {

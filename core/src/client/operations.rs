@@ -6,7 +6,7 @@ use crate::{
     description::{ServerId, ServerType, TopologyType},
     error::{Error, ErrorKind, NetworkFault},
     operation::{
-        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, error_at_end,
+        ClusterTime, Command, Context, Lease, Operation, OperationId, PinUse, Span, error_at_end,
         error_to_raise, pause_after, reworded,
     },
     options::Mechanism,
@@ -18,17 +18,26 @@ use crate::{
 use std::sync::Arc;
 
 impl Client {
-    /// Starts an operation.
-    pub fn start(&mut self, now: Instant, mut command: Command) -> Start {
+    /// Starts an operation of one command.
+    pub fn start(&mut self, now: Instant, command: Command) -> Start {
+        self.start_in(now, &mut Span::default(), command)
+    }
+
+    /// Starts a command of a program. The first one sets the operation id and the time limit of the
+    /// span, which all later ones share.
+    pub fn start_in(&mut self, now: Instant, span: &mut Span, mut command: Command) -> Start {
         if self.closed {
             return Start::Failed(self.closed_error());
         }
         if command.timeout.is_none() {
             command.timeout = self.limits.timeout;
         }
-        let id = OperationId(self.next_operation);
-        self.next_operation += 1;
+        let id = span.apply(&mut command).unwrap_or_else(|| {
+            self.next_operation += 1;
+            OperationId(self.next_operation - 1)
+        });
         let operation = Operation::new(id, command, now);
+        span.note(&operation);
         let start = match operation.expired(now) {
             None => self.proceed(now, operation),
             Some(error) => {

@@ -1,6 +1,6 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
-use super::{Pin, PinId, PinUse};
+use super::{Leftovers, Pin, PinId, PinUse};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
     session::ServerSession, time::Instant,
@@ -207,6 +207,21 @@ impl Command {
     /// command (LB-35).
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
+    }
+
+    /// Takes what the command holds, where it will not be run: a session, a pin of which it was to
+    /// be the last use.
+    pub(crate) fn into_leftovers(self) -> Leftovers {
+        Leftovers {
+            session: match self.session {
+                SessionUse::Held(session) => Some(session),
+                SessionUse::Implicit | SessionUse::None => None,
+            },
+            pin: match self.pin {
+                Some(PinUse::Last(pin)) => Some(pin),
+                Some(PinUse::Borrowed(_)) | None => None,
+            },
+        }
     }
 
     /// The pin of the connection to run on.

@@ -284,6 +284,12 @@ impl Lease {
         Some(Reply { bytes, body })
     }
 
+    /// True if the reply is no error. `true` also before the reply is there.
+    pub(super) fn is_successful(&self) -> bool {
+        let assessment = self.assessment.as_ref();
+        assessment.is_none_or(|assessment| assessment.result.is_ok())
+    }
+
     /// The error that the reply is, if it is one. `Ok` also before the reply is there.
     pub fn outcome(&self) -> Result<(), Error> {
         match &self.assessment {

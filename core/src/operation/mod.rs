@@ -6,6 +6,7 @@
 //! nowhere else.
 
 mod assess;
+mod batch;
 mod cluster_time;
 mod command;
 pub mod crud;
@@ -14,15 +15,18 @@ mod lease;
 mod limit;
 mod observing;
 mod pin;
+mod program;
 mod request;
 mod retry;
 mod sensitive;
 
+pub use batch::Batch;
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
-pub use cursor::{Batch, Cursor, Leftovers};
+pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, Leftovers};
 pub use lease::{Lease, Outcome, Reply};
 pub use pin::{Pin, TransactionPin, TransactionStep};
+pub use program::{Abandoned, Decode, Program, Runner, Single, Span, Step};
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;

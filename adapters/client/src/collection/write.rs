@@ -9,7 +9,7 @@ use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
-        Command,
+        Command, Single,
         crud::{
             self, DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult,
             WriteOptions, ensure_id,

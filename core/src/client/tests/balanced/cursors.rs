@@ -24,12 +24,10 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
     assert!(told(&mut world).is_empty(), "a reuse is no check-out");
     let mut lease = lease;
     World::answer(&mut lease, &cursor_reply(0, "nextBatch"));
-    let (reply, session) = (lease.take_reply().expect("it came"), lease.take_session());
-    world.check_in(lease, Outcome::Completed);
-    cursor.handle_reply(reply, session).expect("a batch");
+    let step = cursor.handle_reply(&mut lease);
+    assert!(matches!(step, Step::Done(Ok(true))), "{step:?}");
     assert!(!cursor.is_open());
-    let leftovers = cursor.take_idle();
-    leave(&mut world, leftovers);
+    world.check_in(lease, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
     assert!(cursor.end().is_err_and(|left| left.is_empty()));
     let again = world.lease(ping());
@@ -46,10 +44,8 @@ fn a_first_batch_that_is_all_keeps_nothing() {
     world.check_in(lease, Outcome::Completed);
     let events = told(&mut world);
     assert_eq!(events.last().map(String::as_str), Some("in 1"));
-    let leftovers = cursor.take_idle();
-    assert!(!leftovers.is_empty(), "its session goes back");
-    leave(&mut world, leftovers);
-    assert!(told(&mut world).is_empty());
+    assert_eq!(world.client.sessions.len(), 1, "its session goes back");
+    assert!(cursor.end().is_err_and(|left| left.is_empty()));
 }
 
 #[test]
@@ -97,9 +93,6 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     cursor.handle_failure(&error);
     assert_eq!(told(&mut world), ["cleared 1"]);
     assert!(!cursor.is_open() && cursor.more().is_none());
-    let idle = cursor.take_idle();
-    leave(&mut world, idle);
-    assert!(told(&mut world).is_empty());
     let leftovers = cursor.end().expect_err("the server is out of reach");
     leave(&mut world, leftovers);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
@@ -258,9 +251,6 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
         told(&mut world);
         assert_eq!(world.client.counts().leased, 1, "{name}");
         fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
-        assert!(told(&mut world).is_empty());
-        let leftovers = cursor.take_idle();
-        leave(&mut world, leftovers);
         assert_eq!(told(&mut world), ["in 1"], "{name}");
     }
 }
