@@ -7,13 +7,11 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     operation::{
         self, Decode, Lease,
-        crud::{
-            self, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult, first_document,
-        },
+        crud::{self, DeleteResult, InsertOneResult, UpdateResult, first_document},
     },
 };
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, sync::Arc};
 
 /// Knows the `_id` of the document that was inserted.
 #[derive(Debug)]
@@ -27,18 +25,6 @@ impl Decode for InsertedOne {
             &mut self.0,
             Bson::Null,
         )))
-    }
-}
-
-/// Knows the `_id`s of the documents that were inserted.
-#[derive(Debug)]
-pub struct InsertedMany(pub(crate) BTreeMap<usize, Bson>);
-
-impl Decode for InsertedMany {
-    type Output = InsertManyResult;
-
-    fn decode(&mut self, _: &mut Lease) -> Result<InsertManyResult, Error> {
-        Ok(InsertManyResult::new(std::mem::take(&mut self.0)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
-use super::{Leftovers, Pin, PinId, PinUse};
+use super::{DocumentList, Leftovers, Pin, PinId, PinUse, documents::Sequence};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
     session::ServerSession, time::Instant,
@@ -63,7 +63,7 @@ pub struct Command {
     pub(crate) kind: CommandKind,
     /// The elements of the body, the command's name first.
     pub(crate) elements: Vec<u8>,
-    pub(crate) sequence: Option<(&'static str, Vec<u8>)>,
+    pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
     pub(crate) target: Option<Target>,
     pub(crate) pin: Option<PinUse>,
@@ -170,9 +170,17 @@ impl Command {
     }
 
     /// Moves documents, back to back, out of the argument `identifier` into a sequence of their own
-    /// (MSG-11, MSG-12).
+    /// (MSG-11, MSG-12). The command fails where they do not go in one message.
     pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
-        self.sequence = Some((identifier, documents));
+        self.sequence = Some(Sequence::whole(identifier, documents));
+    }
+
+    /// Sends documents of a list, from the byte `start` on, as a sequence of the argument
+    /// `identifier`: as many as the server takes in one command. [`Lease::portion`](super::Lease::portion) tells how many,
+    /// once the request is framed. Retries of the command send the same documents, and fail where
+    /// the server does not take them.
+    pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
+        self.sequence = Some(Sequence::rest(identifier, list, start));
     }
 
     /// Chooses which servers may answer; ignored by writes.

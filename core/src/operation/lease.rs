@@ -2,23 +2,21 @@
 //! reply.
 
 use super::{
-    Assessment, ClusterTime, Keeper, Operation, OperationId, observing::Observation,
+    Assessment, ClusterTime, Keeper, Operation, OperationId, Portion,
+    documents::{COMMAND_OVERHEAD_BYTES, over},
+    observing::Observation,
     request::write_body,
 };
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::TopologyType,
-    error::{Error, ErrorKind},
+    error::Error,
     options::ServerApi,
     time::Instant,
     wire::{Flags, Message, MessageWriter, OpCode},
 };
 use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
-
-/// Documents may exceed the server's limit for stored documents by this much, because a command
-/// wraps the user's document.
-const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 
 /// What an attempt needs to know of the moment it was begun in.
 #[derive(Debug)]
@@ -168,33 +166,19 @@ impl Lease {
     /// reply would come too late, and nobody would learn what a write had done.
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
-        self.check_size()?;
-        let Self {
-            connection,
-            operation,
-            context,
-            ..
-        } = self;
-        let command = &operation.command;
-        let flags = if command.acknowledged {
-            Flags::default()
-        } else {
-            Flags::MORE_TO_COME
-        };
-        connection.transport.send(|buffer| {
-            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
-                .flags(flags)
-                .body_with(|body| write_body(body, operation, context, &connection.facts));
-            if let Some((identifier, documents)) = &command.sequence {
-                message = message.sequence(identifier, documents);
-            }
-            message.end();
-        });
+        self.write_request()?;
         self.in_exchange = true;
         if self.context.observed {
             self.observe_start(now);
         }
         Ok(())
+    }
+
+    /// The documents that the command sends, once its request is framed; `None` for a command
+    /// without a document sequence.
+    #[must_use]
+    pub fn portion(&self) -> Option<Portion> {
+        self.operation.command.sequence.as_ref()?.portion()
     }
 
     /// Bytes to be written to the socket.
@@ -320,46 +304,49 @@ impl Lease {
         self.connection.transport.rest();
     }
 
-    fn check_size(&self) -> Result<(), Error> {
-        let facts = &self.connection.facts;
-        let command = &self.operation.command;
-        let fixed = command.database.len()
-            + self
-                .context
-                .cluster_time
-                .as_ref()
-                .map_or(0, |t| t.document().as_bytes().len())
-            + 512;
-        let body = command.elements.len() + fixed;
-        let over = |what, limit: usize, actual: usize| {
-            let (limit, actual) = (limit as u64, actual as u64);
-            Err(Error::new(ErrorKind::Limit {
-                what,
-                limit,
-                actual,
-            }))
-        };
+    /// Writes the message, with as many documents as it takes.
+    fn write_request(&mut self) -> Result<(), Error> {
+        let Self {
+            connection,
+            operation,
+            context,
+            ..
+        } = self;
+        let facts = &connection.facts;
+        let body = operation.command.elements.len();
         let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
-        if body > max_body + fixed {
-            return over(
-                "the size of a command's document in bytes",
-                max_body,
-                body - fixed,
-            );
+        if body > max_body {
+            let what = "the size of a command's document in bytes";
+            return Err(over(what, max_body, body));
         }
-        let sequence = command
-            .sequence
-            .as_ref()
-            .map_or(0, |(name, d)| name.len() + d.len() + 6);
-        let total = body + sequence + 64;
-        if total > facts.max_message_size {
-            // MSG-4
-            return over(
-                "the size of a message in bytes",
-                facts.max_message_size,
-                total,
-            );
-        }
-        Ok(())
+        let flags = if operation.command.acknowledged {
+            Flags::default()
+        } else {
+            Flags::MORE_TO_COME
+        };
+        connection.transport.send(|buffer| {
+            let start = buffer.len();
+            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
+                .flags(flags)
+                .body_with(|body| write_body(body, operation, context, facts));
+            let size = message.size();
+            let fits = match &mut operation.command.sequence {
+                Some(sequence) => sequence.choose(size, facts),
+                None if size > facts.max_message_size => {
+                    let what = "the size of a message in bytes";
+                    Err(over(what, facts.max_message_size, size)) // MSG-4
+                }
+                None => Ok(()),
+            };
+            if let Err(error) = fits {
+                buffer.truncate(start);
+                return Err(error);
+            }
+            if let Some(sequence) = &operation.command.sequence {
+                message = message.sequence(sequence.identifier, sequence.documents());
+            }
+            message.end();
+            Ok(())
+        })
     }
 }

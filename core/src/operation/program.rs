@@ -263,3 +263,53 @@ impl<D: Decode> Program for Single<D> {
         }
     }
 }
+
+/// A program that could perhaps not be prepared: it runs, or fails with the error that made it
+/// impossible, before any command.
+#[derive(Debug)]
+pub struct Prepared<P>(Result<P, Error>);
+
+impl<P: Program> Prepared<P> {
+    /// Wraps a program, or the error that came instead of it.
+    pub fn new(program: Result<P, Error>) -> Self {
+        Self(program)
+    }
+}
+
+impl<P: Program> Program for Prepared<P> {
+    type Output = P::Output;
+
+    fn start(&mut self) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.start(),
+            Err(error) => Step::Done(Err(error.clone())),
+        }
+    }
+
+    fn handle_begun(&mut self, lease: &mut Lease) {
+        if let Ok(program) = &mut self.0 {
+            program.handle_begun(lease);
+        }
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_reply(lease),
+            Err(error) => Step::Done(Err(error.clone())),
+        }
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_error(error),
+            Err(_) => Step::Done(Err(error)),
+        }
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        match &mut self.0 {
+            Ok(program) => program.abandon(),
+            Err(_) => Abandoned::Nothing,
+        }
+    }
+}

@@ -56,9 +56,9 @@ pub(super) fn command_document(
     let mut bytes = Vec::new();
     let mut body = DocumentWriter::begin(&mut bytes);
     write_body(&mut body, operation, context, facts);
-    if let Some((identifier, documents)) = &operation.command.sequence {
+    if let Some(sequence) = &operation.command.sequence {
         let mut array = RawArrayBuf::new();
-        let mut rest = documents.as_slice();
+        let mut rest = sequence.documents();
         while let Some(length) = rest.first_chunk::<4>() {
             let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
             let Some((document, tail)) = rest.split_at_checked(length) else {
@@ -69,7 +69,7 @@ pub(super) fn command_document(
             }
             rest = tail;
         }
-        body.array(identifier, &array);
+        body.array(sequence.identifier, &array);
     }
     body.end();
     RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| {

@@ -237,6 +237,10 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 /// unless it says that it wrote nothing (RR-19, RW-26).
 pub(crate) fn error_to_raise(kept: Option<Error>, last: Error) -> Error {
     match kept {
+        // What failed before does not say why the retry could not be sent.
+        Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
+            last.with_labels(kept.labels()).with_cause(kept)
+        }
         Some(kept) if !proves_attempt(&last) || last.has_label(&Label::NoWritesPerformed) => kept,
         _ => last,
     }

@@ -87,8 +87,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Inserts documents with one command, in order; the first failure ends it unless
-    /// [`unordered`](InsertMany::unordered).
+    /// Inserts documents in order, with as many commands as they need; the first failure ends it
+    /// unless [`unordered`](InsertMany::unordered).
     pub fn insert_many(
         &self,
         documents: impl IntoIterator<Item = impl Borrow<T>>,

@@ -1,0 +1,207 @@
+//! `insert_many`: as many `insert` commands as the server's limits ask for.
+
+use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
+use crate::{
+    address::Address,
+    error::{Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteFault},
+    operation::{Command, CommandKind, DocumentList, Lease, Portion, Program, Step},
+};
+use bson::Bson;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Inserts documents in as many batches as the server needs: each command takes as many as
+/// `maxWriteBatchSize` and `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document
+/// over `maxBsonObjectSize` is not sent (MSG-8).
+///
+/// Each batch is a command with its own transaction number and its own retries, which send the very
+/// same documents (RW-19). All of them share one operation id and one time limit.
+///
+/// An ordered insert ends with the first document that fails; an unordered one goes on with the
+/// next batch and raises one error for all documents that failed, whose indexes are those of the
+/// caller's list. A write concern that is not met ends neither. Any other error, and a write error
+/// after the retries of its batch, ends the operation (RW-29). Every error says what was inserted
+/// ([`Error::partial_insert`]).
+#[derive(Debug)]
+pub struct InsertMany {
+    namespace: Namespace,
+    options: WriteOptions,
+    documents: DocumentList,
+    /// The `_id` of each document, by its place in the caller's list.
+    ids: BTreeMap<usize, Bson>,
+    /// Documents, and their bytes, whose batches are over.
+    done: Portion,
+    /// The batch on its way.
+    batch: Portion,
+    /// Documents that the server refused, by their place.
+    failed: BTreeSet<usize>,
+    faults: Option<Faults>,
+    /// Documents that batches without an error wrote.
+    written: i64,
+}
+
+/// What failed in batches after which the operation went on.
+#[derive(Debug, Default)]
+struct Faults {
+    fault: WriteFault,
+    labels: Labels,
+    server: Option<Address>,
+}
+
+impl InsertMany {
+    /// A program that inserts `documents`, which stand back to back and have the `_id`s `ids` by
+    /// their place in the list.
+    ///
+    /// Fails where there is no document.
+    pub fn new(
+        namespace: Namespace,
+        documents: Vec<u8>,
+        ids: BTreeMap<usize, Bson>,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        if documents.is_empty() {
+            return Err(Error::argument("there is no document to insert"));
+        }
+        Ok(Self {
+            namespace,
+            options,
+            documents: DocumentList::new(documents),
+            ids,
+            done: Portion::default(),
+            batch: Portion::default(),
+            failed: BTreeSet::new(),
+            faults: None,
+            written: 0,
+        })
+    }
+
+    /// The command of the next batch, or the result where no document is left.
+    fn next_step(&mut self) -> Step<InsertManyResult> {
+        if self.done.bytes >= self.documents.size_bytes() {
+            return Step::Done(self.result());
+        }
+        let kind = CommandKind::RetryableWrite;
+        let mut command = Command::new("insert", self.namespace.database.clone(), kind);
+        command
+            .body()
+            .str("insert", &self.namespace.collection)
+            .bool("ordered", !self.options.unordered);
+        finish(&mut command, &self.options);
+        command.set_batch("documents", self.documents.clone(), self.done.bytes);
+        self.batch = Portion::default();
+        Step::Run(command)
+    }
+
+    fn end_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        self.done.documents += batch.documents;
+        self.done.bytes += batch.bytes;
+    }
+
+    fn result(&mut self) -> Result<InsertManyResult, Error> {
+        match self.take_faults() {
+            Some(error) => Err(error.with_partial_insert(self.partial(None))),
+            None => Ok(InsertManyResult::new(std::mem::take(&mut self.ids))),
+        }
+    }
+
+    /// Adds the errors of a batch to those of the batches before it.
+    fn add_fault(&mut self, fault: &WriteFault, error: &Error) {
+        let base = self.done.documents;
+        let faults = self.faults.get_or_insert_default();
+        let all = &mut faults.fault;
+        for failed in &fault.errors {
+            let mut failed = failed.clone();
+            let is_own = failed.index < self.batch.documents;
+            failed.index = failed.index.saturating_add(base);
+            if is_own {
+                self.failed.insert(failed.index);
+            }
+            if all.errors.len() < MAX_WRITE_ERRORS {
+                all.errors.push(failed);
+            }
+        }
+        let concerns = fault.write_concern.iter().chain(&fault.more_write_concerns);
+        for concern in concerns.cloned() {
+            if all.write_concern.is_none() {
+                all.write_concern = Some(concern);
+            } else {
+                all.more_write_concerns.push(concern);
+            }
+        }
+        all.written = all.written.saturating_add(fault.written);
+        all.topology_version = fault.topology_version.or(all.topology_version);
+        faults.labels.extend(error.labels());
+        faults.server = faults.server.take().or_else(|| error.server().cloned());
+    }
+
+    fn take_faults(&mut self) -> Option<Error> {
+        let faults = self.faults.take()?;
+        let mut fault = faults.fault;
+        fault.written = fault.written.saturating_add(self.written);
+        let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&faults.labels);
+        Some(match &faults.server {
+            Some(server) => error.with_server(server),
+            None => error,
+        })
+    }
+
+    /// What was inserted: the documents of the batches that are over, without those that failed.
+    fn partial(&mut self, earlier: Option<Error>) -> PartialInsert {
+        let mut inserted_ids = std::mem::take(&mut self.ids);
+        inserted_ids.split_off(&self.done.documents);
+        inserted_ids.retain(|place, _| !self.failed.contains(place));
+        PartialInsert {
+            inserted_ids,
+            earlier,
+        }
+    }
+
+    /// A batch of which some documents failed, or whose write concern was not met.
+    fn on_fault(&mut self, fault: &WriteFault, error: &Error) -> Step<InsertManyResult> {
+        self.add_fault(fault, error);
+        let first_failed = fault.errors.iter().map(|failed| failed.index).min();
+        let is_spent = error.has_label(&Label::RetryableWriteError);
+        match first_failed {
+            // What stands behind the first failure was not tried.
+            Some(index) if !self.options.unordered => {
+                self.done.documents += index.min(self.batch.documents);
+                Step::Done(self.result())
+            }
+            _ => {
+                self.end_batch();
+                if is_spent {
+                    Step::Done(self.result())
+                } else {
+                    self.next_step()
+                }
+            }
+        }
+    }
+}
+
+impl Program for InsertMany {
+    type Output = InsertManyResult;
+
+    fn start(&mut self) -> Step<InsertManyResult> {
+        self.next_step()
+    }
+
+    fn handle_begun(&mut self, lease: &mut Lease) {
+        self.batch = lease.portion().unwrap_or_default();
+    }
+
+    fn handle_reply(&mut self, _: &mut Lease) -> Step<InsertManyResult> {
+        let documents = i64::try_from(self.batch.documents).unwrap_or(i64::MAX);
+        self.written = self.written.saturating_add(documents);
+        self.end_batch();
+        self.next_step()
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<InsertManyResult> {
+        if let ErrorKind::Write(fault) = error.kind() {
+            return self.on_fault(fault, &error);
+        }
+        let earlier = self.take_faults();
+        Step::Done(Err(error.with_partial_insert(self.partial(earlier))))
+    }
+}
