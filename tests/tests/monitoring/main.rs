@@ -8,6 +8,7 @@
 mod authentication;
 mod backpressure;
 mod balanced;
+mod batches;
 mod checks;
 mod clearing;
 mod closing;
