@@ -1,7 +1,7 @@
 //! The client.
 
 use crate::{
-    Database, EventListener, Runtime, environment, events::Delivery, ids::ObjectIds,
+    Database, EventListener, Execution, Runtime, environment, events::Delivery, ids::ObjectIds,
     shared::Shared, timer, trace,
 };
 use onionskin_core::{
@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
-    operation::{Command, Decode, Lease, Leftovers, Single},
+    operation::{Command, Decode, Lease, Leftovers, Program, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
@@ -268,6 +268,12 @@ impl<R: Runtime> Client<R> {
         Database::new(self.clone(), name)
     }
 
+    /// Runs a program: an operation of one or more commands for which there is no call here. The
+    /// calls of databases and collections are made of programs, too.
+    pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {
+        Execution::new(self.clone(), program)
+    }
+
     /// The database that the connection string names, if it names one.
     #[must_use]
     pub fn default_database(&self) -> Option<Database<R>> {
@@ -363,7 +369,7 @@ impl<R: Runtime> Client<R> {
     /// Runs a command in a task of its own, whatever becomes of it.
     pub(crate) fn run_in_background(&self, command: Command) {
         let program = Single::new(Ok(command), Nothing);
-        self.finish_in_background(crate::Execution::new(self.clone(), program));
+        self.finish_in_background(Execution::new(self.clone(), program));
     }
 
     /// Gives what a program held back to the core.
@@ -374,7 +380,7 @@ impl<R: Runtime> Client<R> {
         }
     }
 
-    fn finish_in_background(&self, execution: crate::Execution<R, Single<Nothing>>) {
+    fn finish_in_background(&self, execution: Execution<R, Single<Nothing>>) {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
@@ -389,13 +395,13 @@ impl<R: Runtime> Client<R> {
 pub(crate) struct Ending<R: Runtime> {
     client: Client<R>,
     /// `None` once it is over.
-    execution: Option<crate::Execution<R, Single<Nothing>>>,
+    execution: Option<Execution<R, Single<Nothing>>>,
 }
 
 impl<R: Runtime> Ending<R> {
     pub(crate) fn new(client: &Client<R>, command: Command) -> Self {
         let program = Single::new(Ok(command), Nothing);
-        let execution = crate::Execution::new(client.clone(), program);
+        let execution = Execution::new(client.clone(), program);
         Self {
             client: client.clone(),
             execution: Some(execution),

@@ -24,6 +24,7 @@ mod lifecycle;
 mod limits;
 mod operations;
 mod pools;
+mod programs;
 mod prose;
 mod scenarios;
 mod scene;
