@@ -3,6 +3,7 @@
 mod abandoned;
 mod aggregates;
 mod balanced;
+mod batches;
 mod chance;
 mod cursors;
 mod derivations;
