@@ -180,8 +180,9 @@ impl<P: Program> Runner<P> {
     /// again or ends it with an error.
     pub fn handle_end(&mut self, lease: &mut Lease, outcome: &Outcome) -> Option<Step<P::Output>> {
         lease.end(outcome);
-        let is_answered =
-            *outcome == Outcome::Completed && !lease.is_preliminary() && lease.is_successful();
+        let is_answered = matches!(outcome, Outcome::Completed)
+            && !lease.is_preliminary()
+            && lease.is_successful();
         is_answered.then(|| self.program.handle_reply(lease))
     }
 

@@ -3,11 +3,23 @@
 use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
 use crate::{
     address::Address,
-    error::{Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteFault},
+    error::{
+        Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernFault,
+        WriteError, WriteFault,
+    },
     operation::{Command, CommandKind, DocumentList, Lease, Portion, Program, Step},
+    wire::MAX_MESSAGE_BYTES,
 };
-use bson::Bson;
+use bson::{Bson, RawDocumentBuf};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of texts and details in the merged errors of all batches: as many as one reply may have.
+/// A server chooses the number of batches by its `maxWriteBatchSize`. Errors beyond that keep their
+/// index and their code only.
+const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
+
+/// Labels without a meaning for this driver that the merged error of all batches has at most.
+const MAX_OTHER_LABELS: usize = 16;
 
 /// Inserts documents in as many batches as the server needs: each command takes as many as
 /// `maxWriteBatchSize` and `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document
@@ -45,6 +57,58 @@ struct Faults {
     fault: WriteFault,
     labels: Labels,
     server: Option<Address>,
+    /// Bytes of texts and details in the fault.
+    bytes: usize,
+}
+
+impl Faults {
+    fn add_error(&mut self, index: usize, failed: &WriteError) {
+        if self.fault.errors.len() >= MAX_WRITE_ERRORS {
+            return;
+        }
+        let is_kept = self.has_room(failed.message.len(), failed.details.as_ref());
+        let mut failed = failed.clone();
+        failed.index = index;
+        if !is_kept {
+            failed.message = String::new();
+            failed.details = None;
+        }
+        self.fault.errors.push(failed);
+    }
+
+    fn add_concern(&mut self, concern: &WriteConcernFault) {
+        let text = concern.code_name.len() + concern.message.len();
+        let is_kept = self.has_room(text, concern.details.as_ref());
+        let mut concern = concern.clone();
+        if !is_kept {
+            concern.code_name = String::new();
+            concern.message = String::new();
+            concern.details = None;
+        }
+        match &self.fault.write_concern {
+            None => self.fault.write_concern = Some(concern),
+            Some(_) => self.fault.more_write_concerns.push(concern),
+        }
+    }
+
+    fn add_labels(&mut self, labels: &Labels) {
+        let is_other = |label: &&Label| matches!(label, Label::Other(_));
+        for label in labels.iter() {
+            let others = self.labels.iter().filter(is_other).count();
+            if !is_other(&label) || others < MAX_OTHER_LABELS {
+                self.labels.insert(label.clone());
+            }
+        }
+    }
+
+    fn has_room(&mut self, text: usize, details: Option<&RawDocumentBuf>) -> bool {
+        let bytes = text + details.map_or(0, |details| details.as_bytes().len());
+        let has_room = bytes <= MAX_MERGED_BYTES.saturating_sub(self.bytes);
+        if has_room {
+            self.bytes += bytes;
+        }
+        has_room
+    }
 }
 
 impl InsertMany {
@@ -108,29 +172,20 @@ impl InsertMany {
     fn add_fault(&mut self, fault: &WriteFault, error: &Error) {
         let base = self.done.documents;
         let faults = self.faults.get_or_insert_default();
-        let all = &mut faults.fault;
         for failed in &fault.errors {
-            let mut failed = failed.clone();
-            let is_own = failed.index < self.batch.documents;
-            failed.index = failed.index.saturating_add(base);
-            if is_own {
-                self.failed.insert(failed.index);
+            let index = failed.index.saturating_add(base);
+            if failed.index < self.batch.documents {
+                self.failed.insert(index);
             }
-            if all.errors.len() < MAX_WRITE_ERRORS {
-                all.errors.push(failed);
-            }
+            faults.add_error(index, failed);
         }
-        let concerns = fault.write_concern.iter().chain(&fault.more_write_concerns);
-        for concern in concerns.cloned() {
-            if all.write_concern.is_none() {
-                all.write_concern = Some(concern);
-            } else {
-                all.more_write_concerns.push(concern);
-            }
+        if let Some(concern) = &fault.write_concern {
+            faults.add_concern(concern);
         }
+        let all = &mut faults.fault;
         all.written = all.written.saturating_add(fault.written);
         all.topology_version = fault.topology_version.or(all.topology_version);
-        faults.labels.extend(error.labels());
+        faults.add_labels(error.labels());
         faults.server = faults.server.take().or_else(|| error.server().cloned());
     }
 
@@ -203,5 +258,59 @@ impl Program for InsertMany {
         }
         let earlier = self.take_faults();
         Step::Done(Err(error.with_partial_insert(self.partial(earlier))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn what_the_errors_of_all_batches_hold_together_is_bounded() {
+        let documents = 120;
+        let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
+        let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
+        let namespace = Namespace::new("d", "c").expect("names");
+        let mut options = WriteOptions::default();
+        options.unordered = true;
+        let mut insert = InsertMany::new(namespace, all.collect(), ids, options).expect("some");
+        let bytes = rawdoc! { "_id": 0 }.as_bytes().len();
+        let details = rawdoc! { "x": "x".repeat(900_000) };
+        let reply = rawdoc! {
+            "ok": 1, "n": 0,
+            "writeErrors": [{ "index": 0, "code": 7, "errmsg": "no", "errInfo": details.clone() }],
+            "writeConcernError": { "code": 64, "errmsg": "no", "errInfo": details },
+        };
+        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let error = Error::new(ErrorKind::Write(Box::new(fault)));
+        let mut step = insert.start();
+        while let Step::Run(_) = step {
+            insert.batch = Portion {
+                documents: 1,
+                bytes,
+            };
+            let label = Label::from_name(&format!("Batch{}", insert.done.documents));
+            step = insert.handle_error(error.clone().with_label(label));
+        }
+        let Step::Done(Err(error)) = step else {
+            panic!("all failed");
+        };
+        let ErrorKind::Write(fault) = error.kind() else {
+            panic!("{error:?}");
+        };
+        let of_errors = fault.errors.iter().map(|failed| &failed.details);
+        let more = fault.more_write_concerns.iter();
+        let of_concerns = fault.write_concern.iter().chain(more).map(|w| &w.details);
+        let kept = of_errors.chain(of_concerns).flatten();
+        let kept: usize = kept.map(|details| details.as_bytes().len()).sum();
+        assert!((40_000_000..=MAX_MERGED_BYTES).contains(&kept), "{kept}");
+        assert_eq!(error.labels().iter().count(), MAX_OTHER_LABELS);
+        // Every document and every batch is told all the same.
+        let indexes = fault.errors.iter().map(|failed| failed.index);
+        assert!(indexes.eq(0..120) && fault.errors.iter().all(|failed| failed.code == 7));
+        assert_eq!(fault.more_write_concerns.len(), 119);
+        let partial = error.partial_insert().expect("an insert_many");
+        assert!(partial.inserted_ids.is_empty());
     }
 }
