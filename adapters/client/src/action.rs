@@ -37,12 +37,6 @@ enum State<R: Runtime> {
     Over,
 }
 
-/// The end of an attempt: the operation is tried again, or its program has said what follows.
-enum Ended<S, T> {
-    Again(Begun<S>),
-    Step(Step<T>),
-}
-
 // Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
 impl<R: Runtime, P: Program> Unpin for Execution<R, P> {}
 
@@ -92,6 +86,9 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 
     /// Leaves what is under way; the program stays.
     pub(crate) fn stop(&mut self) {
+        if self.is_over() {
+            return;
+        }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut held) => {
@@ -113,15 +110,16 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                 Step::Done(result) => return Some(result),
                 Step::Run(command) => {
                     let begun = self.client.shared().begin(command, self.runner.span());
-                    step = self.on_begun(begun)?;
+                    let error = self.on_begun(begun)?;
+                    step = self.runner.handle_error(error);
                 }
             }
         }
     }
 
-    /// Goes on with a command until something has to be waited for (`None`) or the program has said
-    /// what follows.
-    fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Step<P::Output>> {
+    /// Goes on with a command until something has to be waited for (`None`) or the command has
+    /// failed.
+    fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Error> {
         loop {
             match begun {
                 Begun::Waiting(id) => {
@@ -136,29 +134,36 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     self.state = State::Over;
                     continue;
                 }
-                Begun::Failed(error) => return Some(self.runner.handle_error(error)),
+                Begun::Failed(error) => return Some(error),
                 // In its place already, so that a stream that panics loses no lease.
                 Begun::Held(held) => self.state = State::Exchanging(held),
             }
             let State::Exchanging(held) = &mut self.state else {
                 return None;
             };
-            begun = match held.probe() {
+            let refused = match held.probe() {
                 Ok(()) => match self.frame() {
                     Ok(()) => return None,
-                    Err(outcome) => match self.finish(outcome)? {
-                        Ended::Step(step) => return Some(step),
-                        Ended::Again(begun) => begun,
-                    },
+                    Err(outcome) => Err(outcome),
                 },
-                Err(error) => {
-                    let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over)
-                    else {
-                        return None;
-                    };
-                    self.client.shared().refuse(held, error)
-                }
+                Err(error) => Ok(error),
             };
+            let held = self.take_held()?;
+            begun = match refused {
+                Ok(error) => self.client.shared().refuse(held, error),
+                Err(outcome) => match self.client.shared().give_back(held, outcome) {
+                    Ok(Some(begun)) => begun,
+                    Ok(None) => return Some(was_left()),
+                    Err(error) => return Some(error),
+                },
+            };
+        }
+    }
+
+    fn take_held(&mut self) -> Option<Held<R::Stream>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Exchanging(held) => Some(held),
+            State::Ready | State::Waiting(_) | State::Over => None,
         }
     }
 
@@ -173,8 +178,9 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         Ok(())
     }
 
-    /// The exchange is over: the program reads the reply, everything is given back.
-    fn finish(&mut self, outcome: Outcome) -> Option<Ended<R::Stream, P::Output>> {
+    /// The exchange is over: the program reads the reply, and everything is given back. `None`:
+    /// something has to be waited for.
+    fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
         // The lease stays in its place while the caller's code runs, listeners and decoding, so
         // that a panic there gives it back like any other end.
         let State::Exchanging(held) = &mut self.state else {
@@ -182,22 +188,22 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         };
         held.lease.end(&outcome);
         tell(self.client.shared(), &mut held.lease);
-        let step = self.runner.handle_end(&mut held.lease, &outcome);
-        let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
-            return None;
+        let answered = self.runner.handle_end(&mut held.lease, &outcome);
+        let held = self.take_held()?;
+        let error = match (self.client.shared().give_back(held, outcome), answered) {
+            (Ok(None), Some(step)) => return self.follow(step),
+            (Ok(None), None) => was_left(),
+            (Ok(Some(begun)), _) => self.on_begun(begun)?,
+            (Err(error), _) => error,
         };
-        Some(
-            match (self.client.shared().give_back(held, outcome), step) {
-                (Err(error), _) => Ended::Step(self.runner.handle_error(error)),
-                (Ok(Some(begun)), _) => Ended::Again(begun),
-                (Ok(None), Some(step)) => Ended::Step(step),
-                (Ok(None), None) => {
-                    let left = Error::argument("the operation was left");
-                    Ended::Step(self.runner.handle_error(left))
-                }
-            },
-        )
+        let step = self.runner.handle_error(error);
+        self.follow(step)
     }
+}
+
+/// The error of a command whose lease went back without an end.
+fn was_left() -> Error {
+    Error::argument("the operation was left")
 }
 
 /// Publishes the events of an exchange.
@@ -217,34 +223,34 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let step = match &mut this.state {
+            let result = match &mut this.state {
                 State::Ready => {
                     this.state = State::Over;
-                    Some(this.runner.start())
+                    let step = this.runner.start();
+                    this.follow(step)
                 }
                 State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
                     Begun::Waiting(_) => return Poll::Pending,
                     begun => {
                         this.state = State::Over;
-                        this.on_begun(begun)
+                        this.on_begun(begun).and_then(|error| {
+                            let step = this.runner.handle_error(error);
+                            this.follow(step)
+                        })
                     }
                 },
                 State::Exchanging(held) => {
                     let Poll::Ready(outcome) = held.poll_exchange(context) else {
                         return Poll::Pending;
                     };
-                    match this.finish(outcome) {
-                        Some(Ended::Step(step)) => Some(step),
-                        Some(Ended::Again(begun)) => this.on_begun(begun),
-                        None => None,
-                    }
+                    this.finish(outcome)
                 }
                 State::Over => {
                     let message = "the operation was polled after it had ended";
                     return Poll::Ready(Err(Error::argument(message)));
                 }
             };
-            if let Some(result) = step.and_then(|step| this.follow(step)) {
+            if let Some(result) = result {
                 return Poll::Ready(result);
             }
         }

@@ -55,9 +55,6 @@ pub struct Portion {
 pub(crate) struct Sequence {
     pub(super) identifier: &'static str,
     documents: Documents,
-    /// The part that the first attempt took. Retries send the same: their transaction number
-    /// belongs to it (RW-19).
-    portion: Option<Portion>,
 }
 
 #[derive(Debug)]
@@ -84,7 +81,6 @@ impl Sequence {
         Self {
             identifier,
             documents: Documents::Whole(documents),
-            portion: None,
         }
     }
 
@@ -92,33 +88,33 @@ impl Sequence {
         Self {
             identifier,
             documents: Documents::Rest { list, start },
-            portion: None,
         }
     }
 
-    /// The documents that go, or went, in the message; all before that is known.
-    pub(super) fn documents(&self) -> &[u8] {
-        let all = self.all();
-        let end = self.portion.map_or(all.len(), |portion| portion.bytes);
+    /// The documents of a portion; without one, all that there are.
+    pub(super) fn documents(&self, portion: Option<Portion>) -> &[u8] {
+        let all = match &self.documents {
+            Documents::Whole(documents) => documents,
+            Documents::Rest { list, start } => list.0.get(*start..).unwrap_or_default(),
+        };
+        let end = portion.map_or(all.len(), |portion| portion.bytes);
         all.get(..end).unwrap_or(all)
-    }
-
-    /// The part that was chosen by [`choose`](Self::choose).
-    pub(super) fn portion(&self) -> Option<Portion> {
-        self.portion
     }
 
     /// Chooses how many documents go in a message of which `used_bytes` are written: as many as
     /// `maxWriteBatchSize` (MSG-32) and `maxMessageSizeBytes` (MSG-4) of the server allow, and none
     /// from the first on that is over `maxBsonObjectSize` (MSG-8).
     ///
+    /// A retry sends what the first attempt `sent`: their transaction number belongs to it (RW-19).
+    ///
     /// Fails where not one document can go, where documents that must go together do not fit, and
     /// where a retry meets a server that does not take what the first attempt sent.
     pub(super) fn choose(
-        &mut self,
+        &self,
+        sent: Option<Portion>,
         used_bytes: usize,
         facts: &ConnectionFacts,
-    ) -> Result<(), Error> {
+    ) -> Result<Portion, Error> {
         let overhead = if self.identifier == STORED {
             0
         } else {
@@ -131,20 +127,12 @@ impl Sequence {
             // The kind, the size and the identifier of the section (MSG-6).
             used_bytes: used_bytes + 1 + 4 + self.identifier.len() + 1,
         };
-        let is_split = matches!(self.documents, Documents::Rest { .. }) && self.portion.is_none();
-        let portion = limits.fit(self.documents(), is_split);
-        self.portion = Some(portion.map_err(|error| match self.portion {
+        let is_split = matches!(self.documents, Documents::Rest { .. }) && sent.is_none();
+        let portion = limits.fit(self.documents(sent), is_split);
+        portion.map_err(|error| match sent {
             Some(_) => as_repeated(error),
             None => error,
-        })?);
-        Ok(())
-    }
-
-    fn all(&self) -> &[u8] {
-        match &self.documents {
-            Documents::Whole(documents) => documents,
-            Documents::Rest { list, start } => list.0.get(*start..).unwrap_or_default(),
-        }
+        })
     }
 }
 

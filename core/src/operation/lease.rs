@@ -178,7 +178,7 @@ impl Lease {
     /// without a document sequence.
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
-        self.operation.command.sequence.as_ref()?.portion()
+        self.operation.portion
     }
 
     /// Bytes to be written to the socket.
@@ -330,8 +330,10 @@ impl Lease {
                 .flags(flags)
                 .body_with(|body| write_body(body, operation, context, facts));
             let size = message.size();
-            let fits = match &mut operation.command.sequence {
-                Some(sequence) => sequence.choose(size, facts),
+            let fits = match &operation.command.sequence {
+                Some(sequence) => sequence
+                    .choose(operation.portion, size, facts)
+                    .map(|portion| operation.portion = Some(portion)),
                 None if size > facts.max_message_size => {
                     let what = "the size of a message in bytes";
                     Err(over(what, facts.max_message_size, size)) // MSG-4
@@ -343,7 +345,8 @@ impl Lease {
                 return Err(error);
             }
             if let Some(sequence) = &operation.command.sequence {
-                message = message.sequence(sequence.identifier, sequence.documents());
+                message =
+                    message.sequence(sequence.identifier, sequence.documents(operation.portion));
             }
             message.end();
             Ok(())

@@ -65,6 +65,8 @@ pub(crate) struct Operation {
     pub(crate) min_round_trip: Duration,
     /// The server was chosen by the primary's read preference instead of the command's (SEL-34).
     pub(crate) is_for_primary: bool,
+    /// The documents that the first attempt sent, and that its retries send.
+    pub(crate) portion: Option<Portion>,
     /// The time limit that the present attempt gives the server, in milliseconds.
     pub(crate) max_time_ms: Option<i32>,
     /// When the present attempt began to look for a server; none before the first attempt and
@@ -119,6 +121,7 @@ impl Operation {
             deadline,
             min_round_trip: Duration::ZERO,
             is_for_primary: false,
+            portion: None,
             max_time_ms: None,
             selection_began: None,
             attempts: 0,

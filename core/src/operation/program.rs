@@ -180,10 +180,11 @@ impl<P: Program> Runner<P> {
     /// again or ends it with an error.
     pub fn handle_end(&mut self, lease: &mut Lease, outcome: &Outcome) -> Option<Step<P::Output>> {
         lease.end(outcome);
-        let is_answered = matches!(outcome, Outcome::Completed)
-            && !lease.is_preliminary()
-            && lease.is_successful();
-        is_answered.then(|| self.program.handle_reply(lease))
+        let is_completed = matches!(outcome, Outcome::Completed);
+        if !is_completed || lease.is_preliminary() || !lease.is_successful() {
+            return None;
+        }
+        Some(self.program.handle_reply(lease))
     }
 
     /// Gives the error of a command to the program.
@@ -258,6 +259,10 @@ impl<D: Decode> Program for Single<D> {
     }
 
     fn abandon(&mut self) -> Abandoned {
+        // As mostly: it ran.
+        if self.command.is_none() {
+            return Abandoned::Nothing;
+        }
         match self.command.take() {
             Some(Ok(command)) => Abandoned::GiveBack(command.into_leftovers()),
             Some(Err(_)) | None => Abandoned::Nothing,

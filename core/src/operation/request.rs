@@ -58,7 +58,7 @@ pub(super) fn command_document(
     write_body(&mut body, operation, context, facts);
     if let Some(sequence) = &operation.command.sequence {
         let mut array = RawArrayBuf::new();
-        let mut rest = sequence.documents();
+        let mut rest = sequence.documents(operation.portion);
         while let Some(length) = rest.first_chunk::<4>() {
             let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
             let Some((document, tail)) = rest.split_at_checked(length) else {
