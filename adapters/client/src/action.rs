@@ -190,11 +190,14 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         tell(self.client.shared(), &mut held.lease);
         let answered = self.runner.handle_end(&mut held.lease, &outcome);
         let held = self.take_held()?;
-        let error = match (self.client.shared().give_back(held, outcome), answered) {
-            (Ok(None), Some(step)) => return self.follow(step),
-            (Ok(None), None) => was_left(),
-            (Ok(Some(begun)), _) => self.on_begun(begun)?,
-            (Err(error), _) => error,
+        let error = match self.client.shared().give_back(held, outcome) {
+            Ok(None) => match answered {
+                Some(Step::Done(result)) => return Some(result),
+                Some(step) => return self.follow(step),
+                None => was_left(),
+            },
+            Ok(Some(begun)) => self.on_begun(begun)?,
+            Err(error) => error,
         };
         let step = self.runner.handle_error(error);
         self.follow(step)
