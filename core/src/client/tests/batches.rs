@@ -182,8 +182,10 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
 #[test]
 fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
     // RW-29
-    let mut options = WriteOptions::default();
-    options.unordered = true;
+    let options = WriteOptions {
+        unordered: true,
+        ..WriteOptions::default()
+    };
     for (label, goes_on) in [(Some("RetryableWriteError"), false), (None, true)] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&retryWrites=false", limited(3));
         let mut runner = insert_many(7, options.clone());
@@ -215,8 +217,10 @@ fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
 #[test]
 fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
     let mut world = World::new(URI, limited(3));
-    let mut options = WriteOptions::default();
-    options.timeout = Some(Duration::from_secs(1));
+    let options = WriteOptions {
+        timeout: Some(Duration::from_secs(1)),
+        ..WriteOptions::default()
+    };
     let mut runner = insert_many(9, options);
     // The first command waits for its connection.
     let step = runner.start();
@@ -259,8 +263,10 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
 #[test]
 fn a_server_that_names_documents_that_were_not_sent_changes_no_others() {
     // Indexes of a reply are bytes of a peer.
-    let mut options = WriteOptions::default();
-    options.unordered = true;
+    let options = WriteOptions {
+        unordered: true,
+        ..WriteOptions::default()
+    };
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(3, options);
     let step = runner.start();

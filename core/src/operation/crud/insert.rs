@@ -272,8 +272,10 @@ mod tests {
         let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
         let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
         let namespace = Namespace::new("d", "c").expect("names");
-        let mut options = WriteOptions::default();
-        options.unordered = true;
+        let options = WriteOptions {
+            unordered: true,
+            ..WriteOptions::default()
+        };
         let mut insert = InsertMany::new(namespace, all.collect(), ids, options).expect("some");
         let bytes = rawdoc! { "_id": 0 }.as_bytes().len();
         let details = rawdoc! { "x": "x".repeat(900_000) };
