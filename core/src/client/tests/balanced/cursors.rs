@@ -1,6 +1,7 @@
 //! Cursors keep their connections.
 
 use super::*;
+use crate::operation::{Abandoned, Decode, Runner, Single};
 
 #[test]
 fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
@@ -220,6 +221,32 @@ fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
     let kill = cursor.end().expect("it is open");
     world.client.discard(world.now, kill);
     assert_eq!(told(&mut world), ["in 1"]);
+}
+
+#[test]
+fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
+    struct Unread;
+
+    impl Decode for Unread {
+        type Output = ();
+
+        fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    told(&mut world);
+    let kill = cursor.end().expect("it is open");
+    let mut runner = Runner::new(Single::new(Ok(kill), Unread));
+    let Abandoned::GiveBack(leftovers) = runner.abandon() else {
+        panic!("it holds a session and a connection");
+    };
+    leave(&mut world, leftovers);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(world.client.sessions.len(), 1);
+    assert!(matches!(runner.abandon(), Abandoned::Nothing));
 }
 
 #[test]
