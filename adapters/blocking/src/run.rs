@@ -2,7 +2,7 @@
 
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
-    Aggregate, CountDocuments, Decode, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne,
+    Aggregate, CountDocuments, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne, Program,
     Result, RunCommand, UpdateOne,
 };
 use serde::de::DeserializeOwned;
@@ -37,8 +37,8 @@ pub trait Run {
     fn run(self) -> Self::Output;
 }
 
-impl<D: Decode> Run for Execution<BlockingRuntime, D> {
-    type Output = Result<D::Output>;
+impl<P: Program> Run for Execution<BlockingRuntime, P> {
+    type Output = Result<P::Output>;
 
     fn run(self) -> Self::Output {
         self.runtime().clone().block_on(self)

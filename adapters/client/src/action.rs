@@ -1,15 +1,14 @@
-//! The future of an operation.
+//! The future of an operation: the one loop that runs programs.
 
 use crate::{
-    Client, Decode, Runtime,
+    Client, Runtime,
     shared::{Begun, Held, Shared},
 };
 use onionskin_core::{
     client::Outcome,
     error::Error,
-    event::{CommandEvent, Event, EventKind},
-    operation::{Command, OperationId},
-    time::Instant,
+    event::{Event, EventKind},
+    operation::{Abandoned, Lease, OperationId, Program, Runner, Step},
 };
 use std::{
     future::Future,
@@ -23,34 +22,40 @@ use std::{
 /// and the wait-queue place go where they belong, and no other operation is disturbed. So a
 /// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
 #[must_use = "an operation does nothing unless it is awaited"]
-pub struct Execution<R: Runtime, D: Decode> {
+pub struct Execution<R: Runtime, P: Program> {
     /// Kept open until the operation is over.
     client: Client<R>,
     state: State<R>,
-    decode: D,
+    runner: Runner<P>,
 }
 
 enum State<R: Runtime> {
-    Ready(Command),
-    Refused(Error),
+    /// The program is to be started.
+    Ready,
     Waiting(OperationId),
     Exchanging(Held<R::Stream>),
     Over,
 }
 
 // Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
-impl<R: Runtime, D: Decode> Unpin for Execution<R, D> {}
+impl<R: Runtime, P: Program> Unpin for Execution<R, P> {}
 
-impl<R: Runtime, D: Decode> Execution<R, D> {
-    pub(crate) fn new(client: Client<R>, command: Result<Command, Error>, decode: D) -> Self {
-        let state = match command {
-            Ok(command) => State::Ready(command),
-            Err(error) => State::Refused(error),
-        };
+impl<R: Runtime, P: Program> Execution<R, P> {
+    pub(crate) fn new(client: Client<R>, program: P) -> Self {
         Self {
             client,
-            state,
-            decode,
+            state: State::Ready,
+            runner: Runner::new(program),
+        }
+    }
+
+    /// The program of an operation that is over already, to be started by
+    /// [`restart`](Self::restart).
+    pub(crate) fn at_rest(client: Client<R>, program: P) -> Self {
+        Self {
+            client,
+            state: State::Over,
+            runner: Runner::new(program),
         }
     }
 
@@ -60,6 +65,60 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
         self.client.runtime()
     }
 
+    pub(crate) fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    pub(crate) fn program_mut(&mut self) -> &mut P {
+        self.runner.program_mut()
+    }
+
+    /// True once the operation is over.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Starts the program anew at the next poll. What was under way is left.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.state = State::Ready;
+    }
+
+    /// Leaves what is under way; the program stays.
+    pub(crate) fn stop(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Waiting(id) => self.client.shared().cancel(id),
+            State::Exchanging(mut held) => {
+                let outcome = Outcome::Abandoned;
+                held.lease.end(&outcome);
+                tell(self.client.shared(), &mut held.lease);
+                // There is nobody left to tell.
+                let _ = self.client.shared().give_back(held, outcome);
+            }
+            State::Ready | State::Over => {}
+        }
+    }
+
+    /// Does what the program wants, until something has to be waited for (`None`) or the operation
+    /// is over.
+    fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
+        loop {
+            match step {
+                Step::Done(result) => return Some(result),
+                Step::Run(command) => {
+                    let begun = self.client.shared().begin(command, self.runner.span());
+                    let error = self.on_begun(begun)?;
+                    step = self.runner.handle_error(error);
+                }
+            }
+        }
+    }
+
+    /// Goes on with a command until something has to be waited for (`None`) or the command has
+    /// failed.
     fn on_begun(&mut self, mut begun: Begun<R::Stream>) -> Option<Error> {
         loop {
             match begun {
@@ -76,19 +135,35 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
                     continue;
                 }
                 Begun::Failed(error) => return Some(error),
+                // In its place already, so that a stream that panics loses no lease.
                 Begun::Held(held) => self.state = State::Exchanging(held),
             }
-            // In its place already, so that a stream that panics loses no lease.
             let State::Exchanging(held) = &mut self.state else {
                 return None;
             };
-            let Err(error) = held.probe() else {
-                return None;
+            let refused = match held.probe() {
+                Ok(()) => match self.frame() {
+                    Ok(()) => return None,
+                    Err(outcome) => Err(outcome),
+                },
+                Err(error) => Ok(error),
             };
-            let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
-                return None;
+            let held = self.take_held()?;
+            begun = match refused {
+                Ok(error) => self.client.shared().refuse(held, error),
+                Err(outcome) => match self.client.shared().give_back(held, outcome) {
+                    Ok(Some(begun)) => begun,
+                    Ok(None) => return Some(was_left()),
+                    Err(error) => return Some(error),
+                },
             };
-            begun = self.client.shared().refuse(held, error);
+        }
+    }
+
+    fn take_held(&mut self) -> Option<Held<R::Stream>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Exchanging(held) => Some(held),
+            State::Ready | State::Waiting(_) | State::Over => None,
         }
     }
 
@@ -98,136 +173,100 @@ impl<R: Runtime, D: Decode> Execution<R, D> {
             return Ok(());
         };
         let now = self.client.shared().now();
-        match held.lease.begin(now) {
-            Ok(None) => Ok(()),
-            Ok(Some(event)) => {
-                let kind = EventKind::Command(event);
-                let shared = self.client.shared();
-                shared.publish(Event { at: now, kind });
-                Ok(())
-            }
-            Err(error) => Err(Outcome::Failed(error)),
-        }
+        self.runner.begin(now, &mut held.lease)?;
+        tell(self.client.shared(), &mut held.lease);
+        Ok(())
     }
 
-    /// Frames the request of each lease that is given until one goes out; the result, where the
-    /// operation ends before.
-    fn frame_until_sent(&mut self) -> Option<Result<D::Output, Error>> {
-        while let Err(outcome) = self.frame() {
-            if let Some(result) = self.finish(outcome) {
-                return Some(result);
-            }
-        }
-        None
-    }
-
-    /// The exchange is over: decode, give everything back. `None`: it is tried again.
-    fn finish(&mut self, outcome: Outcome) -> Option<Result<D::Output, Error>> {
+    /// The exchange is over: the program reads the reply, and everything is given back. `None`:
+    /// something has to be waited for.
+    fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
         // The lease stays in its place while the caller's code runs, listeners and decoding, so
         // that a panic there gives it back like any other end.
         let State::Exchanging(held) = &mut self.state else {
             return None;
         };
-        let result = match &outcome {
-            Outcome::Completed => held.lease.outcome(),
-            Outcome::Failed(error) => Err(error.clone()),
-            Outcome::Abandoned => Ok(()),
+        held.lease.end(&outcome);
+        tell(self.client.shared(), &mut held.lease);
+        let answered = self.runner.handle_end(&mut held.lease, &outcome);
+        let held = self.take_held()?;
+        let error = match self.client.shared().give_back(held, outcome) {
+            Ok(None) => match answered {
+                Some(Step::Done(result)) => return Some(result),
+                Some(step) => return self.follow(step),
+                None => was_left(),
+            },
+            Ok(Some(begun)) => self.on_begun(begun)?,
+            Err(error) => error,
         };
-        let failure = result.as_ref().err();
-        tell_end(self.client.shared(), |now| {
-            held.lease.ended_event(now, failure)
-        });
-        let output = match result {
-            // What the client asked for itself is no answer to this operation.
-            Ok(()) if held.lease.is_preliminary() => None,
-            Ok(()) => Some(self.decode.decode(&mut held.lease)),
-            Err(_) => None,
-        };
-        let State::Exchanging(held) = std::mem::replace(&mut self.state, State::Over) else {
-            return None;
-        };
-        match self.client.shared().give_back(held, outcome) {
-            Err(error) => Some(Err(error)),
-            Ok(None) => output.or_else(|| Some(Err(Error::argument("the operation was left")))),
-            Ok(Some(begun)) => self.on_begun(begun).map(Err),
-        }
+        let step = self.runner.handle_error(error);
+        self.follow(step)
     }
 }
 
-/// Publishes the event that ends the command, if somebody listens.
-fn tell_end<R: Runtime>(shared: &Shared<R>, event: impl FnOnce(Instant) -> Option<CommandEvent>) {
-    if shared.delivery.wants_commands() {
-        let now = shared.now();
-        if let Some(event) = event(now) {
+/// The error of a command whose lease went back without an end.
+fn was_left() -> Error {
+    Error::argument("the operation was left")
+}
+
+/// Publishes the events of an exchange.
+fn tell<R: Runtime>(shared: &Shared<R>, lease: &mut Lease) {
+    while lease.has_events() {
+        let at = shared.now();
+        if let Some(event) = lease.poll_event(at) {
             let kind = EventKind::Command(event);
-            shared.publish(Event { at: now, kind });
+            shared.publish(Event { at, kind });
         }
     }
 }
 
-impl<R: Runtime, D: Decode> Future for Execution<R, D> {
-    type Output = Result<D::Output, Error>;
+impl<R: Runtime, P: Program> Future for Execution<R, P> {
+    type Output = Result<P::Output, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let begun = match &mut this.state {
-                State::Ready(_) => {
-                    let State::Ready(command) = std::mem::replace(&mut this.state, State::Over)
-                    else {
-                        unreachable!("it was just looked at")
-                    };
-                    this.client.shared().begin(command)
-                }
-                State::Refused(error) => {
-                    let error = error.clone();
+            let result = match &mut this.state {
+                State::Ready => {
                     this.state = State::Over;
-                    return Poll::Ready(Err(error));
+                    let step = this.runner.start();
+                    this.follow(step)
                 }
                 State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
                     Begun::Waiting(_) => return Poll::Pending,
-                    begun => begun,
+                    begun => {
+                        this.state = State::Over;
+                        this.on_begun(begun).and_then(|error| {
+                            let step = this.runner.handle_error(error);
+                            this.follow(step)
+                        })
+                    }
                 },
                 State::Exchanging(held) => {
                     let Poll::Ready(outcome) = held.poll_exchange(context) else {
                         return Poll::Pending;
                     };
-                    let result = this.finish(outcome).or_else(|| this.frame_until_sent());
-                    match result {
-                        Some(result) => return Poll::Ready(result),
-                        None => continue,
-                    }
+                    this.finish(outcome)
                 }
                 State::Over => {
                     let message = "the operation was polled after it had ended";
                     return Poll::Ready(Err(Error::argument(message)));
                 }
             };
-            this.state = State::Over;
-            if let Some(error) = this.on_begun(begun) {
-                return Poll::Ready(Err(error));
-            }
-            if let Some(result) = this.frame_until_sent() {
+            if let Some(result) = result {
                 return Poll::Ready(result);
             }
         }
     }
 }
 
-impl<R: Runtime, D: Decode> Drop for Execution<R, D> {
+impl<R: Runtime, P: Program> Drop for Execution<R, P> {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Waiting(id) => self.client.shared().cancel(id),
-            State::Exchanging(mut held) => {
-                tell_end(self.client.shared(), |now| held.lease.abandoned_event(now));
-                // There is nobody left to tell.
-                let _ = self.client.shared().give_back(held, Outcome::Abandoned);
-            }
-            State::Ready(command) => {
-                let shared = self.client.shared();
-                shared.with(|inner, now| inner.core.discard(now, command));
-            }
-            State::Refused(_) | State::Over => {}
+        self.stop();
+        match self.runner.abandon() {
+            Abandoned::Nothing => {}
+            Abandoned::GiveBack(leftovers) => self.client.give_back(leftovers),
+            Abandoned::Run(command) => self.client.run_in_background(command),
         }
     }
 }

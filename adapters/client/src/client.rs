@@ -1,7 +1,7 @@
 //! The client.
 
 use crate::{
-    Database, EventListener, Runtime, environment, events::Delivery, ids::ObjectIds,
+    Database, EventListener, Execution, Runtime, environment, events::Delivery, ids::ObjectIds,
     shared::Shared, timer, trace,
 };
 use onionskin_core::{
@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
-    operation::{Command, Lease},
+    operation::{Command, Decode, Lease, Leftovers, Program, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
@@ -268,6 +268,12 @@ impl<R: Runtime> Client<R> {
         Database::new(self.clone(), name)
     }
 
+    /// Runs a program: an operation of one or more commands for which there is no call here. The
+    /// calls of databases and collections are made of programs, too.
+    pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {
+        Execution::new(self.clone(), program)
+    }
+
     /// The database that the connection string names, if it names one.
     #[must_use]
     pub fn default_database(&self) -> Option<Database<R>> {
@@ -362,10 +368,19 @@ impl<R: Runtime> Client<R> {
 
     /// Runs a command in a task of its own, whatever becomes of it.
     pub(crate) fn run_in_background(&self, command: Command) {
-        self.finish_in_background(crate::Execution::new(self.clone(), Ok(command), Nothing));
+        let program = Single::new(Ok(command), Nothing);
+        self.finish_in_background(Execution::new(self.clone(), program));
     }
 
-    fn finish_in_background(&self, execution: crate::Execution<R, Nothing>) {
+    /// Gives what a program held back to the core.
+    pub(crate) fn give_back(&self, leftovers: Leftovers) {
+        if !leftovers.is_empty() {
+            self.shared()
+                .with(|inner, now| inner.core.take_leftovers(now, leftovers));
+        }
+    }
+
+    fn finish_in_background(&self, execution: Execution<R, Single<Nothing>>) {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
@@ -380,12 +395,13 @@ impl<R: Runtime> Client<R> {
 pub(crate) struct Ending<R: Runtime> {
     client: Client<R>,
     /// `None` once it is over.
-    execution: Option<crate::Execution<R, Nothing>>,
+    execution: Option<Execution<R, Single<Nothing>>>,
 }
 
 impl<R: Runtime> Ending<R> {
     pub(crate) fn new(client: &Client<R>, command: Command) -> Self {
-        let execution = crate::Execution::new(client.clone(), Ok(command), Nothing);
+        let program = Single::new(Ok(command), Nothing);
+        let execution = Execution::new(client.clone(), program);
         Self {
             client: client.clone(),
             execution: Some(execution),
@@ -420,7 +436,7 @@ const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A reply that nobody reads.
 pub(crate) struct Nothing;
 
-impl crate::Decode for Nothing {
+impl Decode for Nothing {
     type Output = ();
 
     fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {

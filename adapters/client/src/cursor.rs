@@ -1,32 +1,15 @@
 //! Cursors.
 
-use crate::{
-    Client, Execution, Runtime,
-    client::Ending,
-    decode::{TakeReply, decode},
-};
+use crate::{Client, Execution, Runtime, client::Ending, decode::decode};
 use futures_core::Stream;
-use onionskin_core::{
-    client::DRAIN_LIMIT,
-    error::Error,
-    operation::{self, Leftovers},
-};
+use onionskin_core::{error::Error, operation};
 use serde::de::DeserializeOwned;
 use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
-
-/// How long the end of a cursor is waited for.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long the end of a cursor that was dropped may take, for which nobody waits: a reply may be
-/// outstanding before. Without a limit it would be as long as its server hangs, which nobody finds
-/// out where there is a load balancer, and the connection would be lost.
-const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 
 /// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
 ///
@@ -43,38 +26,33 @@ const DROP_TIMEOUT: Duration = DRAIN_LIMIT.saturating_add(CLOSE_TIMEOUT);
 /// background, which takes five seconds at most.
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
-    /// Kept open as long as the cursor is in use.
-    client: Client<R>,
-    cursor: operation::Cursor,
-    /// The next batch on its way.
-    fetching: Option<Execution<R, TakeReply>>,
+    batches: Batches<R>,
+    marker: PhantomData<fn() -> T>,
+}
+
+/// The core's cursor, in the operation that fetches its batches.
+struct Batches<R: Runtime> {
+    fetch: Execution<R, operation::Cursor>,
     /// The process that it was opened in.
     process: Option<u32>,
-    marker: PhantomData<fn() -> T>,
 }
 
 impl<R: Runtime, T> Cursor<R, T> {
     pub(crate) fn new(client: Client<R>, cursor: operation::Cursor) -> Self {
         let process = client.runtime().process_id();
-        let mut this = Self {
-            client,
-            cursor,
-            fetching: None,
-            process,
+        Self {
+            batches: Batches {
+                fetch: Execution::at_rest(client, cursor),
+                process,
+            },
             marker: PhantomData,
-        };
-        this.give_back_idle();
-        this
+        }
     }
 
     /// Reads on as documents of another type.
-    pub fn with_type<D>(mut self) -> Cursor<R, D> {
-        let cursor = std::mem::replace(&mut self.cursor, operation::Cursor::over());
+    pub fn with_type<D>(self) -> Cursor<R, D> {
         Cursor {
-            client: self.client.clone(),
-            cursor,
-            fetching: self.fetching.take(),
-            process: self.process,
+            batches: self.batches,
             marker: PhantomData,
         }
     }
@@ -83,69 +61,41 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// dropped is ended as well, but nobody waits for it; so is one whose `close` is dropped before
     /// its end.
     pub async fn close(mut self) {
-        self.leave_to_parent();
-        self.fetching = None;
-        match self.cursor.end() {
-            Ok(mut command) => {
-                command.set_timeout(Some(CLOSE_TIMEOUT));
-                // A server that does not hear of it ends the cursor by itself later.
-                let _ = Ending::new(&self.client, command).await;
-            }
-            Err(leftovers) => self.give_back(leftovers),
+        let batches = &mut self.batches;
+        batches.leave_to_parent();
+        batches.fetch.stop();
+        let client = batches.fetch.client().clone();
+        match batches.fetch.program_mut().end() {
+            // A server that does not hear of it ends the cursor by itself later.
+            Ok(command) => drop(Ending::new(&client, command).await),
+            Err(leftovers) => client.give_back(leftovers),
         }
     }
+}
 
-    fn give_back_idle(&mut self) {
-        let leftovers = self.cursor.take_idle();
-        self.give_back(leftovers);
-    }
-
-    fn give_back(&self, leftovers: Leftovers) {
-        if !leftovers.is_empty() {
-            self.client
-                .shared()
-                .with(|inner, now| inner.core.take_leftovers(now, leftovers));
-        }
-    }
-
+impl<R: Runtime> Batches<R> {
     /// Makes sure that the current batch has a document, or that there is none left (`false`).
-    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
-        loop {
-            if let Some(fetch) = &mut self.fetching {
-                let result = ready!(Pin::new(fetch).poll(context));
-                self.fetching = None;
-                let taken =
-                    result.and_then(|(reply, session)| self.cursor.handle_reply(reply, session));
-                if let Err(error) = taken {
-                    self.cursor.handle_failure(&error);
-                    self.give_back_idle();
-                    return Poll::Ready(Err(error));
-                }
-                self.give_back_idle();
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        if self.fetch.is_over() {
+            let cursor = self.fetch.program_mut();
+            if !cursor.is_batch_empty() || !cursor.is_open() {
+                return Poll::Ready(Ok(!cursor.is_batch_empty()));
             }
-            if !self.cursor.is_batch_empty() {
-                return Poll::Ready(Ok(true));
-            }
-            if self.cursor.is_open() && self.leave_to_parent() {
+            if self.leave_to_parent() {
                 let message = "the cursor was opened by the process that this one was forked from";
                 return Poll::Ready(Err(Error::argument(message)));
             }
-            match self.cursor.more() {
-                None => return Poll::Ready(Ok(false)),
-                Some(command) => {
-                    self.fetching =
-                        Some(Execution::new(self.client.clone(), Ok(command), TakeReply));
-                }
-            }
+            self.fetch.restart();
         }
+        Pin::new(&mut self.fetch).poll(context)
     }
 
     /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
     /// is neither read nor ended here. True if that is so.
     fn leave_to_parent(&mut self) -> bool {
-        let is_left = self.client.runtime().process_id() != self.process;
+        let is_left = self.fetch.runtime().process_id() != self.process;
         if is_left {
-            self.cursor = operation::Cursor::over();
+            *self.fetch.program_mut() = operation::Cursor::over();
         }
         is_left
     }
@@ -153,14 +103,14 @@ impl<R: Runtime, T> Cursor<R, T> {
 
 impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
     fn poll_document(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
-        match ready!(self.poll_batch(context)) {
+        match ready!(self.batches.poll(context)) {
             Err(error) => Poll::Ready(Some(Err(error))),
             Ok(false) => Poll::Ready(None),
-            Ok(true) => Poll::Ready(
-                self.cursor
-                    .next_document()
-                    .map(|document| decode(document?)),
-            ),
+            Ok(true) => {
+                let cursor = self.batches.fetch.program_mut();
+                let next = cursor.next_document();
+                Poll::Ready(next.map(|document| decode(document?)))
+            }
         }
     }
 
@@ -188,18 +138,9 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
     }
 }
 
-impl<R: Runtime, T> Drop for Cursor<R, T> {
+impl<R: Runtime> Drop for Batches<R> {
     fn drop(&mut self) {
+        // The operation, which is dropped next, ends the cursor on its server.
         self.leave_to_parent();
-        // A fetch under way is dropped first. It holds the session, which the core takes back from
-        // it and does not use again; the cursor is then ended without one.
-        self.fetching = None;
-        match self.cursor.end() {
-            Ok(mut command) => {
-                command.set_timeout(Some(DROP_TIMEOUT));
-                self.client.run_in_background(command);
-            }
-            Err(leftovers) => self.give_back(leftovers),
-        }
     }
 }

@@ -4,7 +4,7 @@ use crate::{Client, Collection, Execution, Runtime, decode::WholeReply};
 use bson::Document;
 use onionskin_core::{
     error::Error,
-    operation::{Command, crud::check_name},
+    operation::{Command, Single, crud::check_name},
     options::ReadPreference,
 };
 use std::{future::IntoFuture, sync::Arc, time::Duration};
@@ -109,10 +109,11 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
 
 impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     type Output = Result<Document, Error>;
-    type IntoFuture = Execution<R, WholeReply>;
+    type IntoFuture = Execution<R, Single<WholeReply>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let client = self.database.client.clone();
-        Execution::new(client, self.prepare(), WholeReply(()))
+        let program = Single::new(self.prepare(), WholeReply(()));
+        Execution::new(client, program)
     }
 }

@@ -6,24 +6,12 @@ use onionskin_core::{
     bson::{check_depth, decode_document},
     error::{Error, ErrorKind},
     operation::{
-        self, Lease, Reply,
-        crud::{
-            self, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult, first_document,
-        },
+        self, Decode, Lease,
+        crud::{self, DeleteResult, InsertOneResult, UpdateResult, first_document},
     },
-    session::ServerSession,
 };
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
-
-/// Turns a reply into what the caller gets, while the lease is still held.
-pub trait Decode: Unpin {
-    /// What the caller gets.
-    type Output;
-
-    /// Reads the reply of a successful command.
-    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
-}
+use std::{marker::PhantomData, sync::Arc};
 
 /// Knows the `_id` of the document that was inserted.
 #[derive(Debug)]
@@ -37,18 +25,6 @@ impl Decode for InsertedOne {
             &mut self.0,
             Bson::Null,
         )))
-    }
-}
-
-/// Knows the `_id`s of the documents that were inserted.
-#[derive(Debug)]
-pub struct InsertedMany(pub(crate) BTreeMap<usize, Bson>);
-
-impl Decode for InsertedMany {
-    type Output = InsertManyResult;
-
-    fn decode(&mut self, _: &mut Lease) -> Result<InsertManyResult, Error> {
-        Ok(InsertManyResult::new(std::mem::take(&mut self.0)))
     }
 }
 
@@ -138,23 +114,6 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Resul
     })
 }
 
-/// Takes the reply and the session out of the lease.
-#[derive(Debug)]
-pub struct TakeReply;
-
-impl Decode for TakeReply {
-    type Output = (Reply, Option<ServerSession>);
-
-    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error> {
-        let session = lease.take_session();
-        let reply = lease.take_reply();
-        Ok((
-            reply.ok_or_else(|| Error::protocol("no reply came"))?,
-            session,
-        ))
-    }
-}
-
 /// Runs a command that opens a cursor.
 pub struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
@@ -172,5 +131,3 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
         Ok(Cursor::new(self.client.clone(), cursor))
     }
 }
-
-impl<R: Runtime, T> Unpin for OpenCursor<R, T> {}

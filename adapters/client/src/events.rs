@@ -130,10 +130,6 @@ impl Delivery {
         })
     }
 
-    pub(crate) fn wants_commands(&self) -> bool {
-        self.subscriptions.command
-    }
-
     /// Takes the core's new events. To be called while the core is locked, and followed by
     /// [`turn`](Self::turn) when it is not.
     pub(crate) fn queue(&self, core: &mut Core) {

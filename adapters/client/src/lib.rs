@@ -56,7 +56,6 @@ pub use collection::{
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
-pub use decode::Decode;
 pub use events::{EventListener, MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use runtime::Runtime;
 
@@ -65,6 +64,7 @@ pub use onionskin_core as core; // Pools are in there only, apart from what user
 pub use onionskin_core::{
     error::{Error, ErrorKind, Fault, Result},
     hello::DriverInfo,
+    operation::Program,
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
     options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
 };

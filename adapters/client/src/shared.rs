@@ -18,7 +18,7 @@ use onionskin_core::{
     connection::SocketId,
     error::Error,
     event::Event,
-    operation::{Command, Lease, OperationId},
+    operation::{Command, Lease, OperationId, Span},
     random::Seed,
     selection::{Narrowed, Narrowing},
     time::{Instant, WallTime},
@@ -241,10 +241,11 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, command: Command) -> Begun<R::Stream> {
+    /// Starts a command of the program that this span belongs to.
+    pub(crate) fn begin(self: &Arc<Self>, command: Command, span: &mut Span) -> Begun<R::Stream> {
         self.with(|inner, now| {
             inner.notice_fork(&self.runtime, now);
-            let start = inner.core.start(now, command);
+            let start = inner.core.start_in(now, span, command);
             inner.take_socket(now, start)
         })
     }

@@ -91,17 +91,6 @@ pub enum Start {
     Failed(Error),
 }
 
-/// What became of a leased exchange.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// It came to its end: the whole reply is there, or none was due.
-    Completed,
-    /// It failed: the socket broke, the bytes were no reply, the deadline passed.
-    Failed(Error),
-    /// Whoever performed it left.
-    Abandoned,
-}
-
 /// What the client makes of an exchange.
 #[derive(Debug)]
 pub enum Verdict {

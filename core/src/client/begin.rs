@@ -13,7 +13,7 @@ use crate::{
     connection::{ConnectionFacts, Established},
     description::{ServerId, ServerType},
     error::{Error, ErrorKind},
-    operation::{Command, Context, Lease, Operation, OperationId, PinId},
+    operation::{Command, Context, Lease, Operation, OperationId, PinId, Span},
     options::Mechanism,
     pool::{CheckOut, Condition, RequestId},
     selection::{Narrowed, Narrowing},
@@ -43,13 +43,19 @@ enum Detour {
 }
 
 impl Client {
-    /// Starts an operation.
+    /// Starts an operation of one command.
     pub fn start(&mut self, now: Instant, command: Command) -> Start {
+        self.start_in(now, &mut Span::default(), command)
+    }
+
+    /// Starts a command of a program. The first one sets the operation id and the time limit of the
+    /// span, which all later ones share.
+    pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Start {
         if self.life.is_closed() {
             return Start::Failed(self.life.error());
         }
         let timeout = self.settings.timeout;
-        let operation = self.operations.admit(now, command, timeout);
+        let operation = self.operations.admit(now, span, command, timeout);
         let id = operation.id;
         let attempt = match operation.expired(now) {
             None => self.attempt(now, operation),

@@ -43,7 +43,8 @@ mod tests;
 mod timing;
 mod waits;
 
-pub use action::{Action, Fate, Outcome, Start, Verdict};
+pub use crate::operation::Outcome;
+pub use action::{Action, Fate, Start, Verdict};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;

@@ -5,7 +5,7 @@ use crate::{
     connection::{Established, SocketId},
     description::ServerId,
     error::{Error, ErrorKind},
-    operation::{Command, Operation, OperationId},
+    operation::{Command, Operation, OperationId, Span},
     time::Instant,
 };
 use std::{
@@ -73,20 +73,26 @@ impl Operations {
         }
     }
 
-    /// Numbers an operation. `timeout` is the client's time limit, for commands without one.
+    /// Numbers an operation, unless its program has a number already. `timeout` is the client's
+    /// time limit, for commands without one.
     #[inline]
     pub(super) fn admit(
         &mut self,
         now: Instant,
+        span: &mut Span,
         mut command: Command,
         timeout: Option<Duration>,
     ) -> Box<Operation> {
         if command.timeout.is_none() {
             command.timeout = timeout;
         }
-        let id = OperationId(self.last);
-        self.last += 1;
-        Operation::new(id, command, now)
+        let id = span.apply(&mut command).unwrap_or_else(|| {
+            self.last += 1;
+            OperationId(self.last - 1)
+        });
+        let operation = Operation::new(id, command, now);
+        span.note(&operation);
+        operation
     }
 
     /// Keeps an operation that cannot go on.

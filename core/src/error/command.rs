@@ -217,6 +217,9 @@ pub struct WriteFault {
     pub errors: Vec<WriteError>,
     /// The write concern that was not met.
     pub write_concern: Option<WriteConcernFault>,
+    /// The write concerns that further batches of an `insert_many` did not meet, in the order of
+    /// the batches; empty for a single command.
+    pub more_write_concerns: Vec<WriteConcernFault>,
     /// `n` of the reply: how many documents were written all the same.
     pub written: i64,
     /// `topologyVersion`, which a write concern error that tells of a state change comes with.
@@ -254,6 +257,7 @@ impl WriteFault {
         Some(Self {
             errors: kept,
             write_concern: concern,
+            more_write_concerns: Vec::new(),
             written: number(written).map_or(0, i64::from),
             topology_version: version
                 .and_then(|v| v.as_document())

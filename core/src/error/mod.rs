@@ -5,6 +5,7 @@ mod fields;
 mod kind;
 mod label;
 mod nesting;
+mod partial;
 mod text;
 
 pub use command::{
@@ -13,6 +14,7 @@ pub use command::{
 };
 pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
+pub use partial::PartialInsert;
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
 
 pub(crate) use {
@@ -48,6 +50,7 @@ struct Inner {
     labels: Labels,
     server: Option<Address>,
     cause: Option<Error>,
+    partial_insert: Option<Arc<PartialInsert>>,
 }
 
 impl Error {
@@ -59,6 +62,7 @@ impl Error {
             labels: Labels::default(),
             server: None,
             cause: None,
+            partial_insert: None,
         }))
     }
 
@@ -137,6 +141,13 @@ impl Error {
         self
     }
 
+    /// The same error, with what an `insert_many` had inserted when it failed.
+    #[must_use]
+    pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
+        Arc::make_mut(&mut self.0).partial_insert = Some(Arc::new(partial));
+        self
+    }
+
     /// What happened.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
@@ -159,6 +170,13 @@ impl Error {
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
         self.0.server.as_ref()
+    }
+
+    /// What an `insert_many` had inserted when it failed with this error (RW-29); `None` for every
+    /// other operation, and where a document could not be encoded, so that nothing was tried.
+    #[must_use]
+    pub fn partial_insert(&self) -> Option<&PartialInsert> {
+        self.0.partial_insert.as_deref()
     }
 
     /// The server's numeric error code, where a server sent one. Of a write it is that of the first
@@ -249,13 +267,18 @@ impl fmt::Debug for Error {
             labels,
             server,
             cause,
+            partial_insert,
         } = &*self.0;
-        f.debug_struct("Error")
+        let mut shown = f.debug_struct("Error");
+        shown
             .field("kind", kind)
             .field("labels", labels)
             .field("server", server)
-            .field("cause", cause)
-            .finish()
+            .field("cause", cause);
+        if let Some(partial) = partial_insert {
+            shown.field("inserted", &partial.inserted_ids.len());
+        }
+        shown.finish()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
-use super::{Pin, PinId, PinUse};
+use super::{DocumentList, Leftovers, Pin, PinId, PinUse, documents::Sequence};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
     session::ServerSession, time::Instant,
@@ -64,7 +64,7 @@ pub struct Command {
     pub(crate) kind: CommandKind,
     /// The elements of the body, the command's name first.
     pub(crate) elements: Vec<u8>,
-    pub(crate) sequence: Option<(&'static str, Vec<u8>)>,
+    pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
     pub(crate) target: Option<Target>,
     pub(crate) pin: Option<PinUse>,
@@ -171,9 +171,18 @@ impl Command {
     }
 
     /// Moves documents, back to back, out of the argument `identifier` into a sequence of their own
-    /// (MSG-11, MSG-12).
+    /// (MSG-11, MSG-12). The command fails where they do not go in one message.
     pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
-        self.sequence = Some((identifier, documents));
+        self.sequence = Some(Sequence::whole(identifier, documents));
+    }
+
+    /// Sends documents of a list, from the byte `start` on, as a sequence of the argument
+    /// `identifier`: as many as the server takes in one command.
+    /// [`Lease::portion`](super::Lease::portion) tells how many, once the request is framed.
+    /// Retries of the command send the same documents, and fail where the server does not take
+    /// them.
+    pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
+        self.sequence = Some(Sequence::rest(identifier, list, start));
     }
 
     /// Chooses which servers may answer; ignored by writes.
@@ -208,6 +217,21 @@ impl Command {
     /// command (LB-35).
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
+    }
+
+    /// Takes what the command holds, where it will not be run: a session, a pin of which it was to
+    /// be the last use.
+    pub(crate) fn into_leftovers(self) -> Leftovers {
+        Leftovers {
+            session: match self.session {
+                SessionUse::Held(session) => Some(session),
+                SessionUse::Implicit | SessionUse::None => None,
+            },
+            pin: match self.pin {
+                Some(PinUse::Last(pin)) => Some(pin),
+                Some(PinUse::Borrowed(_)) | None => None,
+            },
+        }
     }
 
     /// The pin of the connection to run on.

@@ -1,90 +1,36 @@
 //! A cursor: batches of documents, and the commands that fetch more or end it.
 
-use super::{Command, CommandKind, Lease, Pin, Reply, SessionUse};
+use super::{
+    Abandoned, Batch, Command, CommandKind, Lease, Pin, Program, Reply, SessionUse, Step,
+    batch::{Parsed, parse},
+};
 use crate::{
     address::Address,
-    bson::integer,
-    error::{Error, ErrorKind, pick},
+    error::{Error, ErrorKind},
     pool::HeldFor,
     session::ServerSession,
     time::Instant,
 };
-use bson::{RawArray, RawDocument};
-use std::{ops::Range, sync::Arc, time::Duration};
+use bson::RawDocument;
+use std::{sync::Arc, time::Duration};
 
-/// One batch of a cursor, still in the buffer in which it arrived.
-#[derive(Debug)]
-pub struct Batch {
-    bytes: Vec<u8>,
-    /// The elements of the batch's array that were not read yet.
-    rest: Range<usize>,
-}
+/// How long the end of a cursor is waited for. Not an option.
+pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-impl Batch {
-    const EMPTY: Self = Self {
-        bytes: Vec::new(),
-        rest: 0..0,
-    };
-
-    /// The next document, read in place; `None` at the end of the batch.
-    pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
-        let bytes = self.bytes.get(self.rest.clone())?;
-        // An element of the array: a type byte, the index as text, then the document. The end of
-        // the array is a zero byte where the next type would stand.
-        let kind = *bytes.first()?;
-        if kind == 0 {
-            self.rest.start = self.rest.end;
-            return None;
-        }
-        let end = self.rest.end;
-        let place = match document_place(bytes, kind) {
-            Ok(place) => self.rest.start + place.start..self.rest.start + place.end,
-            Err(error) => {
-                self.rest.start = end;
-                return Some(Err(error));
-            }
-        };
-        self.rest.start = place.end;
-        Some(
-            RawDocument::from_bytes(&self.bytes[place]).map_err(|error| {
-                Error::protocol(format!("a cursor's document is not BSON: {error}"))
-            }),
-        )
-    }
-
-    /// True if every document was read.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes
-            .get(self.rest.clone())
-            .is_none_or(|rest| rest.first().is_none_or(|&b| b == 0))
-    }
-}
-
-/// Where in `bytes`, which begin with an array's element, its document stands.
-fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
-    let fail = || Error::protocol("a cursor's batch holds something else than documents");
-    if kind != 3 {
-        return Err(fail());
-    }
-    let name = bytes[1..].iter().position(|&b| b == 0).ok_or_else(fail)?;
-    let start = 1 + name + 1;
-    let length = bytes[start..].first_chunk::<4>().ok_or_else(fail)?;
-    let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| fail())?;
-    let end = start
-        .checked_add(length)
-        .filter(|&end| end <= bytes.len())
-        .ok_or_else(fail)?;
-    Ok(start..end)
-}
+/// How long the end of a cursor that was dropped may take, for which nobody waits. A reply may be
+/// outstanding on its connection before, which may take
+/// [`DRAIN_LIMIT`](crate::client::DRAIN_LIMIT). Without a limit the end would take as long as the
+/// server hangs, which nobody finds out where there is a load balancer, and the connection would be
+/// lost. Not an option.
+pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 /// A server's cursor, seen from the client.
 ///
-/// Read documents with [`next_document`](Self::next_document). When it gives none and the cursor
-/// [is open](Self::is_open), perform [`more`](Self::more) and hand its reply to
-/// [`handle_reply`](Self::handle_reply), or its error to [`handle_failure`](Self::handle_failure).
-/// A cursor that is given up is to be ended with [`end`](Self::end), and what it leaves goes back
-/// to the client.
+/// Read documents with [`next_document`](Self::next_document). When there is none left in the
+/// batch and the cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches
+/// batches until one has a document (`true`) or the cursor is exhausted (`false`). A cursor that is
+/// given up is ended by [`end`](Self::end) or, with nobody who waits,
+/// [`abandon`](Program::abandon).
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -110,7 +56,7 @@ impl Cursor {
     /// Opens a cursor from the reply of the command that made it, on `server`.
     ///
     /// Fails where the reply has no `cursor` (RUN-26).
-    pub fn open(
+    pub(crate) fn open(
         reply: Reply,
         database: Arc<str>,
         server: Address,
@@ -127,7 +73,6 @@ impl Cursor {
                     Some(ns) => ns.split_once('.').map_or("", |(_, name)| name).to_owned(),
                     None => String::new(),
                 };
-                let (bytes, _) = reply.into_parts();
                 Ok(Self {
                     id,
                     database,
@@ -136,7 +81,7 @@ impl Cursor {
                     session,
                     pin: None,
                     is_failed: false,
-                    batch: Batch { bytes, rest },
+                    batch: Batch::new(reply, rest),
                     batch_size: None,
                     max_await_time: None,
                     timeout: None,
@@ -146,9 +91,9 @@ impl Cursor {
         }
     }
 
-    /// Opens a cursor from the reply that a lease has received. It keeps the lease's session and,
-    /// behind a load balancer, its connection for as long as the server has more (LB-32). The time
-    /// limit of the operation goes on as that of the cursor (RUN-25, RUN-39).
+    /// Opens a cursor from the reply that a lease has received. While the server has more, the
+    /// cursor keeps the lease's session and, behind a load balancer, its connection (LB-32). The
+    /// time limit of the operation goes on as that of the cursor (RUN-25, RUN-39).
     pub fn from_lease(lease: &mut Lease, database: Arc<str>) -> Result<Self, Error> {
         let server = lease.facts().address.clone();
         let timeout = lease.operation.command.timeout;
@@ -164,6 +109,8 @@ impl Cursor {
                 cursor.deadline = deadline;
                 if cursor.is_open() {
                     cursor.pin = lease.pin(HeldFor::Cursor);
+                } else {
+                    lease.put_session(cursor.session.take());
                 }
                 Ok(cursor)
             }
@@ -223,7 +170,7 @@ impl Cursor {
 
     /// The command that fetches the next batch; `None` if there is none to fetch. Its time limit is
     /// what is left of the cursor's: where that is nothing, the command fails and nothing is sent.
-    pub fn more(&mut self) -> Option<Command> {
+    pub(crate) fn more(&mut self) -> Option<Command> {
         if !self.is_open() {
             return None;
         }
@@ -258,17 +205,21 @@ impl Cursor {
         Some(command)
     }
 
-    /// Takes in the reply of [`more`](Self::more), and the session that it ran in.
-    pub fn handle_reply(
-        &mut self,
-        reply: Reply,
-        session: Option<ServerSession>,
-    ) -> Result<(), Error> {
-        self.session = session;
+    /// Takes in the batch that a lease has received. A cursor that is exhausted keeps nothing: its
+    /// session and its connection go back with the lease.
+    fn take_batch(&mut self, lease: &mut Lease) -> Result<(), Error> {
+        self.session = lease.take_session();
+        let reply = lease.take_reply();
+        let reply = reply.ok_or_else(|| Error::protocol("no reply came"))?;
         let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
         self.id = id;
-        let (bytes, _) = reply.into_parts();
-        self.batch = Batch { bytes, rest };
+        self.batch = Batch::new(reply, rest);
+        if id == 0 {
+            lease.put_session(self.session.take());
+            if let Some(pin) = self.pin.take() {
+                lease.release(pin);
+            }
+        }
         Ok(())
     }
 
@@ -277,7 +228,7 @@ impl Cursor {
     ///
     /// Behind a load balancer the connection stays the cursor's until its end, even one that broke
     /// (LB-36, LB-37).
-    pub fn handle_failure(&mut self, error: &Error) {
+    pub(crate) fn handle_failure(&mut self, error: &Error) {
         self.is_failed = true;
         self.batch = Batch::EMPTY;
         let is_out_of_reach = matches!(
@@ -292,21 +243,9 @@ impl Cursor {
         }
     }
 
-    /// What the cursor has no use for once it is exhausted: nothing while it is open.
-    pub fn take_idle(&mut self) -> Leftovers {
-        let keeps_pin = self.id != 0 || self.is_failed;
-        Leftovers {
-            session: if self.id == 0 {
-                self.session.take()
-            } else {
-                None
-            },
-            pin: if keeps_pin { None } else { self.pin.take() },
-        }
-    }
-
     /// Ends the cursor: the command that tells the server, whose result does not matter (RUN-38),
-    /// or what was left of a cursor of which the server knows nothing any more.
+    /// or what was left of a cursor of which the server knows nothing any more. The command has the
+    /// time limit [`CLOSE_LIMIT`].
     pub fn end(&mut self) -> Result<Command, Leftovers> {
         if self.id == 0 {
             return Err(Leftovers {
@@ -336,13 +275,49 @@ impl Cursor {
                 .take()
                 .map_or(SessionUse::None, SessionUse::Held),
         );
+        command.set_timeout(Some(CLOSE_LIMIT));
         Ok(command)
     }
 }
 
-/// Bytes of a cursor's namespace at most; it goes into each command that follows. Servers allow 255
-/// for a database and its collection.
-const MAX_NAMESPACE_BYTES: usize = 1024;
+/// Fetches batches until there is a document to read.
+impl Program for Cursor {
+    /// True if the current batch has a document that was not read, false at the end of the cursor.
+    type Output = bool;
+
+    fn start(&mut self) -> Step<bool> {
+        if !self.is_batch_empty() {
+            return Step::Done(Ok(true));
+        }
+        match self.more() {
+            Some(command) => Step::Run(command),
+            None => Step::Done(Ok(false)),
+        }
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<bool> {
+        match self.take_batch(lease) {
+            Ok(()) => self.start(),
+            Err(error) => self.handle_error(error),
+        }
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<bool> {
+        self.handle_failure(&error);
+        Step::Done(Err(error))
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        match self.end() {
+            Ok(mut command) => {
+                command.set_timeout(Some(ABANDON_LIMIT));
+                Abandoned::Run(command)
+            }
+            Err(leftovers) if leftovers.is_empty() => Abandoned::Nothing,
+            Err(leftovers) => Abandoned::GiveBack(leftovers),
+        }
+    }
+}
 
 /// `CursorNotFound` and `CursorKilled`: there is nothing left to be ended.
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
@@ -364,42 +339,10 @@ impl Leftovers {
     }
 }
 
-struct Parsed {
-    id: i64,
-    namespace: Option<String>,
-    rest: Range<usize>,
-}
-
-fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
-    let document = reply.document();
-    let [cursor] = pick(document, ["cursor"]);
-    let cursor = cursor
-        .and_then(|cursor| cursor.as_document())
-        .ok_or_else(|| Error::protocol("the reply has no cursor"))?;
-    let [id, batch, namespace] = pick(cursor, ["id", batch, "ns"]);
-    let id = id.and_then(integer);
-    let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
-    let batch: &RawArray = batch
-        .and_then(|batch| batch.as_array())
-        .ok_or_else(|| Error::protocol("the cursor has no batch"))?;
-    let namespace = namespace.and_then(|ns| ns.as_str());
-    if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
-        return Err(Error::protocol("the cursor's namespace is too long"));
-    }
-    let base = document.as_bytes().as_ptr() as usize;
-    let start = batch.as_bytes().as_ptr() as usize - base + 4;
-    let length = batch.as_bytes().len() - 4;
-    let offset = reply.body_start();
-    Ok(Parsed {
-        id,
-        namespace: namespace.map(str::to_owned),
-        rest: offset + start..offset + start + length,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::batch::MAX_NAMESPACE_BYTES;
     use bson::{RawDocumentBuf, rawdoc};
 
     fn reply(document: &RawDocumentBuf) -> Reply {
@@ -429,13 +372,10 @@ mod tests {
         }
         assert_eq!(seen, [1, 2]);
         assert!(cursor.is_open() && cursor.is_batch_empty());
-        let command = cursor.more().expect("it is open");
+        let Step::Run(command) = cursor.start() else {
+            panic!("it is open");
+        };
         assert_eq!(command.name(), "getMore");
-        let next = rawdoc! { "cursor": { "nextBatch": [], "id": 0_i64, "ns": "db.c.d" }, "ok": 1 };
-        cursor.handle_reply(reply(&next), None).expect("a batch");
-        assert!(cursor.next_document().is_none());
-        assert!(!cursor.is_open());
-        assert!(cursor.more().is_none() && cursor.end().is_err_and(|left| left.is_empty()));
     }
 
     #[test]

@@ -2,27 +2,21 @@
 //! reply.
 
 use super::{
-    Assessment, ClusterTime, Keeper, Operation, OperationId,
-    sensitive::{is_sensitive, without_words},
+    Assessment, ClusterTime, Keeper, Operation, OperationId, Portion,
+    documents::{COMMAND_OVERHEAD_BYTES, over},
+    observing::Observation,
+    request::write_body,
 };
 use crate::{
-    bson::DocumentWriter,
     connection::{Arrival, Awaited, ConnectionFacts, Established, Place, SocketId},
     description::TopologyType,
-    error::{Error, ErrorKind},
-    event::{CommandEvent, CommandFacts},
-    hello::ServerApiFields,
+    error::Error,
     options::ServerApi,
-    selection::{read_preference_to_send, write_read_preference},
     time::Instant,
     wire::{Flags, MessageWriter},
 };
-use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype};
+use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
-
-/// Documents may exceed the server's limit for stored documents by this much, because a command
-/// wraps the user's document.
-const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 
 /// What an attempt needs to know of the moment it was begun in.
 #[derive(Debug)]
@@ -41,12 +35,24 @@ pub(crate) struct Context {
     pub(crate) observed: bool,
 }
 
+/// How the exchange of a lease ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The whole reply is there, or the request went out and no reply is due.
+    Completed,
+    /// The exchange failed: the socket broke, the bytes were no reply, or the deadline passed.
+    Failed(Error),
+    /// The caller left before the exchange ended.
+    Abandoned,
+}
+
 /// A connection and an operation, leased to whoever moves the bytes.
 ///
 /// Call [`begin`](Self::begin); write [`output`](Self::output) until it is empty; if a reply is
 /// [expected](Self::expects_reply), read into [`input`](Self::input) until
-/// [`received`](Self::received) says that the reply is whole; look at it; give the lease back to
-/// the client, whatever happened. Nothing else may use the connection in between.
+/// [`received`](Self::received) says that the reply is whole; call [`end`](Self::end); look at the
+/// reply; give the lease back to the client, whatever happened. Nothing else may use the connection
+/// in between. After each call take the command events by [`poll_event`](Self::poll_event).
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) connection: Box<Established>,
@@ -61,12 +67,10 @@ pub struct Lease {
     pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
     pub(crate) pinned: Vec<Keeper>,
+    /// What listeners are told of the attempt; none while nobody listens.
+    pub(super) observation: Option<Box<Observation>>,
     /// Where the reply stands in the connection's buffer.
     reply: Option<Place>,
-    facts: Option<Arc<CommandFacts>>,
-    /// Events must not show documents.
-    is_sensitive: bool,
-    began: Instant,
 }
 
 /// A reply that was moved out of its connection with the buffer it arrived in.
@@ -119,10 +123,8 @@ impl Lease {
             is_rested: false,
             probed_bytes: 0,
             pinned: Vec::new(),
+            observation: None,
             reply: None,
-            facts: None,
-            is_sensitive: false,
-            began: Instant::ZERO,
         }
     }
 
@@ -151,38 +153,26 @@ impl Lease {
         &self.connection.facts
     }
 
-    /// Frames the request. Gives the started event, if somebody listens.
+    /// Frames the request, and queues the started event if somebody listens.
     ///
     /// A command with a deadline carries `maxTimeMS`: the time that is left, less the server's
     /// shortest round trip time (SEL-59). Where no more is left than that, nothing is sent: the
     /// reply would come too late, and nobody would learn what a write had done.
-    pub fn begin(&mut self, now: Instant) -> Result<Option<CommandEvent>, Error> {
-        self.began = now;
+    pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
-        self.check_size()?;
-        let Self {
-            connection,
-            operation,
-            context,
-            ..
-        } = self;
-        let command = &operation.command;
-        let flags = if command.acknowledged {
-            Flags::default()
-        } else {
-            Flags::MORE_TO_COME
-        };
-        connection.transport.send(|buffer| {
-            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
-                .flags(flags)
-                .body_with(|body| write_body(body, operation, context, &connection.facts));
-            if let Some((identifier, documents)) = &command.sequence {
-                message = message.sequence(identifier, documents);
-            }
-            message.end();
-        });
+        self.write_request()?;
         self.in_exchange = true;
-        Ok(self.context.observed.then(|| self.started_event()))
+        if self.context.observed {
+            self.observe_start(now);
+        }
+        Ok(())
+    }
+
+    /// The documents that the command sends, once its request is framed; `None` for a command
+    /// without a document sequence.
+    #[must_use]
+    pub fn portion(&self) -> Option<Portion> {
+        self.operation.portion
     }
 
     /// Bytes to be written to the socket.
@@ -250,6 +240,12 @@ impl Lease {
         Some(Reply { bytes, body })
     }
 
+    /// True if the reply is no error. `true` also before the reply is there.
+    pub(super) fn is_successful(&self) -> bool {
+        let assessment = self.assessment.as_ref();
+        assessment.is_none_or(|assessment| assessment.result.is_ok())
+    }
+
     /// The error that the reply is, if it is one. `Ok` also before the reply is there.
     pub fn outcome(&self) -> Result<(), Error> {
         match &self.assessment {
@@ -258,45 +254,6 @@ impl Lease {
             }) => Err(error.clone().with_server(&self.connection.facts.address)),
             _ => Ok(()),
         }
-    }
-
-    /// The event that ends the attempt, if somebody listens: succeeded for any reply with `ok: 1`.
-    #[must_use]
-    pub fn ended_event(&mut self, now: Instant, failure: Option<&Error>) -> Option<CommandEvent> {
-        let facts = self.facts.take()?;
-        let duration = now - self.began;
-        let failure = match failure {
-            Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
-            Some(error) if self.is_sensitive => Some(without_words(error)),
-            other => other.cloned(),
-        };
-        Some(match failure {
-            Some(failure) => CommandEvent::Failed {
-                facts,
-                duration,
-                failure,
-            },
-            None => {
-                let reply = match self.reply() {
-                    _ if self.is_sensitive => RawDocumentBuf::new(),
-                    Some(reply) => reply.to_owned(),
-                    // What went out without wanting a reply counts as done (MSG-18).
-                    None => rawdoc! { "ok": 1 },
-                };
-                CommandEvent::Succeeded {
-                    facts,
-                    duration,
-                    reply,
-                }
-            }
-        })
-    }
-
-    /// The event that ends an attempt whose caller leaves, if somebody listens: every command that
-    /// started ends.
-    #[must_use]
-    pub fn abandoned_event(&mut self, now: Instant) -> Option<CommandEvent> {
-        self.ended_event(now, Some(&ErrorKind::Abandoned.into()))
     }
 
     /// The server answered and the session's owner wants to keep it, as an open cursor does.
@@ -319,140 +276,52 @@ impl Lease {
         self.connection.transport.rest();
     }
 
-    fn check_size(&self) -> Result<(), Error> {
-        let facts = &self.connection.facts;
-        let command = &self.operation.command;
-        let fixed = command.database.len()
-            + self
-                .context
-                .cluster_time
-                .as_ref()
-                .map_or(0, |t| t.document().as_bytes().len())
-            + 512;
-        let body = command.elements.len() + fixed;
-        let over = |what, limit: usize, actual: usize| {
-            let (limit, actual) = (limit as u64, actual as u64);
-            Err(Error::new(ErrorKind::Limit {
-                what,
-                limit,
-                actual,
-            }))
-        };
+    /// Writes the message, with as many documents as it takes.
+    fn write_request(&mut self) -> Result<(), Error> {
+        let Self {
+            connection,
+            operation,
+            context,
+            ..
+        } = self;
+        let facts = &connection.facts;
+        let body = operation.command.elements.len();
         let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
-        if body > max_body + fixed {
-            return over(
-                "the size of a command's document in bytes",
-                max_body,
-                body - fixed,
-            );
+        if body > max_body {
+            let what = "the size of a command's document in bytes";
+            return Err(over(what, max_body, body));
         }
-        let sequence = command
-            .sequence
-            .as_ref()
-            .map_or(0, |(name, d)| name.len() + d.len() + 6);
-        let total = body + sequence + 64;
-        if total > facts.max_message_size {
-            // MSG-4
-            return over(
-                "the size of a message in bytes",
-                facts.max_message_size,
-                total,
-            );
-        }
-        Ok(())
-    }
-
-    fn started_event(&mut self) -> CommandEvent {
-        let connection = &self.connection.facts;
-        let command = &self.operation.command;
-        let facts = Arc::new(CommandFacts {
-            name: command.name().into(),
-            database: command.database.clone(),
-            request_id: self.context.request_id,
-            operation_id: self.operation.id.0,
-            address: connection.address.clone(),
-            driver_connection_id: connection.pooled.number(),
-            server_connection_id: connection.server_connection_id,
-            service: connection.service,
-        });
-        self.facts = Some(facts.clone());
-        let document = command_document(&self.operation, &self.context, &self.connection.facts);
-        self.is_sensitive = is_sensitive(command.name(), &document);
-        let command = if self.is_sensitive {
-            RawDocumentBuf::new()
+        let flags = if operation.command.acknowledged {
+            Flags::default()
         } else {
-            document
+            Flags::MORE_TO_COME
         };
-        CommandEvent::Started { facts, command }
-    }
-}
-
-/// The body: what the user wants, then what the moment adds. The name stays first (MSG-13).
-fn write_body(
-    body: &mut DocumentWriter<'_>,
-    operation: &Operation,
-    context: &Context,
-    facts: &ConnectionFacts,
-) {
-    let command = &operation.command;
-    body.elements(&command.elements);
-    if let Some(limit) = operation.max_time_ms {
-        body.i32("maxTimeMS", limit);
-    }
-    body.str("$db", &command.database);
-    if let Some(session) = &operation.session {
-        body.nested("lsid", |lsid| {
-            lsid.binary("id", BinarySubtype::Uuid, &session.id);
-        });
-    }
-    if let Some(number) = operation.txn_number {
-        body.i64("txnNumber", number);
-    }
-    if let Some(api) = &context.server_api {
-        ServerApiFields::from(api).write(body);
-    }
-    if let Some(time) = &context.cluster_time {
-        body.document("$clusterTime", time.document());
-    }
-    if !command.kind.is_write() {
-        let wanted = command.read_preference.as_deref();
-        let wanted = wanted.filter(|_| !operation.is_for_primary);
-        if let Some(sent) =
-            read_preference_to_send(context.topology_type, facts.server_type, wanted)
-        {
-            write_read_preference(body, sent);
-        }
-    }
-}
-
-/// The command as one document, for events: sequences become arrays again.
-fn command_document(
-    operation: &Operation,
-    context: &Context,
-    facts: &ConnectionFacts,
-) -> RawDocumentBuf {
-    let mut bytes = Vec::new();
-    let mut body = DocumentWriter::begin(&mut bytes);
-    write_body(&mut body, operation, context, facts);
-    if let Some((identifier, documents)) = &operation.command.sequence {
-        let mut array = RawArrayBuf::new();
-        let mut rest = documents.as_slice();
-        while let Some(length) = rest.first_chunk::<4>() {
-            let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
-            let Some((document, tail)) = rest.split_at_checked(length) else {
-                break;
+        connection.transport.send(|buffer| {
+            let start = buffer.len();
+            let mut message = MessageWriter::begin(buffer, context.request_id, 0)
+                .flags(flags)
+                .body_with(|body| write_body(body, operation, context, facts));
+            let size = message.size();
+            let fits = match &operation.command.sequence {
+                Some(sequence) => sequence
+                    .choose(operation.portion, size, facts)
+                    .map(|portion| operation.portion = Some(portion)),
+                None if size > facts.max_message_size => {
+                    let what = "the size of a message in bytes";
+                    Err(over(what, facts.max_message_size, size)) // MSG-4
+                }
+                None => Ok(()),
             };
-            if let Ok(document) = RawDocument::from_bytes(document) {
-                array.push(document.to_owned());
+            if let Err(error) = fits {
+                buffer.truncate(start);
+                return Err(error);
             }
-            rest = tail;
-        }
-        body.array(identifier, &array);
+            if let Some(sequence) = &operation.command.sequence {
+                message =
+                    message.sequence(sequence.identifier, sequence.documents(operation.portion));
+            }
+            message.end();
+            Ok(())
+        })
     }
-    body.end();
-    RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| {
-        let mut none = RawDocumentBuf::new();
-        none.append(cstr!("unreadable"), true);
-        none
-    })
 }

@@ -8,14 +8,21 @@ use crate::{
 
 impl Operation {
     /// Returns the error of an operation whose time limit was over before it began: the limit of a
-    /// cursor begins with the command that opened it.
+    /// cursor begins with the command that opened it, that of a program with its first command.
     pub(crate) fn expired(&self, now: Instant) -> Option<Error> {
         self.deadline.filter(|&deadline| deadline <= now)?;
         let name = self.command.name();
-        let message = format!(
-            "no time was left to send {name}: the time limit of a cursor bounds the command that \
-             opened it and all further batches together; choose a longer one or fetch less"
-        );
+        let message = if self.command.kind == CommandKind::CursorFollowUp {
+            format!(
+                "no time was left to send {name}: the time limit of a cursor bounds the command \
+                 that opened it and all further batches together; choose a longer one or fetch less"
+            )
+        } else {
+            format!(
+                "no time was left to send {name}: the time limit of an operation bounds all its \
+                 commands together; choose a longer one"
+            )
+        };
         Some(Error::timeout(Wait::CheckOut, message))
     }
 

@@ -7,21 +7,29 @@
 
 mod assess;
 mod backoff;
+mod batch;
 mod cluster_time;
 mod command;
 pub mod crud;
 mod cursor;
+mod documents;
 mod lease;
 mod limit;
+mod observing;
 mod pin;
+mod program;
+mod request;
 mod retry;
 mod sensitive;
 
+pub use batch::Batch;
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
-pub use cursor::{Batch, Cursor, Leftovers};
-pub use lease::{Lease, Reply};
+pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, Leftovers};
+pub use documents::{DocumentList, Portion};
+pub use lease::{Lease, Outcome, Reply};
 pub use pin::{Pin, TransactionPin, TransactionStep};
+pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, Step};
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
@@ -58,6 +66,8 @@ pub(crate) struct Operation {
     pub(crate) min_round_trip: Duration,
     /// The server was chosen by the primary's read preference instead of the command's (SEL-34).
     pub(crate) is_for_primary: bool,
+    /// The documents that the first attempt sent, and that its retries send.
+    pub(crate) portion: Option<Portion>,
     /// The time limit that the present attempt gives the server, in milliseconds.
     pub(crate) max_time_ms: Option<i32>,
     /// When the present attempt began to look for a server; none before the first attempt and
@@ -115,6 +125,7 @@ impl Operation {
             deadline,
             min_round_trip: Duration::ZERO,
             is_for_primary: false,
+            portion: None,
             max_time_ms: None,
             selection_began: None,
             attempts: 0,

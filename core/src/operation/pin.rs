@@ -83,6 +83,13 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// Lets a pinned connection go when this lease goes back (LB-32): its owner needs it no more.
+    pub(super) fn release(&mut self, pin: Pin) {
+        self.operation.command.pin = Some(PinUse::Last(pin));
+    }
+}
+
 /// The connection of a session's transaction, and when it is given up: at the points where a
 /// sharded transaction lets go of its server (LB-39, LB-40).
 ///

@@ -326,6 +326,10 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 /// none does, the first one (RR-19, RW-26).
 fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
+        // What failed before does not say why the retry could not be sent.
+        Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
+            last.with_labels(kept.labels()).with_cause(kept)
+        }
         Some(kept) if !proves_attempt(operation.command.kind, &last) => kept,
         _ => last,
     }

@@ -29,6 +29,7 @@ pub(super) fn without_reply(error: &Error) -> Error {
             ErrorKind::Write(Box::new(WriteFault {
                 errors: Vec::new(),
                 write_concern: concern,
+                more_write_concerns: Vec::new(),
                 ..**fault
             }))
         }

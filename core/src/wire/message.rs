@@ -271,6 +271,12 @@ impl<'a> MessageWriter<'a> {
         self
     }
 
+    /// The bytes of the message so far.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     /// Ends the message: sets its length, appends the checksum if the flags promise one, and
     /// returns its size in bytes.
     pub fn end(self) -> usize {

@@ -211,7 +211,9 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
         let fetched = server.seen("getMore").len();
         cursor.close().await;
         assert_eq!(server.seen("killCursors").len(), 1);
-        assert_eq!(server.seen("getMore").len(), fetched);
+        // The last one may have been on its way when the limit passed.
+        let later = server.seen("getMore").len() - fetched;
+        assert!(later <= 1, "{later} batches were fetched after the limit");
         end::<H>(client, &server).await;
     }
 }

@@ -70,7 +70,7 @@ pub async fn the_largest_reply_arrives_whole<H: Host>() {
 }
 
 /// The largest document, and the largest message, leave whole although no buffer takes them at
-/// once; one byte more is refused before anything is sent.
+/// once. A longer list takes two messages; a larger document is refused before anything is sent.
 pub async fn the_largest_request_leaves_whole<H: Host>() {
     send_the_largest::<H>(Server::plain::<H>()).await;
 }
@@ -92,11 +92,18 @@ async fn send_the_largest<H: Host>(server: Server) {
         .collect();
     let inserted = things.insert_many(&many).await.expect("a reply");
     assert_eq!(inserted.inserted_ids.len(), 3);
+    // MSG-4: what is more than a message takes goes in another one.
     let seen = server.seen("insert").len();
-    let too_many: Vec<&Document> = many.iter().chain(&many).collect();
-    let error = things.insert_many(too_many).await.expect_err("96 MB");
+    let twice: Vec<&Document> = many.iter().chain(&many).collect();
+    let inserted = things.insert_many(twice).await.expect("two replies");
+    assert_eq!(inserted.inserted_ids.len(), 6);
+    assert_eq!(server.seen("insert").len(), seen + 2);
+    // MSG-8
+    let too_large = doc! { "_id": 2, "blob": blob(room + 1, 1) };
+    let error = things.insert_one(&too_large).await;
+    let error = error.expect_err("one byte more than a document has");
     assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
-    assert_eq!(server.seen("insert").len(), seen, "something was sent");
+    assert_eq!(server.seen("insert").len(), seen + 2, "something was sent");
     find(&client, 3)
         .await
         .expect("the connection is as good as before");

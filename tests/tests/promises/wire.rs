@@ -116,7 +116,7 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
 
 /// The options of calls, as `Call::option`, with what each is shown by. `timeout` puts nothing into
 /// a command; `a_silent_server_costs_the_operations_limit` is about that.
-const CALLS: [&str; 20] = [
+const CALLS: [&str; 21] = [
     "CountDocuments::read_concern",
     "CountDocuments::read_preference",
     "DeleteOne::write_concern",
@@ -129,6 +129,7 @@ const CALLS: [&str; 20] = [
     "Find::timeout",
     "FindOne::read_preference",
     "FindOne::timeout",
+    "InsertMany::timeout",
     "InsertMany::unordered",
     "InsertMany::write_concern",
     "InsertOne::write_concern",

@@ -5,7 +5,10 @@ use crate::{Cursor, Execution, Runtime, decode::OpenCursor};
 use bson::Document;
 use onionskin_core::{
     error::Error,
-    operation::crud::{self, AggregateOptions},
+    operation::{
+        Single,
+        crud::{self, AggregateOptions},
+    },
     options::{ReadConcern, ReadPreference, WriteConcern},
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
@@ -69,7 +72,7 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
 
 impl<R: Runtime, T: Send + Sync, U> IntoFuture for Aggregate<'_, R, T, U> {
     type Output = Result<Cursor<R, U>, Error>;
-    type IntoFuture = Execution<R, OpenCursor<R, U>>;
+    type IntoFuture = Execution<R, Single<OpenCursor<R, U>>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
@@ -85,6 +88,6 @@ impl<R: Runtime, T: Send + Sync, U> IntoFuture for Aggregate<'_, R, T, U> {
             batch_size: self.options.batch_size,
             marker: PhantomData,
         };
-        Execution::new(client, command, opener)
+        Execution::new(client, Single::new(command, opener))
     }
 }

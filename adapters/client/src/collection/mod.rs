@@ -8,13 +8,13 @@ pub use aggregate::Aggregate;
 pub use read::{CountDocuments, Find, FindOne};
 pub use write::{DeleteOne, InsertMany, InsertOne, UpdateOne};
 
-use crate::{Client, Decode, Execution, Runtime};
+use crate::{Client, Execution, Runtime};
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
     bson::DocumentWriter,
     error::{Error, ErrorKind},
     operation::{
-        Command,
+        Command, Decode, Single,
         crud::{
             AggregateOptions, CountOptions, FindOptions, Namespace, UpdateOptions, WriteOptions,
         },
@@ -87,8 +87,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Inserts documents with one command, in order; the first failure ends it unless
-    /// [`unordered`](InsertMany::unordered).
+    /// Inserts documents in order, with as many commands as they need; the first failure ends it
+    /// unless [`unordered`](InsertMany::unordered).
     pub fn insert_many(
         &self,
         documents: impl IntoIterator<Item = impl Borrow<T>>,
@@ -214,8 +214,12 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         Some(self.client.read_preference().clone())
     }
 
-    fn execute<D: Decode>(&self, command: Result<Command, Error>, decode: D) -> Execution<R, D> {
-        Execution::new(self.client.clone(), command, decode)
+    fn execute<D: Decode>(
+        &self,
+        command: Result<Command, Error>,
+        decode: D,
+    ) -> Execution<R, Single<D>> {
+        Execution::new(self.client.clone(), Single::new(command, decode))
     }
 }
 
@@ -257,7 +261,7 @@ macro_rules! call {
 
         impl<'a, R: Runtime, T: Send + Sync> IntoFuture for $name<'a, R, T> {
             type Output = Result<$output, Error>;
-            type IntoFuture = Execution<R, $decode>;
+            type IntoFuture = Execution<R, Single<$decode>>;
 
             fn into_future(self) -> Self::IntoFuture {
                 let collection = self.collection;

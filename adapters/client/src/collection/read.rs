@@ -9,7 +9,7 @@ use bson::Document;
 use onionskin_core::{
     error::Error,
     operation::{
-        Command,
+        Command, Single,
         crud::{self, CountOptions, FindOptions},
     },
     options::{ReadConcern, ReadPreference},
@@ -42,7 +42,7 @@ impl<R: Runtime, T> FindOne<'_, R, T> {
 
 impl<R: Runtime, T: Send + Sync + DeserializeOwned> IntoFuture for FindOne<'_, R, T> {
     type Output = Result<Option<T>, Error>;
-    type IntoFuture = Execution<R, FirstDocument<T>>;
+    type IntoFuture = Execution<R, Single<FirstDocument<T>>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let command = raw(&self.filter).and_then(|filter| {
@@ -122,7 +122,7 @@ impl<R: Runtime, T> Find<'_, R, T> {
 
 impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
     type Output = Result<Cursor<R, T>, Error>;
-    type IntoFuture = Execution<R, OpenCursor<R, T>>;
+    type IntoFuture = Execution<R, Single<OpenCursor<R, T>>>;
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
@@ -138,7 +138,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
             batch_size: self.options.batch_size,
             marker: PhantomData,
         };
-        Execution::new(client, command, opener)
+        Execution::new(client, Single::new(command, opener))
     }
 }
 

@@ -3,13 +3,13 @@
 use super::{Collection, call, raw};
 use crate::{
     Execution, Runtime,
-    decode::{Deleted, InsertedMany, InsertedOne, Updated},
+    decode::{Deleted, InsertedOne, Updated},
 };
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
-        Command,
+        Command, Prepared, Single,
         crud::{
             self, DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult,
             WriteOptions, ensure_id,
@@ -54,14 +54,20 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 }
 
 /// An insert of several documents that is about to run.
+///
+/// Documents that one command cannot carry go in several, one after the other: the server's
+/// `maxWriteBatchSize` and `maxMessageSizeBytes` say how many documents a command takes. A document
+/// over `maxBsonObjectSize` is not sent, and ends the insert with an error.
+///
+/// Where documents fail, the error lists them by their place in the list
+/// ([`WriteFault::errors`](onionskin_core::error::WriteFault)), and every error tells what was
+/// inserted all the same ([`Error::partial_insert`]).
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
     pub(super) documents: Result<Vec<Vec<u8>>, Error>,
     pub(super) options: WriteOptions,
 }
-
-call!(InsertMany, options, InsertManyResult, InsertedMany);
 
 impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
     /// When the write counts as done.
@@ -76,29 +82,42 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
         self
     }
 
-    fn prepare(self) -> (Result<Command, Error>, InsertedMany) {
+    /// Bounds the whole operation, all its commands together: finding servers, waiting for
+    /// connections, the exchanges, and retries. Default: the client's `timeoutMS`; zero is no
+    /// limit.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    fn prepare(self) -> Result<crud::InsertMany, Error> {
         let shared = self.collection.client.shared();
-        let mut bytes = Vec::new();
+        let documents = self.documents?;
+        let mut bytes = Vec::with_capacity(documents.iter().map(|d| d.len() + ID_BYTES).sum());
         let mut ids = BTreeMap::new();
-        let command = self.documents.and_then(|documents| {
-            if documents.is_empty() {
-                return Err(Error::argument("there is no document to insert"));
-            }
-            for (place, document) in documents.iter().enumerate() {
-                let start = bytes.len();
-                bytes.extend_from_slice(document);
-                let new_id = || shared.new_object_id();
-                ids.insert(place, ensure_id(&mut bytes, start, new_id)?);
-            }
-            Ok(crud::insert(
-                self.collection.namespace()?,
-                bytes,
-                &self.options,
-            ))
-        });
-        (command, InsertedMany(ids))
+        for (place, document) in documents.iter().enumerate() {
+            let start = bytes.len();
+            bytes.extend_from_slice(document);
+            let new_id = || shared.new_object_id();
+            ids.insert(place, ensure_id(&mut bytes, start, new_id)?);
+        }
+        let namespace = self.collection.namespace()?.clone();
+        crud::InsertMany::new(namespace, bytes, ids, self.options)
     }
 }
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for InsertMany<'_, R, T> {
+    type Output = Result<InsertManyResult, Error>;
+    type IntoFuture = Execution<R, Prepared<crud::InsertMany>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let client = self.collection.client.clone();
+        Execution::new(client, Prepared::new(self.prepare()))
+    }
+}
+
+/// The bytes of an `_id` that the client makes: its type, its name and an ObjectId.
+const ID_BYTES: usize = 1 + 4 + 12;
 
 /// An update that is about to run.
 #[must_use = "a call runs when it is awaited"]

@@ -3,7 +3,7 @@
 use super::{adaptive::overloaded, *};
 use crate::{
     error::{ErrorKind, Wait},
-    operation::Cursor,
+    operation::{ABANDON_LIMIT, Abandoned, CLOSE_LIMIT, Cursor, Program, Step},
 };
 use std::time::Duration;
 
@@ -27,17 +27,24 @@ fn open(world: &mut World, timeout: Option<Duration>) -> Cursor {
     cursor
 }
 
-/// Fetches one more batch, which is empty, and returns the deadline that its exchange had.
-fn fetch(world: &mut World, cursor: &mut Cursor) -> Option<Instant> {
-    let command = cursor.more().expect("it is open");
-    let mut lease = world.lease(command);
+/// Runs the command of a cursor, whose batch is empty; returns the deadline that its exchange had,
+/// and the command that follows.
+fn fetch(world: &mut World, cursor: &mut Cursor, next: Command) -> (Option<Instant>, Command) {
+    let mut lease = world.lease(next);
     let deadline = lease.context.deadline;
     World::answer(&mut lease, &empty("nextBatch"));
-    let session = lease.take_session();
-    let reply = lease.take_reply().expect("a reply");
+    let Step::Run(next) = cursor.handle_reply(&mut lease) else {
+        panic!("an empty batch is followed by another one");
+    };
     world.check_in(lease, Outcome::Completed);
-    cursor.handle_reply(reply, session).expect("a batch");
-    deadline
+    (deadline, next)
+}
+
+fn first(cursor: &mut Cursor) -> Command {
+    match cursor.start() {
+        Step::Run(command) => command,
+        Step::Done(_) => panic!("it is open"),
+    }
 }
 
 #[test]
@@ -48,12 +55,14 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         let mut world = World::new(uri, primary());
         let end = Some(world.now + LIMIT);
         let mut cursor = open(&mut world, timeout);
+        let mut command = first(&mut cursor);
         for _ in 0..3 {
             world.now = world.now + LIMIT / 4;
-            assert_eq!(fetch(&mut world, &mut cursor), end);
+            let (deadline, next) = fetch(&mut world, &mut cursor, command);
+            assert_eq!(deadline, end);
+            command = next;
         }
         world.now = world.now + LIMIT / 4;
-        let command = cursor.more().expect("it is open");
         let (leased, sessions) = (world.client.counts().leased, world.client.sessions.len());
         let Start::Failed(error) = world.client.start(world.now, command) else {
             panic!("a batch is fetched after the time limit");
@@ -85,9 +94,12 @@ fn a_cursor_without_time_limit_is_fetched_for_ever() {
     for (uri, timeout) in [(URI, None), (&of_the_client, Some(Duration::ZERO))] {
         let mut world = World::new(uri, primary());
         let mut cursor = open(&mut world, timeout);
+        let mut command = first(&mut cursor);
         for _ in 0..5 {
             world.wait(LIMIT);
-            assert_eq!(fetch(&mut world, &mut cursor), None);
+            let (deadline, next) = fetch(&mut world, &mut cursor, command);
+            assert_eq!(deadline, None);
+            command = next;
         }
     }
 }
@@ -97,9 +109,11 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
     // BP-2, trap 4; `getMore-retried`, "getMores are retried maxAttempts=2 times"
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
-    let more = cursor.more().expect("it is open");
-    let kill = |cursor: &mut Cursor| cursor.end().expect("the server has it");
-    for command in [more, kill(&mut cursor)] {
+    let more = first(&mut cursor);
+    let Abandoned::Run(kill) = cursor.abandon() else {
+        panic!("the server has a cursor");
+    };
+    for command in [more, kill] {
         let mut lease = world.lease(command);
         let first = World::request(&lease);
         for _ in 0..2 {
@@ -124,17 +138,56 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
     // `getMore-retried`, "getMores are retried"
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
-    let mut lease = world.lease(cursor.more().expect("it is open"));
+    let mut lease = world.lease(first(&mut cursor));
     World::answer(&mut lease, &overloaded());
     let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("it is tried again");
     };
     let mut lease = world.leased(start);
     World::answer(&mut lease, &empty("nextBatch"));
-    let session = lease.take_session();
-    assert!(session.is_some(), "the cursor's session was kept");
-    let reply = lease.take_reply().expect("a reply");
+    let step = cursor.handle_reply(&mut lease);
     world.check_in(lease, Outcome::Completed);
-    cursor.handle_reply(reply, session).expect("a batch");
-    fetch(&mut world, &mut cursor);
+    let Step::Run(next) = step else {
+        panic!("the batch was empty: {step:?}");
+    };
+    assert_eq!(next.name(), "getMore");
+}
+
+#[test]
+fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
+    // RUN-38: a reply may be outstanding before the end, which then has its own time.
+    assert!(ABANDON_LIMIT >= DRAIN_LIMIT + CLOSE_LIMIT);
+    let mut world = World::new(URI, primary());
+    let mut cursor = open(&mut world, None);
+    let Abandoned::Run(kill) = cursor.abandon() else {
+        panic!("the server has a cursor");
+    };
+    let limit = Some(world.now + ABANDON_LIMIT);
+    let mut lease = world.lease(kill);
+    assert_eq!(lease.context.deadline, limit);
+    assert_eq!(
+        World::request(&lease).get_str("killCursors").ok(),
+        Some("c")
+    );
+    World::answer(&mut lease, &rawdoc! { "ok": 1 });
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(world.client.sessions.len(), 1);
+    assert!(matches!(cursor.abandon(), Abandoned::Nothing));
+}
+
+#[test]
+fn an_exhausted_cursor_keeps_nothing() {
+    // MSG-22: the cursor's id says that there is no more; RUN-29: its session goes back.
+    let mut world = World::new(URI, primary());
+    let mut cursor = open(&mut world, None);
+    let mut lease = world.lease(first(&mut cursor));
+    let last = rawdoc! { "ok": 1, "cursor": { "id": 0_i64, "ns": "db.c", "nextBatch": [] } };
+    World::answer(&mut lease, &last);
+    let step = cursor.handle_reply(&mut lease);
+    assert!(matches!(step, Step::Done(Ok(false))), "{step:?}");
+    world.check_in(lease, Outcome::Completed);
+    assert_eq!(world.client.sessions.len(), 1);
+    assert!(cursor.next_document().is_none() && !cursor.is_open());
+    assert!(matches!(cursor.start(), Step::Done(Ok(false))));
+    assert!(matches!(cursor.abandon(), Abandoned::Nothing));
 }

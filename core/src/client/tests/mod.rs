@@ -4,6 +4,7 @@ mod abandoned;
 mod adaptive;
 mod aggregates;
 mod balanced;
+mod batches;
 mod chance;
 mod cursors;
 mod derivations;

@@ -136,7 +136,8 @@ fn documents_of_sensitive_commands_never_reach_events() {
             let Start::Leased(mut lease) = world.client.resume(world.now, id) else {
                 panic!("no connection came");
             };
-            let started = lease.begin(world.now).expect("it fits");
+            lease.begin(world.now).expect("it fits");
+            let started = lease.poll_event(world.now);
             let Some(CommandEvent::Started { command, .. }) = started else {
                 panic!("somebody listens");
             };
@@ -145,8 +146,9 @@ fn documents_of_sensitive_commands_never_reach_events() {
                 &mut lease,
                 &rawdoc! { "ok": ok, "token": "hunter2", "errmsg": "hunter2" },
             );
-            let error = lease.outcome().err();
-            let ended = lease.ended_event(world.now, error.as_ref());
+            lease.end(&Outcome::Completed);
+            let ended = lease.poll_event(world.now);
+            assert!(ended.is_some());
             let shown = format!("{ended:?}");
             // Raw documents show themselves in hexadecimal.
             let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
@@ -196,11 +198,39 @@ fn a_write_without_reply_is_told_as_answered() {
     command.set_unacknowledged();
     let mut lease = world.lease(command);
     lease.sent(lease.output().len());
-    let ended = lease.ended_event(world.now, None);
+    assert!(lease.poll_event(world.now).is_some(), "it started");
+    lease.end(&Outcome::Completed);
+    let ended = lease.poll_event(world.now);
     let Some(CommandEvent::Succeeded { reply, .. }) = ended else {
         panic!("{ended:?}");
     };
     assert_eq!(reply, rawdoc! { "ok": 1 });
+}
+
+#[test]
+fn a_command_that_started_ends_once_with_the_time_it_took() {
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    for (outcome, is_failure) in [(Outcome::Completed, false), (Outcome::Abandoned, true)] {
+        let mut lease = world.lease(ping());
+        World::answer(&mut lease, &rawdoc! { "ok": 1 });
+        assert!(lease.has_events());
+        let started = lease.poll_event(world.now);
+        assert!(matches!(started, Some(CommandEvent::Started { .. })));
+        assert!(!lease.has_events());
+        lease.end(&outcome);
+        lease.end(&Outcome::Abandoned);
+        world.now = world.now + Duration::from_millis(3);
+        let ended = lease.poll_event(world.now);
+        let (is_failed, duration) = match &ended {
+            Some(CommandEvent::Failed { duration, .. }) => (true, *duration),
+            Some(CommandEvent::Succeeded { duration, .. }) => (false, *duration),
+            _ => panic!("{ended:?}"),
+        };
+        assert_eq!(is_failed, is_failure);
+        assert_eq!(duration, Duration::from_millis(3));
+        assert!(!lease.has_events() && lease.poll_event(world.now).is_none());
+        world.check_in(lease, outcome);
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Commands of the CRUD helpers: what they carry, and what their replies say.
 
 mod aggregate;
+mod insert;
 mod read;
 mod write;
 
 pub use aggregate::{AggregateOptions, aggregate};
+pub use insert::InsertMany;
 pub use read::{CountOptions, FindOptions, count_documents, counted, find, first_document};
 pub use write::{
     DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,

@@ -147,7 +147,8 @@ pub fn ensure_id(
 }
 
 /// The command that inserts documents, given back to back; they go as a sequence, however many they
-/// are (MSG-11).
+/// are (MSG-11). It fails where they are more than one command takes:
+/// [`InsertMany`](super::InsertMany) splits them.
 #[must_use]
 pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
     let kind = CommandKind::RetryableWrite;
@@ -224,7 +225,7 @@ pub fn delete(
     command
 }
 
-fn finish(command: &mut Command, options: &WriteOptions) {
+pub(super) fn finish(command: &mut Command, options: &WriteOptions) {
     if let Some(concern) = &options.write_concern {
         if !concern.is_server_default() {
             command

@@ -47,11 +47,8 @@ impl CoreWorld {
         self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(lease)));
         match begun {
             Err(error) => self.end_exchange(client, task, Outcome::Failed(error)),
-            Ok(event) => {
-                if let Some(event) = event {
-                    let kind = EventKind::Command(event);
-                    self.observe(client, &Event { at: now, kind });
-                }
+            Ok(()) => {
+                self.observe_exchange(client, task);
                 if self.look(client, task) {
                     self.write(client, task);
                 }
@@ -134,9 +131,13 @@ impl CoreWorld {
     /// The exchange is over: read the reply, give everything back.
     pub(super) fn end_exchange(&mut self, client: usize, task: usize, outcome: Outcome) {
         let now = self.now;
+        if let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state {
+            lease.end(&outcome);
+        }
+        self.observe_exchange(client, task);
         let caller = &mut self.sides[client].tasks[task];
         let current = caller.current;
-        let State::Exchanging(mut lease) = caller.turn_to(State::Thinking) else {
+        let State::Exchanging(lease) = caller.turn_to(State::Thinking) else {
             return;
         };
         let result = match &outcome {
@@ -144,10 +145,6 @@ impl CoreWorld {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
-        if let Some(event) = lease.ended_event(now, result.as_ref().err()) {
-            let kind = EventKind::Command(event);
-            self.observe(client, &Event { at: now, kind });
-        }
         let ending = match current {
             Some((step, _)) if result.is_ok() => read(step.deed, &lease),
             _ => Ok(Ending::Acknowledged),
@@ -162,6 +159,19 @@ impl CoreWorld {
             }
             Verdict::Done(Err(error)) => self.end(client, task, Ending::Failed(error)),
             Verdict::Again(start) => self.on_start(client, task, start),
+        }
+    }
+}
+
+impl CoreWorld {
+    /// Tells the listeners what an exchange has to tell.
+    pub(super) fn observe_exchange(&mut self, client: usize, task: usize) {
+        let at = self.now;
+        while let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state
+            && let Some(event) = lease.poll_event(at)
+        {
+            let kind = EventKind::Command(event);
+            self.observe(client, &Event { at, kind });
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::world::{
 use onionskin_core::{
     client::{Outcome, Start},
     error::{Error, ErrorKind},
-    event::{Event, EventKind},
     operation::{Lease, OperationId},
     random::Seed,
     time::Instant,
@@ -252,6 +251,10 @@ impl CoreWorld {
         let now = self.now;
         self.trace
             .note(now, format_args!("client {client} task {task} leaves"));
+        if let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state {
+            lease.end(&Outcome::Abandoned);
+        }
+        self.observe_exchange(client, task);
         let caller = &mut self.sides[client].tasks[task];
         match caller.turn_to(State::Thinking) {
             State::Waiting(id) => {
@@ -259,11 +262,7 @@ impl CoreWorld {
                 self.drain(client);
                 self.end(client, task, Ending::Left);
             }
-            State::Exchanging(mut lease) => {
-                if let Some(event) = lease.abandoned_event(now) {
-                    let kind = EventKind::Command(event);
-                    self.observe(client, &Event { at: now, kind });
-                }
+            State::Exchanging(lease) => {
                 self.park(client, &lease);
                 let _ = self.sides[client]
                     .core

@@ -1,6 +1,7 @@
 //! Cursors keep their connections.
 
 use super::*;
+use crate::operation::{Abandoned, Decode, Runner, Single};
 
 #[test]
 fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
@@ -24,12 +25,10 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
     assert!(told(&mut world).is_empty(), "a reuse is no check-out");
     let mut lease = lease;
     World::answer(&mut lease, &cursor_reply(0, "nextBatch"));
-    let (reply, session) = (lease.take_reply().expect("it came"), lease.take_session());
-    world.check_in(lease, Outcome::Completed);
-    cursor.handle_reply(reply, session).expect("a batch");
+    let step = cursor.handle_reply(&mut lease);
+    assert!(matches!(step, Step::Done(Ok(true))), "{step:?}");
     assert!(!cursor.is_open());
-    let leftovers = cursor.take_idle();
-    leave(&mut world, leftovers);
+    world.check_in(lease, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
     assert!(cursor.end().is_err_and(|left| left.is_empty()));
     let again = world.lease(ping());
@@ -46,10 +45,8 @@ fn a_first_batch_that_is_all_keeps_nothing() {
     world.check_in(lease, Outcome::Completed);
     let events = told(&mut world);
     assert_eq!(events.last().map(String::as_str), Some("in 1"));
-    let leftovers = cursor.take_idle();
-    assert!(!leftovers.is_empty(), "its session goes back");
-    leave(&mut world, leftovers);
-    assert!(told(&mut world).is_empty());
+    assert_eq!(world.client.sessions.len(), 1, "its session goes back");
+    assert!(cursor.end().is_err_and(|left| left.is_empty()));
 }
 
 #[test]
@@ -97,9 +94,6 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     cursor.handle_failure(&error);
     assert_eq!(told(&mut world), ["cleared 1"]);
     assert!(!cursor.is_open() && cursor.more().is_none());
-    let idle = cursor.take_idle();
-    leave(&mut world, idle);
-    assert!(told(&mut world).is_empty());
     let leftovers = cursor.end().expect_err("the server is out of reach");
     leave(&mut world, leftovers);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
@@ -230,6 +224,32 @@ fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
 }
 
 #[test]
+fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
+    struct Unread;
+
+    impl Decode for Unread {
+        type Output = ();
+
+        fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    let mut world = world();
+    let (mut cursor, _) = open_cursor(&mut world);
+    told(&mut world);
+    let kill = cursor.end().expect("it is open");
+    let mut runner = Runner::new(Single::new(Ok(kill), Unread));
+    let Abandoned::GiveBack(leftovers) = runner.abandon() else {
+        panic!("it holds a session and a connection");
+    };
+    leave(&mut world, leftovers);
+    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(world.client.sessions.len(), 1);
+    assert!(matches!(runner.abandon(), Abandoned::Nothing));
+}
+
+#[test]
 fn where_there_is_no_load_balancer_nothing_is_pinned() {
     // LB-26 for the hello is held by the tests of `hello`.
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
@@ -258,9 +278,6 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
         told(&mut world);
         assert_eq!(world.client.counts().leased, 1, "{name}");
         fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
-        assert!(told(&mut world).is_empty());
-        let leftovers = cursor.take_idle();
-        leave(&mut world, leftovers);
         assert_eq!(told(&mut world), ["in 1"], "{name}");
     }
 }

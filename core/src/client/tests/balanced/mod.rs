@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     connection::ConnectionFacts,
     event::{CloseReason, PoolEvent, SdamEvent},
-    operation::{Cursor, Leftovers, Pin, SessionUse},
+    operation::{Cursor, Leftovers, Pin, Program, SessionUse, Step},
     options::ReadMode,
     pool::HeldFor,
 };
@@ -92,10 +92,15 @@ fn more(world: &mut World, cursor: &mut Cursor) -> Lease {
 fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<(), Error> {
     let mut lease = more(world, cursor);
     World::answer(&mut lease, reply);
-    let session = lease.take_session();
-    let reply = lease.take_reply().expect("it came");
+    let step = lease
+        .outcome()
+        .is_ok()
+        .then(|| cursor.handle_reply(&mut lease));
     match world.check_in(lease, Outcome::Completed) {
-        Verdict::Done(Ok(())) => cursor.handle_reply(reply, session),
+        Verdict::Done(Ok(())) => match step {
+            Some(Step::Done(result)) => result.map(|_| ()),
+            other => panic!("the batch has a document: {other:?}"),
+        },
         Verdict::Done(Err(error)) => {
             cursor.handle_failure(&error);
             Err(error)

@@ -4,10 +4,9 @@
 use super::*;
 use crate::{
     error::{ErrorKind, Label},
-    operation::{OperationId, Reply, TransactionPin},
+    operation::{OperationId, Program, Step, TransactionPin},
     options::Monitoring,
     pool::PoolState,
-    session::ServerSession,
 };
 
 const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
@@ -294,8 +293,6 @@ impl Play {
         {
             kept.is_busy = false;
             kept.cursor.handle_failure(error);
-            let idle = kept.cursor.take_idle();
-            self.client.take_leftovers(self.now, idle);
         }
         if let Purpose::Transact { key, .. } = purpose
             && let Some(transaction) = self.transactions.get_mut(&key)
@@ -317,9 +314,8 @@ impl Play {
             } if is_well => {
                 opened = Cursor::from_lease(&mut lease, "db".into()).ok();
             }
-            Purpose::More(_) if is_well => {
-                let session = lease.take_session();
-                batch = Some((lease.take_reply().expect("it came"), session));
+            Purpose::More(key) if is_well => {
+                batch = self.take_batch(key, &mut lease);
             }
             _ => {}
         }
@@ -341,8 +337,8 @@ impl Play {
             Verdict::Done(Ok(())) => {
                 if let Some(cursor) = opened {
                     self.keep(cursor, socket);
-                } else if let (Purpose::More(key), Some((reply, session))) = (purpose, batch) {
-                    self.take_batch(key, reply, session);
+                } else if let Purpose::More(key) = purpose {
+                    self.go_on(key, batch);
                 }
             }
         }
@@ -357,7 +353,7 @@ impl Play {
 
     pub(super) fn keep(&mut self, mut cursor: Cursor, socket: SocketId) {
         if !cursor.is_open() {
-            let leftovers = cursor.take_idle();
+            let leftovers = cursor.end().expect_err("the server has no cursor");
             return self.client.take_leftovers(self.now, leftovers);
         }
         self.next_key += 1;
@@ -369,19 +365,26 @@ impl Play {
         self.cursors.insert(self.next_key, kept);
     }
 
-    pub(super) fn take_batch(&mut self, key: u32, reply: Reply, session: Option<ServerSession>) {
-        let Some(kept) = self.cursors.get_mut(&key) else {
+    fn take_batch(&mut self, key: u32, lease: &mut Lease) -> Option<Step<bool>> {
+        Some(self.cursors.get_mut(&key)?.cursor.handle_reply(lease))
+    }
+
+    /// A batch came, and with it perhaps the command for the next one.
+    fn go_on(&mut self, key: u32, step: Option<Step<bool>>) {
+        let (Some(kept), Some(step)) = (self.cursors.get_mut(&key), step) else {
             return;
         };
         kept.is_busy = false;
-        if let Err(error) = kept.cursor.handle_reply(reply, session) {
-            kept.cursor.handle_failure(&error);
-        }
-        let idle = kept.cursor.take_idle();
-        if !idle.is_empty() {
+        match step {
+            Step::Run(command) => {
+                kept.is_busy = true;
+                self.begin(command, None, Purpose::More(key));
+            }
             // It has let go of its connection.
-            self.cursors.remove(&key);
+            Step::Done(Ok(_)) if !kept.cursor.is_open() => {
+                self.cursors.remove(&key);
+            }
+            Step::Done(_) => {}
         }
-        self.client.take_leftovers(self.now, idle);
     }
 }

@@ -1,0 +1,286 @@
+//! Batches of documents: what a retry sends, and what follows from the limits of its server.
+
+use super::*;
+use crate::{
+    error::{ErrorKind, Label},
+    operation::{
+        Portion, Program, Runner, Step,
+        crud::{InsertMany, Namespace, WriteOptions},
+    },
+    wire::Section,
+};
+use bson::{Bson, doc};
+use std::{collections::BTreeMap, error::Error as _, time::Duration};
+
+const URI: &str = "mongodb://a/?replicaSet=rs";
+
+/// A primary that takes so many documents in a command.
+fn limited(documents: i32) -> RawDocumentBuf {
+    let mut hello = Document::try_from(&primary()).expect("BSON");
+    hello.insert("maxWriteBatchSize", documents);
+    RawDocumentBuf::try_from(&hello).expect("BSON")
+}
+
+/// An insert of so many documents.
+fn insert_many(documents: i32, options: WriteOptions) -> Runner<InsertMany> {
+    let all = (0..documents).map(|id| rawdoc! { "_id": id });
+    let bytes = all.flat_map(RawDocumentBuf::into_bytes).collect();
+    let ids: BTreeMap<usize, Bson> = (0..).zip((0..documents).map(Bson::Int32)).collect();
+    let namespace = Namespace::new("db", "c").expect("names");
+    Runner::new(InsertMany::new(namespace, bytes, ids, options).expect("there are documents"))
+}
+
+/// The documents that a lease sends.
+fn documents(lease: &Lease) -> Vec<u8> {
+    let mut decoder = FrameDecoder::new();
+    decoder.extend(lease.output());
+    let (_, frame) = decoder.frame().expect("a message").expect("whole");
+    let message = Message::decode(frame).expect("a message");
+    let mut sections = message.sections();
+    let found = sections.find_map(|section| match section {
+        Section::Sequence {
+            identifier: "documents",
+            documents,
+        } => Some(documents.to_vec()),
+        _ => None,
+    });
+    found.expect("documents")
+}
+
+/// Starts a command of a program, and leads it to its lease.
+fn lease<P: Program>(world: &mut World, runner: &mut Runner<P>, step: Step<P::Output>) -> Lease {
+    let Step::Run(command) = step else {
+        panic!("it goes on");
+    };
+    let start = world.client.start_in(world.now, runner.span(), command);
+    let lease = leased(world, start);
+    begun(world, runner, lease).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
+}
+
+/// A lease that was not begun.
+fn leased(world: &mut World, start: Start) -> Lease {
+    world.run();
+    match start {
+        Start::Leased(lease) => lease,
+        Start::Waiting(id) => {
+            // After a failure the server has to be checked first.
+            world.wait(Duration::from_millis(500));
+            match world.client.resume(world.now, id) {
+                Start::Leased(lease) => lease,
+                other => panic!("{other:?}"),
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn begun<P: Program>(
+    world: &World,
+    runner: &mut Runner<P>,
+    mut lease: Lease,
+) -> Result<Lease, (Box<Lease>, Outcome)> {
+    match runner.begin(world.now, &mut lease) {
+        Ok(()) => Ok(lease),
+        Err(outcome) => Err((Box::new(lease), outcome)),
+    }
+}
+
+/// Answers the command of a lease; what the program does next.
+fn answer<P: Program>(
+    world: &mut World,
+    runner: &mut Runner<P>,
+    mut lease: Lease,
+    reply: &RawDocument,
+) -> Step<P::Output> {
+    World::answer(&mut lease, reply);
+    let step = runner.handle_end(&mut lease, &Outcome::Completed);
+    match (world.check_in(lease, Outcome::Completed), step) {
+        (Verdict::Done(Ok(())), Some(step)) => step,
+        (Verdict::Done(Err(error)), None) => runner.handle_error(error),
+        (verdict, _) => panic!("{verdict:?}"),
+    }
+}
+
+#[test]
+fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
+    // RW-19: the number belongs to the documents. Servers may allow more after a restart.
+    let mut world = World::new(URI, limited(3));
+    let mut runner = insert_many(7, WriteOptions::default());
+    let step = runner.start();
+    let first = lease(&mut world, &mut runner, step);
+    let expected = Portion {
+        documents: 3,
+        bytes: 3 * rawdoc! { "_id": 0 }.as_bytes().len(),
+    };
+    assert_eq!(first.portion(), Some(expected));
+    let number = |lease: &Lease| {
+        let request = World::request(lease);
+        let session = request.get_document("lsid").expect("a session").clone();
+        (session, request.get_i64("txnNumber").expect("a number"))
+    };
+    let (sent, first_number) = (documents(&first), number(&first));
+    assert_eq!(sent.len(), expected.bytes);
+    world.hello = limited(100);
+    let Verdict::Again(start) = world.check_in(first, reset()) else {
+        panic!("it is retried");
+    };
+    let again = leased(&mut world, start);
+    assert_eq!(again.facts().max_write_batch_size, 100);
+    let again = begun(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
+    assert_eq!(documents(&again), sent);
+    assert_eq!(number(&again), first_number);
+    // The batch after it is another command, with as much as there is.
+    let step = answer(&mut world, &mut runner, again, &rawdoc! { "ok": 1, "n": 3 });
+    let next = lease(&mut world, &mut runner, step);
+    assert_eq!(next.portion().map(|portion| portion.documents), Some(4));
+    assert_ne!(number(&next), first_number);
+    let step = answer(&mut world, &mut runner, next, &rawdoc! { "ok": 1, "n": 4 });
+    let Step::Done(Ok(result)) = step else {
+        panic!("{step:?}");
+    };
+    assert_eq!(result.inserted_ids.len(), 7);
+}
+
+#[test]
+fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
+    let mut world = World::new(URI, limited(3));
+    let mut runner = insert_many(7, WriteOptions::default());
+    let step = runner.start();
+    let first = lease(&mut world, &mut runner, step);
+    world.hello = limited(2);
+    let Verdict::Again(start) = world.check_in(first, reset()) else {
+        panic!("it is retried");
+    };
+    let again = leased(&mut world, start);
+    let socket = again.socket();
+    let Err((again, outcome)) = begun(&world, &mut runner, again) else {
+        panic!("three documents are too many");
+    };
+    assert!(again.output().is_empty(), "nothing is sent");
+    let Verdict::Done(Err(error)) = world.check_in(*again, outcome) else {
+        panic!("it is not split anew");
+    };
+    let expected = "a batch that must be repeated as it was sent to another server is limited to \
+                    2, but 3 were asked for (server a:27017)";
+    assert_eq!(error.to_string(), expected);
+    let source = error
+        .source()
+        .expect("the first attempt failed")
+        .to_string();
+    assert!(source.contains("reset"), "{source}");
+    // What became of the first attempt is not known.
+    assert!(error.has_label(&Label::RetryableWriteError));
+    let Step::Done(Err(error)) = runner.handle_error(error) else {
+        panic!("it is over");
+    };
+    let partial = error.partial_insert().expect("an insert_many");
+    assert!(partial.inserted_ids.is_empty());
+    assert!(!world.closed.contains(&socket), "its connection is well");
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
+    // RW-29
+    let options = WriteOptions {
+        unordered: true,
+        ..WriteOptions::default()
+    };
+    for (label, goes_on) in [(Some("RetryableWriteError"), false), (None, true)] {
+        let mut world = World::new("mongodb://a/?replicaSet=rs&retryWrites=false", limited(3));
+        let mut runner = insert_many(7, options.clone());
+        let step = runner.start();
+        let first = lease(&mut world, &mut runner, step);
+        let mut reply = doc! {
+            "ok": 1, "n": 2, "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "E11000" }],
+        };
+        if let Some(label) = label {
+            reply.insert(
+                "writeConcernError",
+                doc! { "code": 91, "errmsg": "going away" },
+            );
+            reply.insert("errorLabels", [label]);
+        }
+        let reply = RawDocumentBuf::try_from(&reply).expect("BSON");
+        match answer(&mut world, &mut runner, first, &reply) {
+            Step::Run(_) => assert!(goes_on),
+            Step::Done(Err(error)) => {
+                assert!(!goes_on && error.has_label(&Label::RetryableWriteError));
+                let partial = error.partial_insert().expect("an insert_many");
+                assert!(partial.inserted_ids.keys().eq(&[0, 2]));
+            }
+            Step::Done(Ok(_)) => panic!("a document failed"),
+        }
+    }
+}
+
+#[test]
+fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
+    let mut world = World::new(URI, limited(3));
+    let options = WriteOptions {
+        timeout: Some(Duration::from_secs(1)),
+        ..WriteOptions::default()
+    };
+    let mut runner = insert_many(9, options);
+    // The first command waits for its connection.
+    let step = runner.start();
+    let first = lease(&mut world, &mut runner, step);
+    let end = first.context.deadline;
+    let mut ids = vec![first.operation()];
+    let mut step = answer(&mut world, &mut runner, first, &rawdoc! { "ok": 1, "n": 3 });
+    world.now = world.now + Duration::from_millis(400);
+    let second = lease(&mut world, &mut runner, step);
+    assert!(end.is_some() && second.context.deadline == end);
+    ids.push(second.operation());
+    world.now = world.now + Duration::from_millis(400);
+    step = answer(
+        &mut world,
+        &mut runner,
+        second,
+        &rawdoc! { "ok": 1, "n": 3 },
+    );
+    assert_eq!(ids[0], ids[1]);
+    world.now = world.now + Duration::from_millis(400);
+    let Step::Run(last) = step else {
+        panic!("three documents are left");
+    };
+    let start = world.client.start_in(world.now, runner.span(), last);
+    let Start::Failed(error) = start else {
+        panic!("its time is over");
+    };
+    assert!(
+        matches!(error.kind(), ErrorKind::Timeout { .. }),
+        "{error:?}"
+    );
+    let Step::Done(Err(error)) = runner.handle_error(error) else {
+        panic!("it is over");
+    };
+    let partial = error.partial_insert().expect("an insert_many");
+    assert_eq!(partial.inserted_ids.len(), 6);
+    assert_eq!(world.client.counts().leased, 0);
+}
+
+#[test]
+fn a_server_that_names_documents_that_were_not_sent_changes_no_others() {
+    // Indexes of a reply are bytes of a peer.
+    let options = WriteOptions {
+        unordered: true,
+        ..WriteOptions::default()
+    };
+    let mut world = World::new(URI, limited(3));
+    let mut runner = insert_many(3, options);
+    let step = runner.start();
+    let batch = lease(&mut world, &mut runner, step);
+    let reply = rawdoc! {
+        "ok": 1, "n": 3, "writeErrors": [
+            { "index": 7, "code": 1, "errmsg": "x" },
+            { "index": i32::MAX, "code": 1, "errmsg": "x" },
+            { "index": 1, "code": 1, "errmsg": "x" },
+        ],
+    };
+    let Step::Done(Err(error)) = answer(&mut world, &mut runner, batch, &reply) else {
+        panic!("something failed");
+    };
+    let partial = error.partial_insert().expect("an insert_many");
+    assert!(partial.inserted_ids.keys().eq(&[0, 2]));
+}

@@ -1,0 +1,318 @@
+//! `insert_many`: as many `insert` commands as the server's limits ask for.
+
+use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
+use crate::{
+    address::Address,
+    error::{
+        Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernFault,
+        WriteError, WriteFault,
+    },
+    operation::{Command, CommandKind, DocumentList, Lease, Portion, Program, Step},
+    wire::MAX_MESSAGE_BYTES,
+};
+use bson::{Bson, RawDocumentBuf};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of texts and details in the merged errors of all batches: as many as one reply may have.
+/// A server chooses the number of batches by its `maxWriteBatchSize`. Errors beyond that keep their
+/// index and their code only.
+const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
+
+/// Labels without a meaning for this driver that the merged error of all batches has at most.
+const MAX_OTHER_LABELS: usize = 16;
+
+/// Inserts documents in as many batches as the server needs: each command takes as many as
+/// `maxWriteBatchSize` and `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document
+/// over `maxBsonObjectSize` is not sent (MSG-8).
+///
+/// Each batch is a command with its own transaction number and its own retries, which send the very
+/// same documents (RW-19). All of them share one operation id and one time limit.
+///
+/// An ordered insert ends with the first document that fails; an unordered one goes on with the
+/// next batch and raises one error for all documents that failed, whose indexes are those of the
+/// caller's list. A write concern that is not met ends neither. Any other error, and a write error
+/// after the retries of its batch, ends the operation (RW-29). Every error says what was inserted
+/// ([`Error::partial_insert`]).
+#[derive(Debug)]
+pub struct InsertMany {
+    namespace: Namespace,
+    options: WriteOptions,
+    documents: DocumentList,
+    /// The `_id` of each document, by its place in the caller's list.
+    ids: BTreeMap<usize, Bson>,
+    /// Documents, and their bytes, whose batches are over.
+    done: Portion,
+    /// The batch on its way.
+    batch: Portion,
+    /// Documents that the server refused, by their place.
+    failed: BTreeSet<usize>,
+    faults: Option<Faults>,
+    /// Documents that batches without an error wrote.
+    written: i64,
+}
+
+/// What failed in batches after which the operation went on.
+#[derive(Debug, Default)]
+struct Faults {
+    fault: WriteFault,
+    labels: Labels,
+    server: Option<Address>,
+    /// Bytes of texts and details in the fault.
+    bytes: usize,
+}
+
+impl Faults {
+    fn add_error(&mut self, index: usize, failed: &WriteError) {
+        if self.fault.errors.len() >= MAX_WRITE_ERRORS {
+            return;
+        }
+        let is_kept = self.has_room(failed.message.len(), failed.details.as_ref());
+        let mut failed = failed.clone();
+        failed.index = index;
+        if !is_kept {
+            failed.message = String::new();
+            failed.details = None;
+        }
+        self.fault.errors.push(failed);
+    }
+
+    fn add_concern(&mut self, concern: &WriteConcernFault) {
+        let text = concern.code_name.len() + concern.message.len();
+        let is_kept = self.has_room(text, concern.details.as_ref());
+        let mut concern = concern.clone();
+        if !is_kept {
+            concern.code_name = String::new();
+            concern.message = String::new();
+            concern.details = None;
+        }
+        match &self.fault.write_concern {
+            None => self.fault.write_concern = Some(concern),
+            Some(_) => self.fault.more_write_concerns.push(concern),
+        }
+    }
+
+    fn add_labels(&mut self, labels: &Labels) {
+        let is_other = |label: &&Label| matches!(label, Label::Other(_));
+        for label in labels.iter() {
+            let others = self.labels.iter().filter(is_other).count();
+            if !is_other(&label) || others < MAX_OTHER_LABELS {
+                self.labels.insert(label.clone());
+            }
+        }
+    }
+
+    fn has_room(&mut self, text: usize, details: Option<&RawDocumentBuf>) -> bool {
+        let bytes = text + details.map_or(0, |details| details.as_bytes().len());
+        let has_room = bytes <= MAX_MERGED_BYTES.saturating_sub(self.bytes);
+        if has_room {
+            self.bytes += bytes;
+        }
+        has_room
+    }
+}
+
+impl InsertMany {
+    /// A program that inserts `documents`, which stand back to back and have the `_id`s `ids` by
+    /// their place in the list.
+    ///
+    /// Fails where there is no document.
+    pub fn new(
+        namespace: Namespace,
+        documents: Vec<u8>,
+        ids: BTreeMap<usize, Bson>,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        if documents.is_empty() {
+            return Err(Error::argument("there is no document to insert"));
+        }
+        Ok(Self {
+            namespace,
+            options,
+            documents: DocumentList::new(documents),
+            ids,
+            done: Portion::default(),
+            batch: Portion::default(),
+            failed: BTreeSet::new(),
+            faults: None,
+            written: 0,
+        })
+    }
+
+    /// The command of the next batch, or the result where no document is left.
+    fn next_step(&mut self) -> Step<InsertManyResult> {
+        if self.done.bytes >= self.documents.size_bytes() {
+            return Step::Done(self.result());
+        }
+        let kind = CommandKind::RetryableWrite;
+        let mut command = Command::new("insert", self.namespace.database.clone(), kind);
+        command
+            .body()
+            .str("insert", &self.namespace.collection)
+            .bool("ordered", !self.options.unordered);
+        finish(&mut command, &self.options);
+        command.set_batch("documents", self.documents.clone(), self.done.bytes);
+        self.batch = Portion::default();
+        Step::Run(command)
+    }
+
+    fn end_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        self.done.documents += batch.documents;
+        self.done.bytes += batch.bytes;
+    }
+
+    fn result(&mut self) -> Result<InsertManyResult, Error> {
+        match self.take_faults() {
+            Some(error) => Err(error.with_partial_insert(self.partial(None))),
+            None => Ok(InsertManyResult::new(std::mem::take(&mut self.ids))),
+        }
+    }
+
+    /// Adds the errors of a batch to those of the batches before it.
+    fn add_fault(&mut self, fault: &WriteFault, error: &Error) {
+        let base = self.done.documents;
+        let faults = self.faults.get_or_insert_default();
+        for failed in &fault.errors {
+            let index = failed.index.saturating_add(base);
+            if failed.index < self.batch.documents {
+                self.failed.insert(index);
+            }
+            faults.add_error(index, failed);
+        }
+        if let Some(concern) = &fault.write_concern {
+            faults.add_concern(concern);
+        }
+        let all = &mut faults.fault;
+        all.written = all.written.saturating_add(fault.written);
+        all.topology_version = fault.topology_version.or(all.topology_version);
+        faults.add_labels(error.labels());
+        faults.server = faults.server.take().or_else(|| error.server().cloned());
+    }
+
+    fn take_faults(&mut self) -> Option<Error> {
+        let faults = self.faults.take()?;
+        let mut fault = faults.fault;
+        fault.written = fault.written.saturating_add(self.written);
+        let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&faults.labels);
+        Some(match &faults.server {
+            Some(server) => error.with_server(server),
+            None => error,
+        })
+    }
+
+    /// What was inserted: the documents of the batches that are over, without those that failed.
+    fn partial(&mut self, earlier: Option<Error>) -> PartialInsert {
+        let mut inserted_ids = std::mem::take(&mut self.ids);
+        inserted_ids.split_off(&self.done.documents);
+        inserted_ids.retain(|place, _| !self.failed.contains(place));
+        PartialInsert {
+            inserted_ids,
+            earlier,
+        }
+    }
+
+    /// A batch of which some documents failed, or whose write concern was not met.
+    fn on_fault(&mut self, fault: &WriteFault, error: &Error) -> Step<InsertManyResult> {
+        self.add_fault(fault, error);
+        let first_failed = fault.errors.iter().map(|failed| failed.index).min();
+        let is_spent = error.has_label(&Label::RetryableWriteError);
+        match first_failed {
+            // What stands behind the first failure was not tried.
+            Some(index) if !self.options.unordered => {
+                self.done.documents += index.min(self.batch.documents);
+                Step::Done(self.result())
+            }
+            _ => {
+                self.end_batch();
+                if is_spent {
+                    Step::Done(self.result())
+                } else {
+                    self.next_step()
+                }
+            }
+        }
+    }
+}
+
+impl Program for InsertMany {
+    type Output = InsertManyResult;
+
+    fn start(&mut self) -> Step<InsertManyResult> {
+        self.next_step()
+    }
+
+    fn handle_begun(&mut self, lease: &mut Lease) {
+        self.batch = lease.portion().unwrap_or_default();
+    }
+
+    fn handle_reply(&mut self, _: &mut Lease) -> Step<InsertManyResult> {
+        let documents = i64::try_from(self.batch.documents).unwrap_or(i64::MAX);
+        self.written = self.written.saturating_add(documents);
+        self.end_batch();
+        self.next_step()
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<InsertManyResult> {
+        if let ErrorKind::Write(fault) = error.kind() {
+            return self.on_fault(fault, &error);
+        }
+        let earlier = self.take_faults();
+        Step::Done(Err(error.with_partial_insert(self.partial(earlier))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn what_the_errors_of_all_batches_hold_together_is_bounded() {
+        let documents = 120;
+        let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
+        let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
+        let namespace = Namespace::new("d", "c").expect("names");
+        let options = WriteOptions {
+            unordered: true,
+            ..WriteOptions::default()
+        };
+        let mut insert = InsertMany::new(namespace, all.collect(), ids, options).expect("some");
+        let bytes = rawdoc! { "_id": 0 }.as_bytes().len();
+        let details = rawdoc! { "x": "x".repeat(900_000) };
+        let reply = rawdoc! {
+            "ok": 1, "n": 0,
+            "writeErrors": [{ "index": 0, "code": 7, "errmsg": "no", "errInfo": details.clone() }],
+            "writeConcernError": { "code": 64, "errmsg": "no", "errInfo": details },
+        };
+        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let error = Error::new(ErrorKind::Write(Box::new(fault)));
+        let mut step = insert.start();
+        while let Step::Run(_) = step {
+            insert.batch = Portion {
+                documents: 1,
+                bytes,
+            };
+            let label = Label::from_name(&format!("Batch{}", insert.done.documents));
+            step = insert.handle_error(error.clone().with_label(label));
+        }
+        let Step::Done(Err(error)) = step else {
+            panic!("all failed");
+        };
+        let ErrorKind::Write(fault) = error.kind() else {
+            panic!("{error:?}");
+        };
+        let of_errors = fault.errors.iter().map(|failed| &failed.details);
+        let more = fault.more_write_concerns.iter();
+        let of_concerns = fault.write_concern.iter().chain(more).map(|w| &w.details);
+        let kept = of_errors.chain(of_concerns).flatten();
+        let kept: usize = kept.map(|details| details.as_bytes().len()).sum();
+        assert!((40_000_000..=MAX_MERGED_BYTES).contains(&kept), "{kept}");
+        assert_eq!(error.labels().iter().count(), MAX_OTHER_LABELS);
+        // Every document and every batch is told all the same.
+        let indexes = fault.errors.iter().map(|failed| failed.index);
+        assert!(indexes.eq(0..120) && fault.errors.iter().all(|failed| failed.code == 7));
+        assert_eq!(fault.more_write_concerns.len(), 119);
+        let partial = error.partial_insert().expect("an insert_many");
+        assert!(partial.inserted_ids.is_empty());
+    }
+}

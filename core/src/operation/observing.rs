@@ -1,0 +1,143 @@
+//! The command events of an attempt: one when its request is framed, one when it ends.
+
+use super::{
+    Lease, Outcome,
+    request::command_document,
+    sensitive::{is_sensitive, without_words},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    event::{CommandEvent, CommandFacts},
+    time::Instant,
+};
+use bson::{RawDocumentBuf, rawdoc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+/// What listeners are told of one attempt.
+#[derive(Debug)]
+pub(super) struct Observation {
+    facts: Arc<CommandFacts>,
+    began: Instant,
+    /// Events must not show documents.
+    is_sensitive: bool,
+    /// The event that ends the attempt was queued.
+    is_ended: bool,
+    /// Events that the shell did not take yet, at most two.
+    events: VecDeque<CommandEvent>,
+}
+
+impl Lease {
+    /// True if [`poll_event`](Self::poll_event) has an event to give. It spares the shell to read
+    /// its clock where nobody listens.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        let observation = self.observation.as_ref();
+        observation.is_some_and(|observation| !observation.events.is_empty())
+    }
+
+    /// Takes the next command event of the attempt, oldest first; `None` where nobody listens. To
+    /// be called after each call that begins or ends the exchange, because `now` is when the
+    /// exchange ended.
+    #[must_use]
+    pub fn poll_event(&mut self, now: Instant) -> Option<CommandEvent> {
+        let observation = self.observation.as_mut()?;
+        let mut event = observation.events.pop_front()?;
+        match &mut event {
+            CommandEvent::Succeeded { duration, .. } | CommandEvent::Failed { duration, .. } => {
+                *duration = now - observation.began;
+            }
+            CommandEvent::Started { .. } => {}
+        }
+        Some(event)
+    }
+
+    /// Ends the exchange, and queues the event that says so, if somebody listens: succeeded for any
+    /// reply with `ok: 1` and for a request without reply (MSG-18), failed for everything else. A
+    /// second end changes nothing: each command that started ends once.
+    pub fn end(&mut self, outcome: &Outcome) {
+        let Some(observation) = &self.observation else {
+            return;
+        };
+        if observation.is_ended {
+            return;
+        }
+        let failure = match outcome {
+            Outcome::Completed => self.outcome().err(),
+            Outcome::Failed(error) => Some(error.clone()),
+            Outcome::Abandoned => Some(ErrorKind::Abandoned.into()),
+        };
+        let is_sensitive = observation.is_sensitive;
+        let facts = observation.facts.clone();
+        let event = self.ending(facts, failure.as_ref(), is_sensitive);
+        if let Some(observation) = &mut self.observation {
+            observation.is_ended = true;
+            observation.events.push_back(event);
+        }
+    }
+
+    fn ending(
+        &self,
+        facts: Arc<CommandFacts>,
+        failure: Option<&Error>,
+        is_sensitive: bool,
+    ) -> CommandEvent {
+        let duration = Duration::ZERO;
+        let failure = match failure {
+            Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
+            Some(error) if is_sensitive => Some(without_words(error)),
+            other => other.cloned(),
+        };
+        if let Some(failure) = failure {
+            return CommandEvent::Failed {
+                facts,
+                duration,
+                failure,
+            };
+        }
+        let reply = match self.reply() {
+            _ if is_sensitive => RawDocumentBuf::new(),
+            Some(reply) => reply.to_owned(),
+            // A request that wanted no reply counts as done once it was written (MSG-18).
+            None => rawdoc! { "ok": 1 },
+        };
+        CommandEvent::Succeeded {
+            facts,
+            duration,
+            reply,
+        }
+    }
+
+    /// Queues the event of a request that was just framed.
+    pub(super) fn observe_start(&mut self, now: Instant) {
+        let connection = &self.connection.facts;
+        let command = &self.operation.command;
+        let facts = Arc::new(CommandFacts {
+            name: command.name().into(),
+            database: command.database.clone(),
+            request_id: self.context.request_id,
+            operation_id: self.operation.id.0,
+            address: connection.address.clone(),
+            driver_connection_id: connection.pooled.number(),
+            server_connection_id: connection.server_connection_id,
+            service: connection.service,
+        });
+        let document = command_document(&self.operation, &self.context, connection);
+        let is_sensitive = is_sensitive(command.name(), &document);
+        let command = if is_sensitive {
+            RawDocumentBuf::new()
+        } else {
+            document
+        };
+        let started = CommandEvent::Started {
+            facts: facts.clone(),
+            command,
+        };
+        self.observation = Some(Box::new(Observation {
+            facts,
+            began: now,
+            is_sensitive,
+            is_ended: false,
+            events: VecDeque::from([started]),
+        }));
+    }
+}

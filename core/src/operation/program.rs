@@ -1,0 +1,321 @@
+//! Programs: operations of one or more commands, without I/O.
+
+use super::{Command, Lease, Leftovers, Operation, OperationId, Outcome};
+use crate::{error::Error, time::Instant};
+use std::time::Duration;
+
+/// An operation of one or more commands: it emits a command, is given its reply or its error, and
+/// emits the next command or the result.
+///
+/// A program does no I/O and knows no connection. A shell runs it by a [`Runner`], one command at a
+/// time. Each command selects its own server, takes its own connection, session and transaction
+/// number, and is retried by itself; all of them share one time limit and one operation id
+/// ([`Span`]). A command is encoded when its connection is known.
+///
+/// ```
+/// use onionskin_core::{
+///     error::Error,
+///     operation::{Command, CommandKind, Lease, Program, Step},
+/// };
+///
+/// /// Runs `ping` so many times.
+/// struct Pings(u32);
+///
+/// impl Program for Pings {
+///     type Output = ();
+///
+///     fn start(&mut self) -> Step<()> {
+///         let Some(left) = self.0.checked_sub(1) else {
+///             return Step::Done(Ok(()));
+///         };
+///         self.0 = left;
+///         let mut ping = Command::new("ping", "admin", CommandKind::Run);
+///         ping.body().i32("ping", 1);
+///         Step::Run(ping)
+///     }
+///
+///     fn handle_reply(&mut self, _: &mut Lease) -> Step<()> {
+///         self.start()
+///     }
+/// }
+/// ```
+pub trait Program {
+    /// The result of the operation.
+    type Output;
+
+    /// Starts the program: returns its first command, or the result where no command is needed.
+    fn start(&mut self) -> Step<Self::Output>;
+
+    /// Takes note of an attempt whose request was framed, and of which nothing was sent: which
+    /// documents go ([`Lease::portion`]), which connection it has. Called for each attempt of a
+    /// command, retries included. The default does nothing.
+    fn handle_begun(&mut self, lease: &mut Lease) {
+        let _ = lease;
+    }
+
+    /// Reads the successful reply of the command, while the lease holds it: in place by
+    /// [`Lease::reply`], or moved out by [`Lease::take_reply`]. A command without reply (`w: 0`)
+    /// ends here, too.
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<Self::Output>;
+
+    /// Takes the error of a command that is not retried any more. The program may go on with
+    /// another command, or end with another error or a partial result. By default the error ends
+    /// the operation.
+    fn handle_error(&mut self, error: Error) -> Step<Self::Output> {
+        Step::Done(Err(error))
+    }
+
+    /// Gives the program up: called once, when its owner drops it, at its end or before. Returns
+    /// what is left to be done without anybody who waits. By default nothing is.
+    fn abandon(&mut self) -> Abandoned {
+        Abandoned::Nothing
+    }
+}
+
+/// What a program does next.
+#[derive(Debug)]
+#[must_use = "a command is to be run, a result to be returned"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each operation has one command at least, which a box would allocate for"
+)]
+pub enum Step<T> {
+    /// Run this command and report its end.
+    Run(Command),
+    /// The operation is over.
+    Done(Result<T, Error>),
+}
+
+/// What is left of a program that was given up.
+#[derive(Debug)]
+#[must_use = "what is left concerns the client or a server"]
+pub enum Abandoned {
+    /// Nothing.
+    Nothing,
+    /// A session or a pinned connection, which go back to the client
+    /// ([`Client::take_leftovers`](crate::client::Client::take_leftovers)).
+    GiveBack(Leftovers),
+    /// A command that is run in the background, whatever comes of it, such as `killCursors`.
+    Run(Command),
+}
+
+/// What all commands of a program share: one operation id, which command events carry (RW-30), and
+/// one time limit. The first command sets both
+/// ([`Client::start_in`](crate::client::Client::start_in)).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Span(Option<Bounds>);
+
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    id: OperationId,
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+}
+
+impl Span {
+    /// Gives a command the time limit of the commands before it; returns their operation id, `None`
+    /// for the first command.
+    pub(crate) fn apply(self, command: &mut Command) -> Option<OperationId> {
+        let Bounds {
+            id,
+            timeout,
+            deadline,
+        } = self.0?;
+        command.timeout = timeout;
+        command.deadline = deadline;
+        Some(id)
+    }
+
+    /// Keeps the id and the time limit of the first command.
+    pub(crate) fn note(&mut self, operation: &Operation) {
+        self.0 = Some(Bounds {
+            id: operation.id,
+            timeout: operation.command.timeout,
+            deadline: operation.deadline,
+        });
+    }
+}
+
+/// A program in progress, as every shell runs it.
+///
+/// The shell starts each command that [`start`](Self::start), [`handle_end`](Self::handle_end) or
+/// [`handle_error`](Self::handle_error) returns by
+/// [`Client::start_in`](crate::client::Client::start_in), with the [span](Self::span) of the
+/// runner. For each lease that comes of it the shell calls [`begin`](Self::begin), moves bytes, and
+/// calls [`handle_end`](Self::handle_end) before the lease goes back. Where the client ends the
+/// command with an error, the shell calls [`handle_error`](Self::handle_error).
+#[derive(Debug)]
+pub struct Runner<P> {
+    program: P,
+    span: Span,
+}
+
+impl<P: Program> Runner<P> {
+    /// Prepares a program; nothing happens before [`start`](Self::start).
+    pub fn new(program: P) -> Self {
+        Self {
+            program,
+            span: Span::default(),
+        }
+    }
+
+    /// Starts the program, or starts it again after its end: that is an operation of its own.
+    pub fn start(&mut self) -> Step<P::Output> {
+        self.span = Span::default();
+        self.program.start()
+    }
+
+    /// Frames the request of an attempt. An error is the outcome of the attempt: nothing is sent,
+    /// and the lease goes back.
+    pub fn begin(&mut self, now: Instant, lease: &mut Lease) -> Result<(), Outcome> {
+        lease.begin(now).map_err(Outcome::Failed)?;
+        if !lease.is_preliminary() {
+            self.program.handle_begun(lease);
+        }
+        Ok(())
+    }
+
+    /// Ends the exchange of an attempt, and gives a successful reply to the program. `None` where
+    /// the client has to judge the attempt first: when the lease goes back, it tries the command
+    /// again or ends it with an error.
+    pub fn handle_end(&mut self, lease: &mut Lease, outcome: &Outcome) -> Option<Step<P::Output>> {
+        lease.end(outcome);
+        let is_completed = matches!(outcome, Outcome::Completed);
+        if !is_completed || lease.is_preliminary() || !lease.is_successful() {
+            return None;
+        }
+        Some(self.program.handle_reply(lease))
+    }
+
+    /// Gives the error of a command to the program.
+    pub fn handle_error(&mut self, error: Error) -> Step<P::Output> {
+        self.program.handle_error(error)
+    }
+
+    /// Gives the program up.
+    pub fn abandon(&mut self) -> Abandoned {
+        self.program.abandon()
+    }
+
+    /// What the commands of the program share.
+    pub fn span(&mut self) -> &mut Span {
+        &mut self.span
+    }
+
+    /// The program.
+    pub fn program(&self) -> &P {
+        &self.program
+    }
+
+    /// The program, to be changed between its end and its next start.
+    pub fn program_mut(&mut self) -> &mut P {
+        &mut self.program
+    }
+}
+
+/// Turns the successful reply of a command into the result of an operation.
+pub trait Decode {
+    /// The result.
+    type Output;
+
+    /// Reads the reply while the lease holds it.
+    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
+}
+
+/// The program of one command.
+#[derive(Debug)]
+pub struct Single<D> {
+    /// Taken when the program starts.
+    command: Option<Result<Command, Error>>,
+    decode: D,
+}
+
+impl<D: Decode> Single<D> {
+    /// A program that runs this command, or fails with the error that made it impossible.
+    pub fn new(command: Result<Command, Error>, decode: D) -> Self {
+        Self {
+            command: Some(command),
+            decode,
+        }
+    }
+}
+
+impl<D: Decode> Program for Single<D> {
+    type Output = D::Output;
+
+    fn start(&mut self) -> Step<D::Output> {
+        match self.command.take() {
+            Some(Ok(command)) => Step::Run(command),
+            Some(Err(error)) => Step::Done(Err(error)),
+            None => {
+                let message = "an operation of one command runs only once";
+                Step::Done(Err(Error::argument(message)))
+            }
+        }
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<D::Output> {
+        Step::Done(self.decode.decode(lease))
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        // As mostly: it ran.
+        if self.command.is_none() {
+            return Abandoned::Nothing;
+        }
+        match self.command.take() {
+            Some(Ok(command)) => Abandoned::GiveBack(command.into_leftovers()),
+            Some(Err(_)) | None => Abandoned::Nothing,
+        }
+    }
+}
+
+/// A program that could perhaps not be prepared: it runs, or fails with the error that made it
+/// impossible, before any command.
+#[derive(Debug)]
+pub struct Prepared<P>(Result<P, Error>);
+
+impl<P: Program> Prepared<P> {
+    /// Wraps a program, or the error that came instead of it.
+    pub fn new(program: Result<P, Error>) -> Self {
+        Self(program)
+    }
+}
+
+impl<P: Program> Program for Prepared<P> {
+    type Output = P::Output;
+
+    fn start(&mut self) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.start(),
+            Err(error) => Step::Done(Err(error.clone())),
+        }
+    }
+
+    fn handle_begun(&mut self, lease: &mut Lease) {
+        if let Ok(program) = &mut self.0 {
+            program.handle_begun(lease);
+        }
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_reply(lease),
+            Err(error) => Step::Done(Err(error.clone())),
+        }
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_error(error),
+            Err(_) => Step::Done(Err(error)),
+        }
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        match &mut self.0 {
+            Ok(program) => program.abandon(),
+            Err(_) => Abandoned::Nothing,
+        }
+    }
+}

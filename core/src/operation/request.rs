@@ -1,0 +1,80 @@
+//! The request of an attempt: the body of its message, and the same command as one document.
+
+use super::{Operation, lease::Context};
+use crate::{
+    bson::DocumentWriter,
+    connection::ConnectionFacts,
+    hello::ServerApiFields,
+    selection::{read_preference_to_send, write_read_preference},
+};
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, spec::BinarySubtype};
+
+/// The body: what the user wants, then what the moment adds. The name stays first (MSG-13).
+pub(super) fn write_body(
+    body: &mut DocumentWriter<'_>,
+    operation: &Operation,
+    context: &Context,
+    facts: &ConnectionFacts,
+) {
+    let command = &operation.command;
+    body.elements(&command.elements);
+    if let Some(limit) = operation.max_time_ms {
+        body.i32("maxTimeMS", limit);
+    }
+    body.str("$db", &command.database);
+    if let Some(session) = &operation.session {
+        body.nested("lsid", |lsid| {
+            lsid.binary("id", BinarySubtype::Uuid, &session.id);
+        });
+    }
+    if let Some(number) = operation.txn_number {
+        body.i64("txnNumber", number);
+    }
+    if let Some(api) = &context.server_api {
+        ServerApiFields::from(api).write(body);
+    }
+    if let Some(time) = &context.cluster_time {
+        body.document("$clusterTime", time.document());
+    }
+    if !command.kind.is_write() {
+        let wanted = command.read_preference.as_deref();
+        let wanted = wanted.filter(|_| !operation.is_for_primary);
+        if let Some(sent) =
+            read_preference_to_send(context.topology_type, facts.server_type, wanted)
+        {
+            write_read_preference(body, sent);
+        }
+    }
+}
+
+/// The command as one document, for events: sequences become arrays again.
+pub(super) fn command_document(
+    operation: &Operation,
+    context: &Context,
+    facts: &ConnectionFacts,
+) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    let mut body = DocumentWriter::begin(&mut bytes);
+    write_body(&mut body, operation, context, facts);
+    if let Some(sequence) = &operation.command.sequence {
+        let mut array = RawArrayBuf::new();
+        let mut rest = sequence.documents(operation.portion);
+        while let Some(length) = rest.first_chunk::<4>() {
+            let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
+            let Some((document, tail)) = rest.split_at_checked(length) else {
+                break;
+            };
+            if let Ok(document) = RawDocument::from_bytes(document) {
+                array.push(document.to_owned());
+            }
+            rest = tail;
+        }
+        body.array(sequence.identifier, &array);
+    }
+    body.end();
+    RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| {
+        let mut none = RawDocumentBuf::new();
+        none.append(cstr!("unreadable"), true);
+        none
+    })
+}

@@ -1,0 +1,437 @@
+//! `insert_many` in front of servers with small limits: how it is split (MSG-4, MSG-8, MSG-32), and
+//! what becomes of it when a batch in its midst fails (RW-19, RW-29).
+
+use crate::{
+    diary::Diary,
+    scene::{Scene, Watched, play, replica_set, standalone},
+};
+use bson::{Bson, Document, doc};
+use onionskin::{Error, ErrorKind, WriteConcern};
+use onionskin_core::{
+    error::WriteFault,
+    event::{CommandEvent, EventKind},
+};
+use onionskin_simulations::deployment::DeploymentOptions;
+use std::time::Duration;
+
+/// Documents that a server takes in one command.
+const BATCH: usize = 3;
+
+/// What one `insert` command carried.
+#[derive(Clone, Debug, PartialEq)]
+struct Sent {
+    ids: Vec<i32>,
+    operation: u64,
+    number: Option<i64>,
+}
+
+fn limited(mut options: DeploymentOptions) -> DeploymentOptions {
+    options.limits.max_write_batch = BATCH;
+    options
+}
+
+/// The `insert` commands that were sent, retries included.
+fn sent(diary: &Diary) -> Vec<Sent> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, command })
+            if &*facts.name == "insert" =>
+        {
+            let command = Document::try_from(&**command).expect("BSON");
+            let documents = command.get_array("documents").expect("documents");
+            let id = |document: &Bson| {
+                let document = document.as_document().expect("a document");
+                document.get_i32("_id").expect("a number")
+            };
+            Some(Sent {
+                ids: documents.iter().map(id).collect(),
+                operation: facts.operation_id,
+                number: command.get_i64("txnNumber").ok(),
+            })
+        }
+        _ => None,
+    })
+}
+
+fn sent_ids(diary: &Diary) -> Vec<Vec<i32>> {
+    sent(diary).into_iter().map(|sent| sent.ids).collect()
+}
+
+fn documents(ids: impl IntoIterator<Item = i32>) -> Vec<Document> {
+    ids.into_iter().map(|id| doc! { "_id": id }).collect()
+}
+
+/// The `_id`s that the collection has, in order.
+async fn stored(watched: &Watched) -> Vec<i32> {
+    let found = watched.things().find(doc! {}).await.expect("a reply");
+    let found = found.collect().await.expect("documents");
+    let mut ids: Vec<i32> = found
+        .iter()
+        .map(|document| document.get_i32("_id").expect("a number"))
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+fn fault(error: &Error) -> &WriteFault {
+    match error.kind() {
+        ErrorKind::Write(fault) => fault,
+        _ => panic!("{error:?}"),
+    }
+}
+
+fn failed(error: &Error) -> Vec<usize> {
+    fault(error).errors.iter().map(|e| e.index).collect()
+}
+
+/// The places of the documents that an insert had inserted when it failed.
+fn inserted(error: &Error) -> Vec<usize> {
+    let partial = error.partial_insert().expect("an insert_many");
+    partial.inserted_ids.keys().copied().collect()
+}
+
+/// MSG-32: a command has `maxWriteBatchSize` documents at most, as the connection's hello says.
+#[test]
+fn a_list_is_split_by_the_number_of_documents() {
+    play([limited(standalone()), limited(replica_set())], |scene| {
+        async move {
+            let watched = scene.client("");
+            let result = watched.things().insert_many(documents(0..8)).await;
+            let result = result.expect("all are inserted");
+            let places: Vec<usize> = result.inserted_ids.keys().copied().collect();
+            assert_eq!(places, (0..8).collect::<Vec<_>>());
+            assert_eq!(result.inserted_ids[&7], Bson::Int32(7));
+            let sent = sent(&watched.diary);
+            let ids: Vec<_> = sent.iter().map(|sent| &sent.ids[..]).collect();
+            assert_eq!(ids, [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]]);
+            assert!(sent.iter().all(|s| s.operation == sent[0].operation));
+            // RW-19: a number for each batch.
+            let mut numbers: Vec<_> = sent.iter().map(|sent| sent.number).collect();
+            numbers.dedup();
+            let expected = if sent[0].number.is_some() { 3 } else { 1 };
+            assert_eq!(numbers.len(), expected);
+            assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
+            watched.end().await;
+        }
+    });
+}
+
+/// MSG-4: a message counts with its header and its body. The server closes the connection of a
+/// message that is longer.
+#[test]
+fn a_list_is_split_by_the_size_of_the_message() {
+    let mut options = standalone();
+    options.limits.max_message_bytes = 2_000;
+    play([options], |scene| async move {
+        let watched = scene.client("");
+        for text in 0..60_usize {
+            let list = (0..40).map(|id| doc! { "_id": id, "t": "x".repeat(text) });
+            watched
+                .things()
+                .delete_many(doc! {})
+                .await
+                .expect("a reply");
+            let result = watched.things().insert_many(list.clone()).await;
+            assert_eq!(result.expect("all fit").inserted_ids.len(), 40);
+            let count = watched.things().count_documents(doc! {}).await;
+            assert_eq!(count, Ok(40));
+        }
+        // A message with one document more would be too long.
+        let sent = sent(&watched.diary);
+        let last = sent.len() - 1;
+        let size = doc! { "_id": 0, "t": "x".repeat(59) }
+            .to_vec()
+            .expect("BSON")
+            .len();
+        assert!(
+            sent[last - 1].ids.len() * size > 2_000 - 300 - size,
+            "{sent:?}"
+        );
+        watched.end().await;
+    });
+}
+
+/// MSG-8: a document that is too large is not sent. What stands before it is inserted.
+#[test]
+fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
+    let mut options = limited(standalone());
+    options.limits.max_document_bytes = 1_000;
+    play([options], |scene| async move {
+        let watched = scene.client("");
+        let large = doc! { "_id": 4, "t": "x".repeat(1_000) };
+        let mut list = documents(0..8);
+        list[4] = large.clone();
+        let is_limit = |error: &Error| {
+            let what = "the size of a document in bytes";
+            matches!(error.kind(), ErrorKind::Limit { what: w, limit: 1_000, .. } if *w == what)
+        };
+        let error = watched.things().insert_many(list).await;
+        let error = error.expect_err("one is too large");
+        assert!(is_limit(&error), "{error:?}");
+        assert_eq!(inserted(&error), [0, 1, 2, 3]);
+        assert_eq!(sent_ids(&watched.diary), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(stored(&watched).await, [0, 1, 2, 3]);
+        // The same for a single document; its connection stays as it is.
+        let error = watched.things().insert_one(&large).await;
+        assert!(is_limit(&error.expect_err("too large")));
+        let error = watched.things().insert_many([large]).await;
+        assert!(inserted(&error.expect_err("too large")).is_empty());
+        assert_eq!(sent(&watched.diary).len(), 2);
+        // A statement wraps a document, and may be larger than one.
+        let text = "x".repeat(970);
+        let update = doc! { "$set": { "t": text } };
+        let result = watched.things().update_one(doc! { "_id": 1 }, update).await;
+        assert_eq!(result.expect("a reply").modified_count, 1);
+        watched.end().await;
+    });
+}
+
+#[test]
+fn an_ordered_insert_ends_with_the_batch_that_failed() {
+    play(
+        [limited(standalone()), limited(replica_set())],
+        |scene| async move {
+            let watched = scene.client("");
+            watched.insert(4).await.expect("a reply");
+            let error = watched.things().insert_many(documents(0..9)).await;
+            let error = error.expect_err("4 is there");
+            assert_eq!((failed(&error), error.code()), (vec![4], Some(11000)));
+            assert_eq!(fault(&error).written, 4);
+            assert_eq!(inserted(&error), [0, 1, 2, 3]);
+            assert!(error.server().is_some());
+            assert_eq!(sent(&watched.diary).len(), 3, "the third batch is not sent");
+            assert_eq!(stored(&watched).await, [0, 1, 2, 3, 4]);
+            watched.end().await;
+        },
+    );
+}
+
+#[test]
+fn an_unordered_insert_tries_every_batch_and_tells_all_that_failed() {
+    play(
+        [limited(standalone()), limited(replica_set())],
+        |scene| async move {
+            let watched = scene.client("");
+            for there in [1, 3, 5, 8] {
+                watched.insert(there).await.expect("a reply");
+            }
+            let insert = watched.things();
+            let error = insert.insert_many(documents(0..9)).unordered().await;
+            let error = error.expect_err("some are there");
+            assert_eq!(failed(&error), [1, 3, 5, 8]);
+            assert_eq!(fault(&error).written, 5);
+            assert_eq!(inserted(&error), [0, 2, 4, 6, 7]);
+            assert_eq!(sent(&watched.diary).len(), 4 + 3);
+            assert_eq!(stored(&watched).await, (0..9).collect::<Vec<_>>());
+            watched.end().await;
+        },
+    );
+}
+
+/// Runs an insert of nine documents as a task, until its second batch is at the server, which holds
+/// it for half a second.
+async fn hold_second_batch(
+    scene: &Scene,
+    watched: &Watched,
+    unordered: bool,
+) -> crate::scene::Task<Result<onionskin::InsertManyResult, Error>> {
+    watched.find().await.expect("a reply");
+    let data = doc! {
+        "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 500,
+    };
+    scene.fail(scene.primary(), doc! { "skip": 1 }, data).await;
+    let things = watched.things();
+    let task = scene.spawn(async move {
+        let mut insert = things.insert_many(documents(0..9));
+        if unordered {
+            insert = insert.unordered();
+        }
+        insert.await
+    });
+    let diary = watched.diary.clone();
+    scene
+        .until("a second batch", || sent(&diary).len() == 2)
+        .await;
+    scene.pause(100).await;
+    task
+}
+
+/// The retry of a batch sends the very same documents with the same number, and no batch is
+/// inserted twice or left out.
+#[test]
+fn a_batch_that_meets_a_step_down_is_repeated_as_it_was() {
+    play([limited(replica_set())], |scene| async move {
+        let watched = scene.client("");
+        let task = hold_second_batch(&scene, &watched, false).await;
+        let primary = scene.primary();
+        scene
+            .tell(primary, doc! { "replSetStepDown": 60, "force": true })
+            .await;
+        let patience = Duration::from_secs(60);
+        scene
+            .until_within(patience, "the result", || task.is_over())
+            .await;
+        let result = task.join().await.expect("it goes on at another primary");
+        assert_eq!(result.inserted_ids.len(), 9);
+        let sent = sent(&watched.diary);
+        let ids: Vec<_> = sent.iter().map(|sent| sent.ids[0]).collect();
+        assert_eq!(ids, [0, 3, 3, 6], "{sent:?}");
+        assert_eq!(sent[1], sent[2]);
+        assert_ne!(sent[0].number, sent[1].number);
+        assert!(sent.iter().all(|s| s.operation == sent[0].operation));
+        assert_eq!(stored(&watched).await, (0..9).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+/// A batch that was applied, and whose confirmation says that the primary goes away, is sent again
+/// and applied once.
+#[test]
+fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
+    play([limited(replica_set())], |scene| async move {
+        let watched = scene.client("");
+        let task = hold_second_batch(&scene, &watched, false).await;
+        // Meets the third batch.
+        let concern = doc! {
+            "code": 91, "errmsg": "going away", "errorLabels": ["RetryableWriteError"],
+        };
+        let data = doc! {
+            "failCommands": ["insert"], "writeConcernError": concern,
+            "errorLabels": ["RetryableWriteError"],
+        };
+        scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+        let result = scene.ended("the result", task).await;
+        assert_eq!(result.expect("a reply").inserted_ids.len(), 9);
+        let sent = sent(&watched.diary);
+        let ids: Vec<_> = sent.iter().map(|sent| sent.ids[0]).collect();
+        assert_eq!(ids, [0, 3, 6, 6], "{sent:?}");
+        assert_eq!(sent[2], sent[3]);
+        assert_eq!(stored(&watched).await, (0..9).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+/// RW-29: an error that no retry mends ends the insert, ordered or not, and says what was done.
+#[test]
+fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
+    play([limited(standalone())], |scene| async move {
+        let watched = scene.client("");
+        watched.insert(1).await.expect("a reply");
+        let data = doc! { "failCommands": ["insert"], "closeConnection": true };
+        scene.fail(0, doc! { "skip": 1 }, data).await;
+        let insert = watched.things();
+        let error = insert.insert_many(documents(0..9)).unordered().await;
+        let error = error.expect_err("the connection breaks");
+        assert!(error.is_network(), "{error:?}");
+        assert_eq!(inserted(&error), [0, 2]);
+        let partial = error.partial_insert().expect("an insert_many");
+        let earlier = partial.earlier.as_ref().expect("one was there before");
+        assert_eq!((failed(earlier), fault(earlier).written), (vec![1], 2));
+        scene.fail_no_more(0).await;
+        assert_eq!(sent(&watched.diary).len(), 1 + 2);
+        watched.end().await;
+    });
+}
+
+/// A caller who leaves in the midst leaves nothing behind; the batches before are inserted.
+#[test]
+fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
+    play([limited(replica_set())], |scene| async move {
+        let watched = scene.client("");
+        watched.find().await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 500,
+        };
+        scene.fail(scene.primary(), doc! { "skip": 1 }, data).await;
+        let things = watched.things();
+        let insert = things.insert_many(documents(0..9));
+        let left = scene.leave_after(Duration::from_millis(250), insert).await;
+        assert!(left.is_none(), "{left:?}");
+        scene.pause(2_000).await;
+        assert_eq!(sent_ids(&watched.diary), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(stored(&watched).await, (0..6).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+/// One time limit bounds all batches together.
+#[test]
+fn a_time_limit_bounds_all_batches_together() {
+    play([limited(standalone()), limited(replica_set())], |scene| {
+        async move {
+            // Each batch is well within the limit.
+            for by_client in [true, false] {
+                let options = if by_client { "timeoutMS=500" } else { "" };
+                let watched = scene.client(options);
+                watched.find().await.expect("a reply");
+                let data = doc! {
+                    "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 200,
+                };
+                scene.fail(scene.primary(), "alwaysOn", data).await;
+                let things = watched.things();
+                things.delete_many(doc! {}).await.expect("a reply");
+                let mut insert = things.insert_many(documents(0..15));
+                if !by_client {
+                    insert = insert.timeout(Duration::from_millis(500));
+                }
+                let began = scene.now();
+                let error = insert.await.expect_err("five batches take a second");
+                assert!(error.is_timeout(), "{error:?}");
+                let took = scene.now().saturating_since(began);
+                assert!(took <= Duration::from_millis(500), "{took:?}");
+                assert_eq!(inserted(&error), [0, 1, 2, 3, 4, 5]);
+                scene.fail_no_more(scene.primary()).await;
+                watched.end().await;
+            }
+        }
+    });
+}
+
+/// MSG-18: nothing is answered, and every batch is sent.
+#[test]
+fn an_unacknowledged_insert_sends_all_batches() {
+    play([limited(standalone())], |scene| async move {
+        let watched = scene.client("");
+        let insert = watched.things();
+        let insert = insert.insert_many(documents(0..8));
+        let result = insert.write_concern(WriteConcern::nodes(0)).await;
+        assert_eq!(result.expect("sent").inserted_ids.len(), 8);
+        scene.pause(100).await;
+        assert_eq!(sent_ids(&watched.diary).len(), 3);
+        assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+/// A write concern that is not met stops no batch, and each one is told.
+#[test]
+fn the_write_concerns_of_all_batches_are_kept() {
+    play([limited(replica_set())], |scene| async move {
+        let watched = scene.client("");
+        watched.find().await.expect("a reply");
+        let concern = doc! { "code": 64, "errmsg": "waiting for replication timed out" };
+        let data = doc! { "failCommands": ["insert"], "writeConcernError": concern };
+        scene.fail(scene.primary(), "alwaysOn", data).await;
+        let error = watched.things().insert_many(documents(0..8)).await;
+        let error = error.expect_err("it is not confirmed");
+        let fault = fault(&error);
+        assert!(fault.errors.is_empty());
+        assert_eq!(fault.write_concern.as_ref().map(|w| w.code), Some(64));
+        assert_eq!(fault.more_write_concerns.len(), 2);
+        assert_eq!((fault.written, inserted(&error).len()), (8, 8));
+        scene.fail_no_more(scene.primary()).await;
+        assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
+        watched.end().await;
+    });
+}
+
+#[test]
+fn an_empty_list_is_refused() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let error = watched.things().insert_many(documents([])).await;
+        let error = error.expect_err("there is nothing to insert");
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
+        assert_eq!(sent(&watched.diary), []);
+        watched.end().await;
+    });
+}

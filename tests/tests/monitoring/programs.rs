@@ -1,0 +1,363 @@
+//! Programs that no call of the client is made of, run by the same loop: what later operations of
+//! several commands need of it.
+
+use crate::{
+    diary::Diary,
+    scene::{Watched, play, replica_set, standalone},
+};
+use bson::{Document, RawDocumentBuf, doc, rawdoc};
+use onionskin::{Error, ErrorKind};
+use onionskin_core::{
+    error::Label,
+    event::{CommandEvent, EventKind},
+    operation::{
+        Abandoned, Command, CommandKind, Lease, Program, Step,
+        crud::{UpdateResult, first_document},
+    },
+};
+use std::time::Duration;
+
+/// The commands of these names that were sent, each with its operation id.
+fn sent(diary: &Diary, names: &[&str]) -> Vec<(u64, Document)> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Command(CommandEvent::Started { facts, command })
+            if names.contains(&&*facts.name) =>
+        {
+            let command = Document::try_from(&**command).expect("BSON");
+            Some((facts.operation_id, command))
+        }
+        _ => None,
+    })
+}
+
+/// A command whose name is the first key of its body.
+fn command(name: &'static str, kind: CommandKind, body: &Document) -> Command {
+    let mut command = Command::new(name, "app", kind);
+    command.body().tree(body).expect("BSON");
+    command
+}
+
+fn insert(collection: &str, document: &RawDocumentBuf) -> Command {
+    let body = doc! { "insert": collection };
+    let mut insert = command("insert", CommandKind::RetryableWrite, &body);
+    insert.set_sequence("documents", document.as_bytes().to_vec());
+    insert
+}
+
+/// Takes a number from a counter, writes a document with it, and reads the document back: each
+/// command is made of the reply before it.
+struct Numbered {
+    number: Option<i32>,
+    is_written: bool,
+    timeout: Duration,
+}
+
+impl Program for Numbered {
+    type Output = (i32, Document);
+
+    fn start(&mut self) -> Step<Self::Output> {
+        let body = doc! {
+            "findAndModify": "counters", "query": { "_id": 1 }, "update": { "$inc": { "n": 1 } },
+            "upsert": true, "new": true,
+        };
+        let kind = CommandKind::RetryableWrite;
+        let mut take = command("findAndModify", kind, &body);
+        take.set_timeout(Some(self.timeout));
+        Step::Run(take)
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<Self::Output> {
+        // A reply that is read in place, one that nobody reads, and one that is moved out.
+        let Some(number) = self.number else {
+            let reply = lease.reply().expect("it came");
+            let value = reply.get_document("value").expect("a counter");
+            let number = value.get_i32("n").expect("a number");
+            self.number = Some(number);
+            return Step::Run(insert(
+                "numbered",
+                &rawdoc! { "_id": number, "text": "new" },
+            ));
+        };
+        if !self.is_written {
+            self.is_written = true;
+            let body = doc! { "find": "numbered", "filter": { "_id": number } };
+            return Step::Run(command("find", CommandKind::Read, &body));
+        }
+        let reply = lease.take_reply().expect("it came");
+        Step::Done(match first_document(reply.document()) {
+            Ok(Some(found)) => Ok((number, Document::try_from(found).expect("BSON"))),
+            Ok(None) => Err(Error::argument("it was written")),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+#[test]
+fn each_command_of_a_program_is_made_of_the_reply_before_it() {
+    play([standalone(), replica_set()], |scene| async move {
+        let watched = scene.client("timeoutMS=10000");
+        for round in 1..=2 {
+            let numbered = Numbered {
+                number: None,
+                is_written: false,
+                timeout: Duration::from_secs(1),
+            };
+            let (number, found) = watched
+                .client
+                .run_program(numbered)
+                .await
+                .expect("three replies");
+            assert_eq!(number, round);
+            assert_eq!(found, doc! { "_id": round, "text": "new" });
+        }
+        let sent = sent(&watched.diary, &["findAndModify", "insert", "find"]);
+        let names: Vec<_> = sent
+            .iter()
+            .map(|(_, command)| command.keys().next().expect("a name").as_str())
+            .collect();
+        let names: Vec<_> = names.chunks(3).collect();
+        assert_eq!(names, [["findAndModify", "insert", "find"]; 2]);
+        // RW-30: one id per operation.
+        let ids: Vec<u64> = sent.iter().map(|(id, _)| *id).collect();
+        assert!(ids[..3].iter().all(|id| *id == ids[0]) && ids[3..].iter().all(|id| *id == ids[3]));
+        assert_ne!(ids[0], ids[3]);
+        // The limit of the first command bounds the others, not that of the client.
+        let limits = sent.iter().map(|(_, command)| command.get_i32("maxTimeMS"));
+        assert!(
+            limits
+                .into_iter()
+                .all(|limit| limit.is_ok_and(|ms| ms <= 1_000))
+        );
+        watched.end().await;
+    });
+}
+
+#[test]
+fn the_time_limit_of_a_program_goes_on_from_command_to_command() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        watched.find().await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["findAndModify", "insert"], "blockConnection": true,
+            "blockTimeMS": 300,
+        };
+        scene.fail(0, "alwaysOn", data).await;
+        let numbered = Numbered {
+            number: None,
+            is_written: false,
+            timeout: Duration::from_millis(500),
+        };
+        let began = scene.now();
+        let error = watched
+            .client
+            .run_program(numbered)
+            .await
+            .expect_err("too slow");
+        assert!(error.is_timeout(), "{error:?}");
+        let took = scene.now().saturating_since(began);
+        assert!(took <= Duration::from_millis(500), "{took:?}");
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
+
+/// As a commit does: where it is not known what became of the command, the program repeats it with
+/// a write concern that waits for the majority, and in the end says that the result is unknown.
+struct Commit {
+    attempts: u32,
+}
+
+impl Commit {
+    fn command(&self) -> Step<UpdateResult> {
+        let mut body = doc! {
+            "update": "ledger",
+            "updates": [{ "q": { "_id": 1 }, "u": { "$set": { "is": true } }, "upsert": true }],
+        };
+        if self.attempts > 1 {
+            body.insert("writeConcern", doc! { "w": "majority", "wtimeout": 10_000 });
+        }
+        // The client itself does not retry this kind.
+        Step::Run(command("update", CommandKind::Write, &body))
+    }
+}
+
+impl Program for Commit {
+    type Output = UpdateResult;
+
+    fn start(&mut self) -> Step<UpdateResult> {
+        self.attempts = 1;
+        self.command()
+    }
+
+    fn handle_reply(&mut self, lease: &mut Lease) -> Step<UpdateResult> {
+        let reply = lease.reply().expect("it came");
+        Step::Done(Ok(UpdateResult::from_reply(reply)))
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<UpdateResult> {
+        if !error.is_network() {
+            return Step::Done(Err(error));
+        }
+        if self.attempts == 3 {
+            let error = error.with_label(Label::UnknownTransactionCommitResult);
+            return Step::Done(Err(error));
+        }
+        self.attempts += 1;
+        self.command()
+    }
+}
+
+#[test]
+fn a_program_repeats_its_own_command_with_another_write_concern() {
+    play([replica_set()], |scene| async move {
+        for (failures, is_committed) in [(1, true), (3, false)] {
+            let watched = scene.client("");
+            watched.find().await.expect("a reply");
+            let data = doc! { "failCommands": ["update"], "closeConnection": true };
+            let times = doc! { "times": failures };
+            scene.fail(scene.primary(), times, data).await;
+            let result = watched.client.run_program(Commit { attempts: 0 }).await;
+            let label = Label::UnknownTransactionCommitResult;
+            match &result {
+                Ok(result) => assert!(is_committed && result.upserted_id.is_some()),
+                Err(error) => assert!(!is_committed && error.has_label(&label), "{error:?}"),
+            }
+            let sent = sent(&watched.diary, &["update"]);
+            let concerns: Vec<bool> = sent
+                .iter()
+                .map(|(_, command)| command.contains_key("writeConcern"))
+                .collect();
+            let attempts = if is_committed { 2 } else { 3 };
+            assert_eq!(concerns, [false, true, true][..attempts]);
+            assert!(sent.iter().all(|(id, _)| *id == sent[0].0));
+            watched.end().await;
+        }
+    });
+}
+
+/// As an upload does: chunks, one after the other, then the document that names them. One that is
+/// given up removes its chunks.
+struct Upload {
+    bytes: Vec<u8>,
+    /// Chunks that were sent.
+    chunks: i32,
+    is_named: bool,
+}
+
+const CHUNK: usize = 4;
+
+impl Upload {
+    fn next_step(&mut self) -> Step<i32> {
+        let chunks = self.bytes.chunks(CHUNK);
+        let rest = usize::try_from(self.chunks).expect("small");
+        if let Some(chunk) = chunks.into_iter().nth(rest) {
+            let text = std::str::from_utf8(chunk).expect("text");
+            let chunk = rawdoc! { "_id": self.chunks, "text": text };
+            self.chunks += 1;
+            return Step::Run(insert("chunks", &chunk));
+        }
+        if self.is_named {
+            return Step::Done(Ok(self.chunks));
+        }
+        self.is_named = true;
+        Step::Run(insert(
+            "files",
+            &rawdoc! { "_id": 1, "chunks": self.chunks },
+        ))
+    }
+}
+
+impl Program for Upload {
+    type Output = i32;
+
+    fn start(&mut self) -> Step<i32> {
+        self.next_step()
+    }
+
+    fn handle_reply(&mut self, _: &mut Lease) -> Step<i32> {
+        self.next_step()
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        if self.is_named || self.chunks == 0 {
+            return Abandoned::Nothing;
+        }
+        let body = doc! { "delete": "chunks", "deletes": [{ "q": {}, "limit": 0 }] };
+        Abandoned::Run(command("delete", CommandKind::Write, &body))
+    }
+}
+
+async fn count(watched: &Watched, collection: &str) -> u64 {
+    let database = watched.client.database("app");
+    let collection = database.collection::<Document>(collection);
+    collection.count_documents(doc! {}).await.expect("a reply")
+}
+
+#[test]
+fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
+    play([replica_set()], |scene| async move {
+        let upload = || Upload {
+            bytes: b"what a program sends".to_vec(),
+            chunks: 0,
+            is_named: false,
+        };
+        let watched = scene.client("");
+        watched.find().await.expect("a reply");
+        let data = doc! {
+            "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 100,
+        };
+        scene.fail(scene.primary(), "alwaysOn", data).await;
+        let left = Duration::from_millis(250);
+        let left = scene
+            .leave_after(left, watched.client.run_program(upload()))
+            .await;
+        assert!(left.is_none());
+        scene.pause(500).await;
+        assert_eq!(sent(&watched.diary, &["insert"]).len(), 3);
+        assert_eq!(sent(&watched.diary, &["delete"]).len(), 1);
+        // The server still held the third chunk when the others were removed.
+        let chunks = watched.client.database("app");
+        let chunks = chunks.collection::<Document>("chunks");
+        let rest = chunks.delete_many(doc! {}).await.expect("a reply");
+        assert_eq!(rest.deleted_count, 1);
+        assert_eq!(count(&watched, "files").await, 0);
+        // One that comes to its end leaves what it wrote.
+        let chunks = watched
+            .client
+            .run_program(upload())
+            .await
+            .expect("all are sent");
+        assert_eq!(
+            count(&watched, "chunks").await,
+            u64::from(chunks.unsigned_abs())
+        );
+        assert_eq!((chunks, count(&watched, "files").await), (5, 1));
+        assert_eq!(sent(&watched.diary, &["delete"]).len(), 2);
+        watched.end().await;
+    });
+}
+
+/// A program is over when it ends with an error, too; nothing of it runs on.
+#[test]
+fn a_program_that_fails_ends_with_its_error() {
+    play([standalone()], |scene| async move {
+        let watched = scene.client("");
+        let data = doc! { "failCommands": ["insert"], "errorCode": 8000 };
+        scene.fail(0, "alwaysOn", data).await;
+        let numbered = Numbered {
+            number: None,
+            is_written: false,
+            timeout: Duration::from_secs(1),
+        };
+        let error = watched
+            .client
+            .run_program(numbered)
+            .await
+            .expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::Command(_)), "{error:?}");
+        assert_eq!(error.code(), Some(8000));
+        assert_eq!(sent(&watched.diary, &["find"]), []);
+        scene.fail_no_more(0).await;
+        watched.end().await;
+    });
+}
