@@ -51,13 +51,11 @@ impl Client {
     /// Starts a command of a program. The first one sets the operation id and the time limit of the
     /// span, which all later ones share.
     pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Start {
-        if self.life.is_closed() {
-            return Start::Failed(self.life.error());
-        }
         let timeout = self.settings.timeout;
         let operation = self.operations.admit(now, span, command, timeout);
         let id = operation.id;
         let attempt = match operation.expired(now) {
+            _ if self.life.is_closed() => Attempt::Ended(operation, End::Final(self.life.error())),
             None => self.attempt(now, operation),
             Some(error) => Attempt::Ended(operation, End::Stopped(error)),
         };
@@ -464,15 +462,22 @@ impl Client {
     /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
-        self.disown_session(operation);
-        if operation.session.is_none() && operation.session_is_implicit && facts.has_sessions {
-            let timeout = self.topology.description().logical_session_timeout_minutes;
-            operation.session = Some(self.sessions.take(now, timeout, &mut self.session_ids));
+        if let Some(session) = operation.session
+            && !self.sessions.is_used(session)
+        {
+            // It is of the process that this one was forked from, which goes on to use it.
+            operation.session = None;
+            operation.txn_number = None;
         }
-        let Some(session) = &mut operation.session else {
+        if operation.session.is_none() && operation.ends_session && facts.has_sessions {
+            let timeout = self.topology.description().logical_session_timeout_minutes;
+            operation.session = Some(self.sessions.begin(now, timeout));
+        }
+        operation.lsid = None;
+        let Some(session) = operation.session else {
             return;
         };
-        session.handle_use(now);
+        operation.lsid = self.sessions.use_for_command(now, session);
         let kind = operation.command.kind;
         if operation.txn_number.is_none()
             && self
@@ -480,7 +485,7 @@ impl Client {
                 .retry
                 .wants_txn_number(kind, facts.server_type)
         {
-            operation.txn_number = Some(session.next_txn_number());
+            operation.txn_number = self.sessions.next_txn_number(session);
         }
     }
 }

@@ -128,18 +128,18 @@ impl Client {
         lease.finish();
         let Lease {
             mut connection,
-            mut operation,
+            operation,
             context,
             pinned,
             ..
         } = lease;
         if let (false, Some(session)) = (
             matches!(condition, Condition::Healthy(())),
-            &mut operation.session,
+            operation.session,
         ) {
-            // The server may still work on the request: a retry uses the session once more, and
-            // then it is not used again.
-            session.mark_dirty();
+            // The server may still work on the request: whoever has the session uses it to its end,
+            // and then it is not used again.
+            self.sessions.mark_dirty(session);
         }
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         self.choice.finished(connection.facts.server);
@@ -367,7 +367,7 @@ impl Client {
         if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
             self.let_go(pin);
         }
-        if let (true, Some(session)) = (operation.session_is_implicit, operation.session) {
+        if let (true, Some(session)) = (operation.ends_session, operation.session) {
             self.return_session(now, session);
         }
     }

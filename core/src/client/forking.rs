@@ -20,10 +20,9 @@ impl Client {
     /// again here.
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
         self.connections.reseed(seed.split("nonces").random());
-        self.session_ids = seed.split("sessions").random();
         self.pauses = seed.split("pauses").random();
         self.choice.reseed(seed.split("selection").random());
-        self.sessions.handle_forked();
+        self.sessions.handle_forked(seed.split("sessions").random());
         self.pins.release_all();
         self.carry(now);
         if self.life.is_closed() && !self.life.is_ended() {
@@ -45,17 +44,6 @@ impl Client {
         // Connections that nobody uses are stale now, and go at once.
         self.pools.run_background(now);
         self.settle(now);
-    }
-
-    /// Takes the session away from an operation that begins again here, and whose original goes on
-    /// in the parent: it is used there as well.
-    #[inline]
-    pub(super) fn disown_session(&self, operation: &mut Operation) {
-        let session = operation.session.as_ref();
-        if session.is_some_and(|session| !self.sessions.has_made(session)) {
-            operation.session = None;
-            operation.txn_number = None;
-        }
     }
 
     /// Fails what waits to continue or end cursors, which the parent goes on to read.

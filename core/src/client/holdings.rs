@@ -7,7 +7,7 @@ use super::{
 use crate::{
     operation::{Command, CommandKind, Leftovers, Pin, PinUse, SessionUse},
     options::{ReadMode, ReadPreference},
-    session::{END_SESSIONS_BATCH, ServerSession},
+    session::{END_SESSIONS_BATCH, SessionId},
     time::Instant,
 };
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 impl Client {
     /// A session that its holder no longer needs.
     #[inline]
-    pub fn return_session(&mut self, now: Instant, session: ServerSession) {
+    pub fn return_session(&mut self, now: Instant, session: SessionId) {
         let timeout = self.topology.description().logical_session_timeout_minutes;
-        self.sessions.put_back(now, timeout, session);
+        self.sessions.end(now, timeout, session);
     }
 
     /// A cursor or a transaction no longer needs its connection. It goes back to its pool when
@@ -39,7 +39,7 @@ impl Client {
 
     /// A command will not be run after all: what it was to use goes back.
     pub fn discard(&mut self, now: Instant, mut command: Command) {
-        if let SessionUse::Held(session) = std::mem::take(&mut command.session) {
+        if let SessionUse::Last(session) = std::mem::take(&mut command.session) {
             self.return_session(now, session);
         }
         if let Some(PinUse::Last(pin)) = command.pin {

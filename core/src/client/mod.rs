@@ -13,7 +13,7 @@
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
-//! | sessions | [`SessionPool`](crate::session::SessionPool) | `session/` |
+//! | sessions | [`SessionPool`](crate::session::Sessions) | `session/` |
 //! | questions | `Questions` | `questions.rs` |
 //! | timers | `Timers` | `time/timers.rs` |
 //! | server choice | `Choice`, `Scanning` | `choice.rs`, `scanning.rs`, `selection/` |
@@ -66,7 +66,7 @@ use crate::{
     random::Random,
     sdam::Sdam,
     selection::Selector,
-    session::SessionPool,
+    session::Sessions,
     time::{Instant, Timers, WallTime},
 };
 use bson::oid::ObjectId;
@@ -113,12 +113,10 @@ pub struct Client {
     connections: Connections,
     pins: Pins,
     operations: Operations,
-    sessions: SessionPool,
+    sessions: Sessions,
     questions: Questions,
     timers: Timers<Timer>,
     choice: Choice,
-    /// Draws session ids.
-    session_ids: Random,
     /// Draws how long operations pause between attempts.
     pauses: Random,
     /// The newest cluster time that a reply brought.
@@ -166,11 +164,10 @@ impl Client {
             connections: Connections::new(seed.split("nonces").random()),
             pins: Pins::new(topology_id),
             operations: Operations::new(settings.without_server),
-            sessions: SessionPool::new(),
+            sessions: Sessions::new(seed.split("sessions").random()),
             questions: Questions::default(),
             timers: Timers::default(),
             choice: Choice::new(selector, subscriptions),
-            session_ids: seed.split("sessions").random(),
             pauses: seed.split("pauses").random(),
             cluster_time: None,
             last_request: 0,

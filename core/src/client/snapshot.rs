@@ -38,7 +38,9 @@ pub struct Snapshot {
     pub operations: Vec<WaitingOperation>,
     /// The connections that cursors and transactions keep.
     pub pins: Vec<PinnedState>,
-    /// Sessions that nobody uses.
+    /// Sessions that operations and cursors use.
+    pub sessions_in_use: usize,
+    /// Sessions that are kept for later.
     pub idle_sessions: usize,
     /// Questions that were not answered.
     pub questions: Vec<QuestionId>,
@@ -176,7 +178,8 @@ impl Client {
                     keepers,
                 })
                 .collect(),
-            idle_sessions: self.sessions.len(),
+            sessions_in_use: self.sessions.used(),
+            idle_sessions: self.sessions.idle(),
             questions: self.questions.asked().collect(),
             waiting_for_answers: self.questions.waiting(),
             timers: self.timers.iter().collect(),

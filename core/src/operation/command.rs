@@ -3,7 +3,7 @@
 use super::{DocumentList, Leftovers, Pin, PinId, PinUse, documents::Sequence};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
-    session::ServerSession, time::Instant,
+    session::SessionId, time::Instant,
 };
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
@@ -102,7 +102,10 @@ pub enum SessionUse {
     #[default]
     Implicit,
     /// One that the caller holds, such as an open cursor (RUN-28).
-    Held(ServerSession),
+    Held(SessionId),
+    /// One that its holder gives up with this command: it goes back when the operation is over,
+    /// however it ends.
+    Last(SessionId),
     /// None.
     None,
 }
@@ -219,13 +222,12 @@ impl Command {
         self.pin = Some(PinUse::Last(pin));
     }
 
-    /// Takes what the command holds, where it will not be run: a session, a pin of which it was to
-    /// be the last use.
+    /// Takes what the command was to be the last use of, where it will not be run: a session, a pin.
     pub(crate) fn into_leftovers(self) -> Leftovers {
         Leftovers {
             session: match self.session {
-                SessionUse::Held(session) => Some(session),
-                SessionUse::Implicit | SessionUse::None => None,
+                SessionUse::Last(session) => Some(session),
+                SessionUse::Held(_) | SessionUse::Implicit | SessionUse::None => None,
             },
             pin: match self.pin {
                 Some(PinUse::Last(pin)) => Some(pin),

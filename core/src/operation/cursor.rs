@@ -8,7 +8,7 @@ use crate::{
     address::Address,
     error::{Error, ErrorKind},
     pool::HeldFor,
-    session::ServerSession,
+    session::SessionId,
     time::Instant,
 };
 use bson::RawDocument;
@@ -37,7 +37,7 @@ pub struct Cursor {
     database: Arc<str>,
     collection: String,
     server: Address,
-    session: Option<ServerSession>,
+    session: Option<SessionId>,
     /// Behind a load balancer the connection on which the server's cursor can be reached.
     pin: Option<Pin>,
     /// An error came: nothing more is read.
@@ -60,8 +60,8 @@ impl Cursor {
         reply: Reply,
         database: Arc<str>,
         server: Address,
-        session: Option<ServerSession>,
-    ) -> Result<Self, (Error, Option<ServerSession>)> {
+        session: Option<SessionId>,
+    ) -> Result<Self, (Error, Option<SessionId>)> {
         match parse(&reply, "firstBatch") {
             Err(error) => Err((error, session)),
             Ok(Parsed {
@@ -98,26 +98,23 @@ impl Cursor {
         let server = lease.facts().address.clone();
         let timeout = lease.operation.command.timeout;
         let deadline = lease.operation.deadline;
-        let session = lease.take_session();
         let Some(reply) = lease.take_reply() else {
-            lease.put_session(session);
             return Err(Error::protocol("no reply came"));
         };
+        let session = lease.operation.session;
         match Self::open(reply, database, server, session) {
             Ok(mut cursor) => {
                 cursor.timeout = timeout;
                 cursor.deadline = deadline;
                 if cursor.is_open() {
+                    lease.keep_session();
                     cursor.pin = lease.pin(HeldFor::Cursor);
                 } else {
-                    lease.put_session(cursor.session.take());
+                    cursor.session = None;
                 }
                 Ok(cursor)
             }
-            Err((error, session)) => {
-                lease.put_session(session);
-                Err(error)
-            }
+            Err((error, _)) => Err(error),
         }
     }
 
@@ -195,11 +192,7 @@ impl Cursor {
             Some(pin) => command.set_pin(pin),
             None => command.set_target(self.server.clone()),
         }
-        command.set_session(
-            self.session
-                .take()
-                .map_or(SessionUse::None, SessionUse::Held),
-        );
+        command.set_session(self.session.map_or(SessionUse::None, SessionUse::Held));
         command.timeout = self.timeout;
         command.deadline = self.deadline;
         Some(command)
@@ -208,14 +201,13 @@ impl Cursor {
     /// Takes in the batch that a lease has received. A cursor that is exhausted keeps nothing: its
     /// session and its connection go back with the lease.
     fn take_batch(&mut self, lease: &mut Lease) -> Result<(), Error> {
-        self.session = lease.take_session();
         let reply = lease.take_reply();
         let reply = reply.ok_or_else(|| Error::protocol("no reply came"))?;
         let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
         self.id = id;
         self.batch = Batch::new(reply, rest);
         if id == 0 {
-            lease.put_session(self.session.take());
+            lease.end_session(self.session.take());
             if let Some(pin) = self.pin.take() {
                 lease.release(pin);
             }
@@ -273,7 +265,7 @@ impl Cursor {
         command.set_session(
             self.session
                 .take()
-                .map_or(SessionUse::None, SessionUse::Held),
+                .map_or(SessionUse::None, SessionUse::Last),
         );
         command.set_timeout(Some(CLOSE_LIMIT));
         Ok(command)
@@ -327,7 +319,7 @@ const CURSOR_IS_GONE: [i32; 2] = [43, 237];
 #[derive(Debug, Default)]
 #[must_use = "what was held goes back to the client"]
 pub struct Leftovers {
-    pub(crate) session: Option<ServerSession>,
+    pub(crate) session: Option<SessionId>,
     pub(crate) pin: Option<Pin>,
 }
 

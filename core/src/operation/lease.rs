@@ -12,6 +12,7 @@ use crate::{
     description::TopologyType,
     error::Error,
     options::ServerApi,
+    session::SessionId,
     time::Instant,
     wire::{Flags, MessageWriter},
 };
@@ -256,16 +257,19 @@ impl Lease {
         }
     }
 
-    /// The server answered and the session's owner wants to keep it, as an open cursor does.
-    pub fn take_session(&mut self) -> Option<crate::session::ServerSession> {
-        self.operation.session_is_implicit = false;
-        self.operation.session.take()
+    /// Keeps the session of the operation for the caller, as an open cursor does: it does not end
+    /// with the operation. `None` where there is none.
+    pub fn keep_session(&mut self) -> Option<SessionId> {
+        self.operation.ends_session = false;
+        self.operation.session
     }
 
-    /// Puts back a session that was taken and is not kept after all.
-    pub fn put_session(&mut self, session: Option<crate::session::ServerSession>) {
-        self.operation.session = session;
-        self.operation.session_is_implicit = true;
+    /// Lets a session that was kept end with the operation.
+    pub(crate) fn end_session(&mut self, session: Option<SessionId>) {
+        if session.is_some() {
+            self.operation.session = session;
+            self.operation.ends_session = true;
+        }
     }
 
     /// Drops the reply, so that the connection is empty again.

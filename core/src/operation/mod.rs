@@ -37,7 +37,7 @@ pub(crate) use pin::{Keeper, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, error_at_end};
 
 use crate::{
-    address::Address, error::Error, selection::Narrowed, session::ServerSession, time::Instant,
+    address::Address, error::Error, selection::Narrowed, session::SessionId, time::Instant,
 };
 use std::time::Duration;
 
@@ -83,9 +83,11 @@ pub(crate) struct Operation {
     /// When the next attempt may begin, where it comes after a pause.
     pub(crate) paused_until: Option<Instant>,
     /// The session it runs in, once a server that knows sessions was chosen.
-    pub(crate) session: Option<ServerSession>,
-    /// True if the session goes back to the client's pool at the end.
-    pub(crate) session_is_implicit: bool,
+    pub(crate) session: Option<SessionId>,
+    /// True if the session ends with the operation; otherwise somebody holds it.
+    pub(crate) ends_session: bool,
+    /// The id of the session on the wire, for the present attempt.
+    pub(crate) lsid: Option<[u8; 16]>,
     /// The transaction number, taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
     /// Servers that retries avoid where others suit (RR-13, RW-23); each is there once.
@@ -107,12 +109,11 @@ impl Operation {
     /// Boxed, because it moves from hand to hand while it lives.
     pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
-        // One that a cursor holds is the client's own as well: it comes back unless the cursor
-        // takes it out of the lease again.
-        let session_is_implicit = !matches!(session, SessionUse::None);
-        let session = match session {
-            SessionUse::Held(session) => Some(session),
-            SessionUse::Implicit | SessionUse::None => None,
+        let (session, ends_session) = match session {
+            SessionUse::Implicit => (None, true),
+            SessionUse::Held(session) => (Some(session), false),
+            SessionUse::Last(session) => (Some(session), true),
+            SessionUse::None => (None, false),
         };
         // Zero is a limit without end, which still switches off the older ones.
         let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
@@ -133,7 +134,8 @@ impl Operation {
             was_overloaded: false,
             paused_until: None,
             session,
-            session_is_implicit,
+            ends_session,
+            lsid: None,
             txn_number: None,
             deprioritized: Vec::new(),
             kept_error: None,

@@ -22,9 +22,9 @@ pub(super) fn write_body(
         body.i32("maxTimeMS", limit);
     }
     body.str("$db", &command.database);
-    if let Some(session) = &operation.session {
+    if let Some(id) = &operation.lsid {
         body.nested("lsid", |lsid| {
-            lsid.binary("id", BinarySubtype::Uuid, &session.id);
+            lsid.binary("id", BinarySubtype::Uuid, id);
         });
     }
     if let Some(number) = operation.txn_number {

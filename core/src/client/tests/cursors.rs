@@ -63,7 +63,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
             command = next;
         }
         world.now = world.now + LIMIT / 4;
-        let (leased, sessions) = (world.client.counts().leased, world.client.sessions.len());
+        let (leased, sessions) = (world.client.counts().leased, world.client.sessions.idle());
         let Start::Failed(error) = world.client.start(world.now, command) else {
             panic!("a batch is fetched after the time limit");
         };
@@ -77,7 +77,11 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         );
         assert!(is_timeout, "{error:?}");
         assert_eq!(world.client.counts().leased, leased);
-        assert_eq!(world.client.sessions.len(), sessions + 1, "it comes back");
+        assert_eq!(
+            world.client.sessions.idle(),
+            sessions,
+            "the cursor keeps it"
+        );
         cursor.handle_failure(&error);
         assert!(cursor.more().is_none());
         // The end of the cursor has a limit of its own.
@@ -171,7 +175,7 @@ fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
     );
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     world.check_in(lease, Outcome::Completed);
-    assert_eq!(world.client.sessions.len(), 1);
+    assert_eq!(world.client.sessions.idle(), 1);
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));
 }
 
@@ -186,7 +190,7 @@ fn an_exhausted_cursor_keeps_nothing() {
     let step = cursor.handle_reply(&mut lease);
     assert!(matches!(step, Step::Done(Ok(false))), "{step:?}");
     world.check_in(lease, Outcome::Completed);
-    assert_eq!(world.client.sessions.len(), 1);
+    assert_eq!(world.client.sessions.idle(), 1);
     assert!(cursor.next_document().is_none() && !cursor.is_open());
     assert!(matches!(cursor.start(), Step::Done(Ok(false))));
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));

@@ -249,11 +249,11 @@ fn a_request_that_was_partly_written_ends_its_connection_and_an_unsent_one_does_
 
     let lease = world.lease(ping());
     let socket = lease.socket();
-    let session = lease.operation.session.as_ref().map(|s| s.id);
+    let session = lease.operation.lsid;
     world.check_in(lease, Outcome::Abandoned);
     let next = world.lease(ping());
     assert_eq!(next.socket(), socket, "nothing was sent");
-    assert_eq!(next.operation.session.as_ref().map(|s| s.id), session);
+    assert_eq!(next.operation.lsid, session);
     assert_eq!(World::request(&next).get_i32("ping").ok(), Some(1));
 }
 
@@ -313,12 +313,12 @@ fn a_closed_client_drains_nothing() {
 fn a_session_whose_exchange_was_left_stays_unused_although_its_connection_is_drained() {
     let mut world = world();
     let (lease, socket, id) = sent(&mut world, ping());
-    let session = lease.operation.session.as_ref().map(|s| s.id);
+    let session = lease.operation.lsid;
     world.check_in(lease, Outcome::Abandoned);
     receive(&mut world, socket, &reply_to(id));
     let next = world.lease(ping());
     assert_eq!(next.socket(), socket);
-    assert_ne!(next.operation.session.as_ref().map(|s| s.id), session);
+    assert_ne!(next.operation.lsid, session);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn seed() -> Seed {
 }
 
 fn session_of(lease: &Lease) -> [u8; 16] {
-    lease.operation.session.as_ref().expect("a session").id
+    lease.operation.lsid.expect("a session")
 }
 
 /// The sockets that there were before, and those on which something was sent since.

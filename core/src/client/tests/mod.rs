@@ -109,6 +109,7 @@ pub(super) fn assert_empty(client: &Client) {
         snapshot.timers.is_empty() && snapshot.questions.is_empty(),
         "{snapshot:?}"
     );
+    assert_eq!(snapshot.sessions_in_use, 0);
     for server in 0..8 {
         assert_eq!(client.choice.operation_count(ServerId(server)), 0);
     }

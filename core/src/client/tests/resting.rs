@@ -62,7 +62,7 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
         let mut world = rested(URI, PROBE_AFTER);
         let lease = start(&mut world, insert());
         let socket = lease.socket();
-        let session = lease.operation.session.as_ref().map(|s| s.id);
+        let session = lease.operation.lsid;
         let id = waits(&refuse(&mut world, lease, found));
         assert!(world.closed.contains(&socket));
         let mut told = Vec::new();
@@ -82,7 +82,7 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
         assert_ne!(lease.socket(), socket);
         assert!(!lease.wants_probe(), "it is new");
         assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
-        assert_eq!(lease.operation.session.as_ref().map(|s| s.id), session);
+        assert_eq!(lease.operation.lsid, session);
         World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
         let verdict = world.check_in(lease, Outcome::Completed);
         assert!(matches!(verdict, Verdict::Done(Ok(()))));

@@ -7,7 +7,7 @@ use std::time::Duration;
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
 fn id_of(lease: &Lease) -> [u8; 16] {
-    lease.operation.session.as_ref().expect("a session").id
+    lease.operation.lsid.expect("a session")
 }
 
 #[test]
@@ -45,26 +45,32 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let session = id_of(&lease);
     let batch = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
     World::answer(&mut lease, &batch);
-    let held = lease.take_session();
+    let held = lease.keep_session();
     let reply = lease.take_reply().expect("a reply");
     let address = lease.facts().address.clone();
     world.check_in(lease, Outcome::Completed);
     let mut cursor = Cursor::open(reply, "db".into(), address, held).expect("a cursor");
-    assert!(world.client.sessions.is_empty(), "the cursor has it");
+    assert!((world.client.sessions.idle() == 0), "the cursor has it");
 
     let more = cursor.more().expect("it is open");
     let error = rawdoc! { "ok": 0, "code": 43, "errmsg": "cursor not found" };
     let verdict = world.perform(more, &error);
-    assert!(matches!(verdict, Verdict::Done(Err(_))));
-    assert_eq!(world.client.sessions.len(), 1);
+    let Verdict::Done(Err(error)) = verdict else {
+        panic!("the server has no such cursor: {verdict:?}");
+    };
+    assert_eq!(world.client.sessions.idle(), 0, "the cursor still has it");
+    cursor.handle_failure(&error);
+    let Err(leftovers) = cursor.end() else {
+        panic!("there is nothing to be ended");
+    };
+    world.client.take_leftovers(world.now, leftovers);
+    assert_eq!(world.client.sessions.idle(), 1);
 
-    let held = world
-        .client
-        .sessions
-        .take(world.now, Some(30), &mut Seed::new([1; 32]).random());
+    let held = world.client.sessions.begin(world.now, Some(30));
     let mut kill = ping();
-    kill.set_session(SessionUse::Held(held));
+    kill.set_session(SessionUse::Last(held));
     world.perform(kill, &rawdoc! { "ok": 1 });
+    assert_eq!(world.client.snapshot().sessions_in_use, 0);
     let next = world.lease(ping());
     assert_eq!(id_of(&next), session);
 }
@@ -103,4 +109,103 @@ fn a_session_whose_exchange_was_left_or_interrupted_is_not_used_again() {
         let next = world.lease(ping());
         assert_ne!(id_of(&next), session);
     }
+}
+
+/// A cursor on a server, whose session it holds.
+fn cursor(world: &mut World) -> (Cursor, [u8; 16]) {
+    let mut lease = world.lease(find());
+    let session = id_of(&lease);
+    let batch = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
+    World::answer(&mut lease, &batch);
+    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    world.check_in(lease, Outcome::Completed);
+    (cursor, session)
+}
+
+fn in_use(world: &World) -> (usize, usize) {
+    let snapshot = world.client.snapshot();
+    (snapshot.sessions_in_use, snapshot.idle_sessions)
+}
+
+#[test]
+fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
+    // RUN-28, RUN-38: the cursor is ended in the session in which it was opened, and that is not
+    // used again, because the server may still work on the command that was left.
+    let mut world = World::new(URI, primary());
+    let (mut cursor, session) = cursor(&mut world);
+    let mut lease = world.lease(cursor.more().expect("it is open"));
+    assert_eq!(id_of(&lease), session);
+    lease.sent(3);
+    world.check_in(lease, Outcome::Abandoned);
+    assert_eq!(in_use(&world), (1, 0), "the cursor still has it");
+    let mut kill = world.lease(cursor.end().expect("the server has it"));
+    assert_eq!(id_of(&kill), session);
+    World::answer(&mut kill, &rawdoc! { "ok": 1 });
+    world.check_in(kill, Outcome::Completed);
+    assert_eq!(in_use(&world), (0, 0));
+}
+
+#[test]
+fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
+    let mut world = World::new(URI, primary());
+    // A session is taken with the connection, and goes back with the operation, however it ends.
+    let lease = world.lease(ping());
+    assert_eq!(in_use(&world), (1, 0));
+    world.check_in(lease, Outcome::Abandoned);
+    assert_eq!(in_use(&world), (0, 1));
+    // One that waits has none yet.
+    world.is_silent = true;
+    let held: Vec<Lease> = (0..2)
+        .map_while(|_| match world.client.start(world.now, ping()) {
+            Start::Leased(lease) => Some(lease),
+            Start::Waiting(id) => {
+                world.client.cancel(world.now, id);
+                None
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(in_use(&world).0, held.len());
+    for lease in held {
+        world.check_in(lease, Outcome::Abandoned);
+    }
+    assert_eq!(in_use(&world).0, 0);
+}
+
+#[test]
+fn a_child_that_was_forked_uses_no_session_of_its_parent() {
+    // CMAP-37 for sessions: two processes with one session would mix up its transaction numbers.
+    let mut world = World::new(URI, primary());
+    let (mut cursor, session) = cursor(&mut world);
+    let lease = world.lease(insert());
+    let parents = [session, id_of(&lease)];
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    assert_eq!(in_use(&world), (0, 0));
+    let _ = world.check_in(lease, Outcome::Abandoned);
+    if let Err(leftovers) = cursor.end() {
+        world.client.take_leftovers(world.now, leftovers);
+    }
+    assert_eq!(
+        in_use(&world),
+        (0, 0),
+        "what the parent held is not taken back"
+    );
+    world.wait(Duration::from_secs(1));
+    let own = world.lease(ping());
+    assert!(!parents.contains(&id_of(&own)));
+}
+
+#[test]
+fn a_client_that_ended_has_no_session_in_use_once_its_cursors_let_go() {
+    let mut world = World::new(URI, primary());
+    let (mut cursor, _) = cursor(&mut world);
+    let lease = world.lease(ping());
+    world.client.close(world.now);
+    world.check_in(lease, Outcome::Abandoned);
+    assert_eq!(in_use(&world).0, 1, "the cursor's");
+    let kill = cursor.end().expect("the server has it");
+    world.client.discard(world.now, kill);
+    assert_eq!(in_use(&world).0, 0);
+    assert!(world.client.is_over());
 }

@@ -252,7 +252,7 @@ impl Play {
         assert!(self.open.contains(&socket));
         assert!(!self.of_parent.contains(&socket), "it is the parent's");
         assert!(self.leases.iter().all(|(l, _)| l.socket() != socket));
-        let session = |lease: &Lease| lease.operation.session.as_ref().map(|s| s.id);
+        let session = |lease: &Lease| lease.operation.lsid;
         let own = session(&lease);
         let others = || self.leases.iter().filter_map(|(lease, _)| session(lease));
         assert!(own.is_none_or(|own| others().all(|id| id != own)));
