@@ -1,7 +1,9 @@
 //! Monitoring events: what the client tells about itself, in the order in which it happened.
 
+mod operation;
 mod selection;
 
+pub use operation::{OperationEvent, OperationFacts};
 pub use selection::{SelectionEvent, SelectionFacts};
 
 use crate::{
@@ -34,6 +36,8 @@ pub enum EventKind {
     Command(CommandEvent),
     /// The choice of a server for each operation.
     Selection(SelectionEvent),
+    /// The beginning and the end of operations.
+    Operation(OperationEvent),
     /// Events that were dropped at this place, because listeners did not keep up. The client that
     /// delivers events makes it, whatever is subscribed to.
     Dropped {
@@ -67,6 +71,8 @@ pub struct Subscriptions {
     pub command: bool,
     /// Server selection.
     pub selection: bool,
+    /// The beginning and the end of operations.
+    pub operation: bool,
     /// What is worth knowing even where nobody follows every step: an operation waits for a server,
     /// no server is left. Part of `selection` and of `sdam` as well.
     pub notices: bool,
@@ -81,6 +87,7 @@ impl Subscriptions {
             pool: true,
             command: true,
             selection: true,
+            operation: true,
             notices: true,
         }
     }

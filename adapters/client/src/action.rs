@@ -89,6 +89,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         if self.is_over() {
             return;
         }
+        self.runner.handle_left();
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut held) => {
@@ -99,6 +100,19 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                 let _ = self.client.shared().give_back(held, outcome);
             }
             State::Ready | State::Over => {}
+        }
+        self.tell_end();
+    }
+
+    /// Publishes the event that ends the operation.
+    fn tell_end(&mut self) {
+        if self.runner.has_event() {
+            let shared = self.client.shared();
+            let at = shared.now();
+            if let Some(event) = self.runner.poll_event(at) {
+                let kind = EventKind::Operation(event);
+                shared.publish(Event { at, kind });
+            }
         }
     }
 
@@ -254,6 +268,7 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
                 }
             };
             if let Some(result) = result {
+                this.tell_end();
                 return Poll::Ready(result);
             }
         }

@@ -13,6 +13,7 @@ use crate::{
     connection::{ConnectionFacts, Established},
     description::{ServerId, ServerType},
     error::{Error, ErrorKind},
+    event::EventKind,
     operation::{Command, Context, Lease, Operation, OperationId, PinId, Span},
     options::Mechanism,
     pool::{CheckOut, Condition, RequestId},
@@ -43,17 +44,32 @@ enum Detour {
 }
 
 impl Client {
-    /// Starts an operation of one command.
+    /// Starts an operation of one command. Its beginning and its end are not told to listeners:
+    /// that takes a [`Runner`](crate::operation::Runner) and [`start_in`](Self::start_in).
     pub fn start(&mut self, now: Instant, command: Command) -> Start {
-        self.start_in(now, &mut Span::default(), command)
+        self.start_command(now, &mut Span::default(), command, false)
     }
 
     /// Starts a command of a program. The first one sets the operation id and the time limit of the
     /// span, which all later ones share.
     pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Start {
+        let observed = self.settings.subscriptions.operation;
+        self.start_command(now, span, command, observed)
+    }
+
+    fn start_command(
+        &mut self,
+        now: Instant,
+        span: &mut Span,
+        command: Command,
+        observed: bool,
+    ) -> Start {
         let timeout = self.settings.timeout;
         let operation = self.operations.admit(now, span, command, timeout);
         let id = operation.id;
+        if observed && let Some(event) = span.observe(now, &operation) {
+            self.out.emit(now, EventKind::Operation(event));
+        }
         let attempt = match operation.expired(now) {
             _ if self.life.is_closed() => Attempt::Ended(operation, End::Final(self.life.error())),
             None => self.attempt(now, operation),

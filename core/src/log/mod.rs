@@ -115,6 +115,8 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
             (Component::ServerSelection, Level::Info)
         }
         EventKind::Selection(_) => (Component::ServerSelection, Level::Debug),
+        // No specification has a message for them.
+        EventKind::Operation(_) => return None,
         // The message of the changed topology says it (EVT-26).
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
         EventKind::Sdam(SdamEvent::NoServers { .. }) => (Component::Topology, Level::Warn),
@@ -152,6 +154,7 @@ pub fn record(event: &Event, max_document_length_bytes: usize) -> Option<Record>
         EventKind::Selection(event) => selection::record(event),
         EventKind::Pool(event) => connection::record(event),
         EventKind::Command(event) => command::record(event, limit),
+        EventKind::Operation(_) => return None,
         EventKind::Dropped { count } => dropped(*count),
     };
     (record.component, record.level) = (component, level);

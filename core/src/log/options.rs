@@ -130,6 +130,8 @@ impl LogOptions {
             pool: wants(Component::Connection, Level::Debug),
             command: wants(Component::Command, Level::Debug),
             selection: wants(Component::ServerSelection, Level::Debug),
+            // They have no messages.
+            operation: false,
             notices: wants(Component::Topology, Level::Warn)
                 || wants(Component::ServerSelection, Level::Info),
         }
@@ -223,7 +225,11 @@ mod tests {
         };
         let options = LogOptions::default();
         assert_eq!(options.subscriptions(|_, _| false), nothing);
-        assert_eq!(options.subscriptions(|_, _| true), Subscriptions::all());
+        let messages = Subscriptions {
+            operation: false,
+            ..Subscriptions::all()
+        };
+        assert_eq!(options.subscriptions(|_, _| true), messages);
         // The usual case: whoever collects wants no details.
         assert_eq!(
             options.subscriptions(|_, level| level <= Level::Info),

@@ -1,8 +1,12 @@
 //! Programs: operations of one or more commands, without I/O.
 
 use super::{Command, Lease, Leftovers, Operation, OperationId, Outcome};
-use crate::{error::Error, time::Instant};
-use std::time::Duration;
+use crate::{
+    error::{Error, ErrorKind},
+    event::{OperationEvent, OperationFacts},
+    time::Instant,
+};
+use std::{sync::Arc, time::Duration};
 
 /// An operation of one or more commands: it emits a command, is given its reply or its error, and
 /// emits the next command or the result.
@@ -102,37 +106,73 @@ pub enum Abandoned {
 /// What all commands of a program share: one operation id, which command events carry (RW-30), and
 /// one time limit. The first command sets both
 /// ([`Client::start_in`](crate::client::Client::start_in)).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Span(Option<Bounds>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Bounds {
     id: OperationId,
     timeout: Option<Duration>,
     deadline: Option<Instant>,
+    /// What listeners hear of the operation, and when it began; none where nobody listens.
+    observed: Option<(Arc<OperationFacts>, Instant)>,
 }
 
 impl Span {
     /// Gives a command the time limit of the commands before it; returns their operation id, `None`
     /// for the first command.
-    pub(crate) fn apply(self, command: &mut Command) -> Option<OperationId> {
-        let Bounds {
-            id,
-            timeout,
-            deadline,
-        } = self.0?;
-        command.timeout = timeout;
-        command.deadline = deadline;
-        Some(id)
+    pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
+        let bounds = self.0.as_ref()?;
+        command.timeout = bounds.timeout;
+        command.deadline = bounds.deadline;
+        Some(bounds.id)
     }
 
-    /// Keeps the id and the time limit of the first command.
+    /// Keeps the id and the time limit of the first command. Does nothing for a later one.
     pub(crate) fn note(&mut self, operation: &Operation) {
-        self.0 = Some(Bounds {
-            id: operation.id,
-            timeout: operation.command.timeout,
-            deadline: operation.deadline,
+        if self.0.is_none() {
+            self.0 = Some(Bounds {
+                id: operation.id,
+                timeout: operation.command.timeout,
+                deadline: operation.deadline,
+                observed: None,
+            });
+        }
+    }
+
+    /// Returns the event of an operation that begins, and remembers that its end is to be told;
+    /// `None` for a later command of the operation.
+    pub(crate) fn observe(
+        &mut self,
+        now: Instant,
+        operation: &Operation,
+    ) -> Option<OperationEvent> {
+        let bounds = self.0.as_mut()?;
+        if bounds.observed.is_some() {
+            return None;
+        }
+        let facts = Arc::new(OperationFacts {
+            operation_id: operation.id.0,
+            name: operation.command.name().into(),
+            database: operation.command.database.clone(),
         });
+        bounds.observed = Some((facts.clone(), now));
+        Some(OperationEvent::Started { facts })
+    }
+
+    /// Returns the event of an operation that is over, if its start was told; `None` when asked
+    /// again.
+    pub(crate) fn end(&mut self, now: Instant, failure: Option<Error>) -> Option<OperationEvent> {
+        let (facts, began) = self.0.as_mut()?.observed.take()?;
+        Some(OperationEvent::Ended {
+            facts,
+            duration: now - began,
+            failure,
+        })
+    }
+
+    fn is_observed(&self) -> bool {
+        self.0.as_ref().is_some_and(|b| b.observed.is_some())
     }
 }
 
@@ -148,6 +188,8 @@ impl Span {
 pub struct Runner<P> {
     program: P,
     span: Span,
+    /// How the operation ended, where its start was told.
+    ended: Option<Option<Error>>,
 }
 
 impl<P: Program> Runner<P> {
@@ -156,6 +198,7 @@ impl<P: Program> Runner<P> {
         Self {
             program,
             span: Span::default(),
+            ended: None,
         }
     }
 
@@ -184,12 +227,43 @@ impl<P: Program> Runner<P> {
         if !is_completed || lease.is_preliminary() || !lease.is_successful() {
             return None;
         }
-        Some(self.program.handle_reply(lease))
+        let step = self.program.handle_reply(lease);
+        Some(self.note_end(step))
     }
 
     /// Gives the error of a command to the program.
     pub fn handle_error(&mut self, error: Error) -> Step<P::Output> {
-        self.program.handle_error(error)
+        let step = self.program.handle_error(error);
+        self.note_end(step)
+    }
+
+    /// Says that whoever waited for the operation has left it, before its end or after.
+    pub fn handle_left(&mut self) {
+        if self.span.is_observed() && self.ended.is_none() {
+            self.ended = Some(Some(ErrorKind::Abandoned.into()));
+        }
+    }
+
+    /// The event that ends the operation, if its start was told. To be asked for once the operation
+    /// is over and its lease went back: then everything that it did was told before.
+    pub fn poll_event(&mut self, now: Instant) -> Option<OperationEvent> {
+        let failure = self.ended.take()?;
+        self.span.end(now, failure)
+    }
+
+    /// True if [`poll_event`](Self::poll_event) has an event. Costs less than the time.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    fn note_end(&mut self, step: Step<P::Output>) -> Step<P::Output> {
+        if let Step::Done(result) = &step
+            && self.span.is_observed()
+        {
+            self.ended = Some(result.as_ref().err().cloned());
+        }
+        step
     }
 
     /// Gives the program up.

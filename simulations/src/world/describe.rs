@@ -1,6 +1,8 @@
 //! Events as lines of a trace: all that identifies them, and no more.
 
-use onionskin_core::event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent, SelectionEvent};
+use onionskin_core::event::{
+    CommandEvent, Event, EventKind, OperationEvent, PoolEvent, SdamEvent, SelectionEvent,
+};
 
 /// One line for an event.
 #[must_use]
@@ -10,6 +12,20 @@ pub(super) fn describe(event: &Event) -> String {
         EventKind::Pool(event) => pool(event),
         EventKind::Command(event) => command(event),
         EventKind::Selection(event) => selection(event),
+        EventKind::Operation(event) => operation(event),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn operation(event: &OperationEvent) -> String {
+    match event {
+        OperationEvent::Started { facts } => {
+            format!("operation {} begins: {}", facts.operation_id, facts.name)
+        }
+        OperationEvent::Ended { facts, failure, .. } => match failure {
+            None => format!("operation {} ends", facts.operation_id),
+            Some(error) => format!("operation {} fails: {error}", facts.operation_id),
+        },
         _ => "unknown".to_owned(),
     }
 }

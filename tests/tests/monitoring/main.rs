@@ -31,6 +31,7 @@ mod prose;
 mod scenarios;
 mod scene;
 mod selection;
+mod spans;
 mod storm;
 mod turns;
 mod waiting;

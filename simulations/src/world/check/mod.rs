@@ -5,6 +5,7 @@ mod command;
 mod history;
 mod interruption;
 mod monitor;
+mod operation;
 mod pool;
 mod selection;
 mod topology;
@@ -16,6 +17,7 @@ use command::CommandChecker;
 use interruption::InterruptionChecker;
 use monitor::MonitorChecker;
 use onionskin_core::{event::Event, time::Instant};
+use operation::OperationChecker;
 use pool::PoolChecker;
 use selection::SelectionChecker;
 use topology::TopologyChecker;
@@ -28,6 +30,7 @@ pub struct EventCheckers {
     monitor: MonitorChecker,
     topology: TopologyChecker,
     commands: CommandChecker,
+    operation: OperationChecker,
     selection: SelectionChecker,
     balancer: BalancerChecker,
     interruptions: InterruptionChecker,
@@ -43,6 +46,7 @@ impl EventCheckers {
             monitor: MonitorChecker::default(),
             topology: TopologyChecker::default(),
             commands: CommandChecker::default(),
+            operation: OperationChecker::default(),
             selection: SelectionChecker::default(),
             balancer: BalancerChecker::default(),
             interruptions: InterruptionChecker::default(),
@@ -62,6 +66,7 @@ impl EventCheckers {
         self.monitor.observe(event)?;
         self.topology.observe(event)?;
         self.commands.observe(event)?;
+        self.operation.observe(event)?;
         self.selection.observe(event)?;
         self.balancer.observe(event)?;
         self.interruptions.observe(event)
@@ -72,6 +77,7 @@ impl EventCheckers {
         self.pool.finish()?;
         self.topology.finish()?;
         self.commands.finish()?;
+        self.operation.finish()?;
         self.selection.finish()
     }
 }

@@ -1,0 +1,100 @@
+//! The events of operations: each begins and ends once, and everything that it does lies between.
+
+use crate::{
+    diary::{Diary, command_name},
+    scene::{play, replica_set},
+};
+use bson::doc;
+use onionskin_core::{
+    error::ErrorKind,
+    event::{EventKind, OperationEvent},
+};
+use onionskin_simulations::deployment::DeploymentOptions;
+use std::time::Duration;
+
+fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {
+    options.limits.max_write_batch = 2;
+    options
+}
+
+/// What was told of operations and their commands, in order.
+fn told(diary: &Diary) -> Vec<String> {
+    diary.notes(|event| match &event.kind {
+        EventKind::Operation(OperationEvent::Started { facts }) => {
+            Some(format!("{} on {} begins", facts.name, facts.database))
+        }
+        EventKind::Operation(OperationEvent::Ended { facts, failure, .. }) => {
+            let how = match failure.as_ref().map(onionskin::Error::kind) {
+                None => "ends".to_owned(),
+                Some(ErrorKind::Abandoned) => "is left".to_owned(),
+                Some(_) => "fails".to_owned(),
+            };
+            Some(format!("{} {how}", facts.name))
+        }
+        _ => command_name(event),
+    })
+}
+
+#[test]
+fn an_operation_of_several_commands_begins_and_ends_once() {
+    play([small_batches(replica_set())], |scene| async move {
+        let watched = scene.client("");
+        let documents = (0..5).map(|id| doc! { "_id": id });
+        watched.things().insert_many(documents).await.expect("room");
+        let expected = [
+            "insert on app begins",
+            "insert started",
+            "insert succeeded",
+            "insert started",
+            "insert succeeded",
+            "insert started",
+            "insert succeeded",
+            "insert ends",
+        ];
+        assert_eq!(told(&watched.diary), expected);
+        let ids = watched.diary.notes(|event| match &event.kind {
+            EventKind::Operation(
+                OperationEvent::Started { facts } | OperationEvent::Ended { facts, .. },
+            ) => Some(facts.operation_id),
+            _ => None,
+        });
+        assert_eq!(ids[0], ids[1]);
+        watched.end().await;
+    });
+}
+
+#[test]
+fn an_operation_that_fails_or_is_left_ends_as_well() {
+    play([replica_set()], |scene| async move {
+        let watched = scene.client("");
+        // The first attempt is retried within the operation.
+        let data = doc! { "failCommands": ["find"], "errorCode": 91 };
+        scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+        watched.find().await.expect("the retry succeeds");
+        let data = doc! { "failCommands": ["find"], "errorCode": 8 };
+        scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+        watched.find().await.expect_err("an error that is final");
+        let data = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 5_000 };
+        scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
+        let left = scene.leave_after(Duration::from_millis(100), watched.find());
+        assert!(left.await.is_none(), "it is slow");
+        let expected = [
+            "find on app begins",
+            "find started",
+            "find failed",
+            "find started",
+            "find succeeded",
+            "find ends",
+            "find on app begins",
+            "find started",
+            "find failed",
+            "find fails",
+            "find on app begins",
+            "find started",
+            "find failed",
+            "find is left",
+        ];
+        assert_eq!(told(&watched.diary), expected);
+        watched.end().await;
+    });
+}
