@@ -236,7 +236,7 @@ mod tests {
             notices
         );
         let ready = options.clone().with_always_ready(true);
-        assert_eq!(ready.subscriptions(|_, _| false), Subscriptions::all());
+        assert_eq!(ready.subscriptions(|_, _| false), messages);
         let mut silent = ready;
         for component in Component::ALL {
             silent = silent.with_level(component, None);
