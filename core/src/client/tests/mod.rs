@@ -6,6 +6,7 @@ mod aggregates;
 mod balanced;
 mod batches;
 mod chance;
+mod costly_login;
 mod cursors;
 mod derivations;
 mod direct;
