@@ -270,6 +270,10 @@ impl<R: Runtime> Client<R> {
 
     /// Runs a program: an operation of one or more commands for which there is no call here. The
     /// calls of databases and collections are made of programs, too.
+    ///
+    /// The time limit of the operation is that of the first command that the program starts
+    /// ([`Command::set_timeout`](onionskin_core::operation::Command::set_timeout)), otherwise
+    /// `timeoutMS`. Limits of later commands are ignored.
     pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {
         Execution::new(self.clone(), program)
     }

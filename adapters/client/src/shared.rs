@@ -1,4 +1,4 @@
-//! The core behind its lock, and the hands that carry out its orders.
+//! The core behind its lock, and what carries out its orders.
 
 use crate::{
     Runtime,

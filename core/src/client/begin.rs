@@ -1,22 +1,21 @@
-//! The road of an operation, first half: select a server, check a connection out, lease it.
+//! The road of an operation, first half: select a server and check a connection out, which
+//! `leasing.rs` leases.
 
 use super::{
     Client, Start, Timer,
     choice::{Selected, View},
-    connections::State,
     end::{End, Next},
     operations::Waiting,
     pins::Lent,
     scanning::{Parts, Scanning},
 };
 use crate::{
-    connection::{ConnectionFacts, Established},
-    description::{ServerId, ServerType},
+    connection::Established,
+    description::ServerId,
     error::{Error, ErrorKind},
     event::EventKind,
-    operation::{Command, Context, Lease, Operation, OperationId, PinId, Span},
-    options::Mechanism,
-    pool::{CheckOut, Condition, RequestId},
+    operation::{Command, Operation, OperationId, PinId, Span},
+    pool::{CheckOut, RequestId},
     selection::{Narrowed, Narrowing},
     time::{Instant, earliest},
 };
@@ -350,158 +349,6 @@ impl Client {
                 Attempt::Waiting
             }
             Lent::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
-        }
-    }
-
-    /// Leases a connection to an operation, or gives it back where the two do not go together.
-    fn lease(
-        &mut self,
-        now: Instant,
-        mut operation: Box<Operation>,
-        connection: Box<Established>,
-    ) -> Result<Lease, (Box<Operation>, Error)> {
-        if self.wants_ping(now, &operation, &connection) {
-            return Ok(self.ping_first(now, operation, connection));
-        }
-        if let Err(error) = self.check_eligible(&mut operation, &connection.facts) {
-            self.choice.finished(connection.facts.server);
-            self.give_back_unused(now, &operation, connection);
-            return Err((operation, error));
-        }
-        self.take_session(now, &mut operation, &connection.facts);
-        let deadline = match (operation.deadline, self.settings.socket_timeout) {
-            (Some(deadline), _) => Some(deadline),
-            (None, _) if operation.command.timeout.is_some() => None,
-            (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
-        };
-        operation.unwaited = 0;
-        let is_rested = self.wants_probe(now, &operation, &connection);
-        let mut lease = self.lease_out(connection, operation, deadline);
-        lease.is_rested = is_rested;
-        Ok(lease)
-    }
-
-    pub(super) fn lease_out(
-        &mut self,
-        connection: Box<Established>,
-        operation: Box<Operation>,
-        deadline: Option<Instant>,
-    ) -> Lease {
-        let facts = &connection.facts;
-        if deadline.is_some() {
-            self.arm(Timer::Exchange(facts.socket), deadline);
-        }
-        self.connections.hand_over(facts.socket, State::Leased);
-        self.last_request = self.last_request.wrapping_add(1) & i32::MAX;
-        let context = Context {
-            cluster_time: match facts.server_type {
-                ServerType::Standalone => None,
-                _ => self.cluster_time.clone(),
-            },
-            topology_type: self.topology.description().topology_type,
-            request_id: self.last_request,
-            deadline,
-            server_api: self.settings.handshake.server_api,
-            observed: self.settings.subscriptions.command && operation.behind.is_none(),
-        };
-        Lease::new(connection, operation, context)
-    }
-
-    /// Gives a connection back that an operation was granted and did not use.
-    pub(super) fn give_back_unused(
-        &mut self,
-        now: Instant,
-        operation: &Operation,
-        connection: Box<Established>,
-    ) {
-        let facts = &connection.facts;
-        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        if operation.command.pin.is_some() {
-            self.connections.hand_over(socket, State::Pinned);
-            self.pins.give_back_unused(connection);
-        } else {
-            self.connections.hand_over(socket, State::Idle);
-            self.pools
-                .check_in(now, server, pooled, Condition::Healthy(connection));
-        }
-    }
-
-    /// Refuses to repeat a write with a transaction number on a server that does not know it: the
-    /// error of the previous attempt is raised instead (RW-25). A number that was never sent is
-    /// given up.
-    #[inline]
-    fn check_eligible(
-        &self,
-        operation: &mut Operation,
-        facts: &ConnectionFacts,
-    ) -> Result<(), Error> {
-        if facts.is_unauthenticated && !operation.command.needs_no_login() {
-            return Err(self.not_authenticated(operation, facts));
-        }
-        if operation.txn_number.is_none() {
-            return Ok(());
-        }
-        let kind = operation.command.kind;
-        let is_eligible = self
-            .settings
-            .retry
-            .wants_txn_number(kind, facts.server_type);
-        if is_eligible && facts.has_sessions {
-            return Ok(());
-        }
-        if operation.kept_error.is_none() {
-            operation.txn_number = None;
-            return Ok(());
-        }
-        let message = "the server that was selected for the retry knows no retryable writes";
-        Err(Error::argument(message).with_server(&facts.address))
-    }
-
-    /// Any server could call itself an arbiter and so be spared the proof that it knows the
-    /// password. It gets nothing of the application's.
-    fn not_authenticated(&self, operation: &Operation, facts: &ConnectionFacts) -> Error {
-        let credential = self.settings.handshake.credential.as_ref();
-        let mechanism = credential.and_then(|credential| credential.mechanism);
-        let message = format!(
-            "the server calls itself an arbiter, which cannot authenticate: {} is not sent to it",
-            operation.command.name(),
-        );
-        let kind = ErrorKind::Authentication {
-            mechanism: mechanism.unwrap_or(Mechanism::ScramSha256).name(),
-            message,
-            cause: None,
-        };
-        Error::new(kind).with_server(&facts.address)
-    }
-
-    /// Takes a session, where the server knows them, and a transaction number, where the write is
-    /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
-    #[inline]
-    fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
-        if let Some(session) = operation.session
-            && !self.sessions.is_used(session)
-        {
-            // It is of the process that this one was forked from, which goes on to use it.
-            operation.session = None;
-            operation.txn_number = None;
-        }
-        if operation.session.is_none() && operation.ends_session && facts.has_sessions {
-            let timeout = self.topology.description().logical_session_timeout_minutes;
-            operation.session = Some(self.sessions.begin(now, timeout));
-        }
-        operation.lsid = None;
-        let Some(session) = operation.session else {
-            return;
-        };
-        operation.lsid = self.sessions.use_for_command(now, session);
-        let kind = operation.command.kind;
-        if operation.txn_number.is_none()
-            && self
-                .settings
-                .retry
-                .wants_txn_number(kind, facts.server_type)
-        {
-            operation.txn_number = self.sessions.next_txn_number(session);
         }
     }
 }

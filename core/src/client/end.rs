@@ -54,8 +54,8 @@ pub(super) enum Next {
 impl Client {
     /// Takes a lease back.
     ///
-    /// The socket must be parked again before this is called; if the connection is not to be used
-    /// any more, an order to close it follows.
+    /// The socket must be parked again before this is called. The client orders to close it
+    /// afterwards if the connection cannot be used again.
     pub fn check_in(&mut self, now: Instant, lease: Lease, outcome: Outcome) -> Verdict {
         let verdict = if self.is_ordinary(&lease, &outcome) {
             self.end(now, lease)

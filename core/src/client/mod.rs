@@ -13,7 +13,7 @@
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
-//! | sessions | [`SessionPool`](crate::session::Sessions) | `session/` |
+//! | sessions | [`Sessions`](crate::session::Sessions) | `session/` |
 //! | questions | `Questions` | `questions.rs` |
 //! | timers | `Timers` | `time/timers.rs` |
 //! | server choice | `Choice`, `Scanning` | `choice.rs`, `scanning.rs`, `selection/` |
@@ -27,6 +27,7 @@ mod end;
 mod forking;
 mod holdings;
 mod inputs;
+mod leasing;
 mod lifecycle;
 mod operations;
 mod outbox;

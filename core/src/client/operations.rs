@@ -1,5 +1,5 @@
-//! The operations part: operations in progress that hold no connection, or have not resumed since
-//! they were granted one.
+//! The operations part: operations that hold no lease. They wait, pause, or were granted a
+//! connection and have not resumed.
 
 use crate::{
     connection::{Established, SocketId},

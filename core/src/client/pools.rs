@@ -107,8 +107,7 @@ impl Pools {
         self.with(server, |pool: &mut Pool<Content>| pool.cancel(now, request));
     }
 
-    /// Gives a connection back. A connection that its pool has closed meanwhile is refused, which
-    /// harms nobody.
+    /// Gives a connection back. The pool ignores a connection that it has closed meanwhile.
     #[inline]
     pub(super) fn check_in(
         &mut self,

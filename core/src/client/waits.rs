@@ -114,7 +114,7 @@ impl Client {
         self.topology.set_waiting(now, want_servers);
     }
 
-    /// The time that an operation waits at the longest is over.
+    /// The `Wait` timer of an operation expired.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
         let Some(waiting) = self.operations.get(id) else {
             return;

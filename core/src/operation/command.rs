@@ -222,7 +222,8 @@ impl Command {
         self.pin = Some(PinUse::Last(pin));
     }
 
-    /// Takes what the command was to be the last use of, where it will not be run: a session, a pin.
+    /// Takes the session and the pin of which the command was to be the last use, where it is not
+    /// run.
     pub(crate) fn into_leftovers(self) -> Leftovers {
         Leftovers {
             session: match self.session {
@@ -254,6 +255,8 @@ impl Command {
 
     /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
     /// The command carries what is left as `maxTimeMS`; it must not have that field of its own.
+    /// In a [program](super::Program) the limit of the first command counts for all; those of
+    /// later commands are ignored.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }

@@ -30,7 +30,7 @@ impl Operation {
     /// shortest round trip time of the server (SEL-59). An operation without a deadline has none.
     ///
     /// Fails where no more time is left than one round trip takes: the reply would come too late,
-    /// and the connection would have to be cleared of it.
+    /// and the connection would have to be drained of it.
     pub(super) fn limit_time(&mut self, now: Instant) -> Result<(), Error> {
         let Some(deadline) = self.deadline else {
             return Ok(());

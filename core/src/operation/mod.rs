@@ -1,4 +1,5 @@
-//! An operation: one command from selection to reply, with its retries.
+//! The execution of one command from server selection to reply, with its retries. An operation, as
+//! users see it, is a [`Program`] of one or more such executions, which share an [`OperationId`].
 //!
 //! A [`Command`] says what is wanted. The client chooses a server and a connection for it and
 //! leases both out as a [`Lease`]; whoever performs the operation moves bytes for the lease until
@@ -59,7 +60,7 @@ pub(crate) struct Told {
 pub(crate) struct Operation {
     pub(crate) id: OperationId,
     pub(crate) command: Command,
-    /// When the whole operation must be over, retries included.
+    /// When the program that the command belongs to must be over, retries included.
     pub(crate) deadline: Option<Instant>,
     /// The shortest round trip time of the selected server, as the topology description of the
     /// selection had it (SEL-59); zero without a deadline, and while it is not known.

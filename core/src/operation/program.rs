@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 /// A program does no I/O and knows no connection. A shell runs it by a [`Runner`], one command at a
 /// time. Each command selects its own server, takes its own connection, session and transaction
 /// number, and is retried by itself; all of them share one time limit and one operation id
-/// ([`Span`]). A command is encoded when its connection is known.
+/// ([`Span`]): those of the first command. A message is framed when its connection is known.
 ///
 /// ```
 /// use onionskin_core::{

@@ -77,8 +77,8 @@ pub enum CheckOut<C> {
 pub enum Condition<C> {
     /// The next operation can use it. The pool holds it until then.
     Healthy(C),
-    /// A reply is outstanding that nobody waits for. The connection is nobody's until it is
-    /// [drained](super::Pool::handle_drained).
+    /// A reply is outstanding that nobody waits for. The client reads it and drops it; until the
+    /// connection is [drained](super::Pool::handle_drained) the pool gives it to nobody.
     ReplyDue,
     /// It cannot be used again: it broke, timed out or is out of step with its peer (CMAP-27).
     Broken(Option<Error>),
