@@ -24,9 +24,12 @@
 //!   instead of starting the same scan again. A suspended scan ends after `heartbeatFrequencyMS`,
 //!   and when the topology becomes stale.
 //! * The check under way is cancelled when its scan is suspended. That is no error of the server,
-//!   so the server description stays. The server is asked after all others from then on.
-//! * Operations do not wait for servers whose checks were cancelled, nor for the rest of a scan
-//!   that outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
+//!   so the server description stays. The server is asked after all others from then on. As after
+//!   each check, 500 ms pass before the next check of this server begins (MON-31); the scan checks
+//!   other servers meanwhile.
+//! * Operations do not wait for servers whose checks were cancelled or ended less than 500 ms ago,
+//!   nor for the rest of a scan that outlasted `serverSelectionTimeoutMS`, if a server that was
+//!   checked in this scan suits.
 
 use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
 use crate::{
@@ -196,17 +199,18 @@ impl Sdam {
     }
 
     /// True if no operation that has a suitable server waits for the rest of the scan under way:
-    /// the scan is overdue, or the checks of all servers that are left were cancelled before.
+    /// the scan is overdue, or the checks of all servers that are left were cancelled before or
+    /// ended less than 500 ms ago.
     #[must_use]
-    pub(crate) fn is_rest_of_scan_optional(&self) -> bool {
+    pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
             return false;
         };
         let Some(running) = &scan.running else {
             return false;
         };
-        let mut left = self.servers.keys().filter(|id| {
-            let was_cancelled = scan.cancelled.contains_key(id);
+        let mut left = self.servers.iter().filter(|(id, server)| {
+            let was_cancelled = scan.cancelled.contains_key(id) || server.rests(now);
             !running.has_checked(**id) && !scan.is_cooling(running, **id) && !was_cancelled
         });
         running.is_overdue || left.next().is_none()
@@ -277,7 +281,7 @@ impl Sdam {
 
     /// The time for a scan has come: an operation waits for it, and the last one ended long enough
     /// ago.
-    pub(super) fn begin_scan(&mut self, now: Instant) {
+    fn begin_scan(&mut self, now: Instant) {
         let Some(scan) = &mut self.scan else {
             return;
         };
@@ -298,9 +302,17 @@ impl Sdam {
         self.take_turn(now);
     }
 
-    /// The next server has its turn, or the scan is over.
+    /// The next server has its turn, the scan waits until one may be checked again, or the scan is
+    /// over.
     fn take_turn(&mut self, now: Instant) {
-        let next = self.next_to_check();
+        let next = self.next_to_check(now);
+        self.out.timers.cancel(Timer::Scan);
+        if next.is_none()
+            && let Some(turn) = self.next_turn(now)
+        {
+            self.out.timers.set(Timer::Scan, turn);
+            return;
+        }
         let Some(scan) = &mut self.scan else {
             return;
         };
@@ -309,7 +321,7 @@ impl Sdam {
             running.current = Some(id);
             running.turn_began = now;
             running.suspended = None;
-            self.with_monitor(id, |monitor, out| monitor.on_turn(now, out));
+            self.with_monitor(id, |monitor, out| monitor.on_due(now, out));
             return;
         }
         scan.stale = scan.running.take().is_some_and(|running| running.outdated);
@@ -333,7 +345,7 @@ impl Sdam {
             return;
         }
         running.current = None;
-        if self.candidates().is_empty() {
+        if self.left_to_check().next().is_none() {
             self.take_turn(now);
         } else {
             self.out.push(Action::CheckEnded);
