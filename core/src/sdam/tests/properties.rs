@@ -315,6 +315,32 @@ impl Watcher {
         }
     }
 
+    /// A check starts: is that in time after the last one?
+    fn watch_pace(&mut self, address: &Address, (number, awaited): (u64, bool)) {
+        let ended = self
+            .ended
+            .entry(address.clone())
+            .or_insert((LastEnd::Never, None));
+        match ended.0 {
+            LastEnd::Never => {}
+            // The stream goes on, on the same connection.
+            LastEnd::Succeeded(_, check) if awaited => assert_eq!(check.0, number),
+            LastEnd::Lost(at) if at == self.now => {
+                // A second retry waits until the server may be checked again.
+                let retried = ended.1.replace(self.now);
+                let is_in_pace = retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
+                assert!(is_in_pace, "more than one retry of {address}");
+            }
+            // MON-31
+            LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
+                assert!(
+                    self.now - at >= MIN_HEARTBEAT_FREQUENCY,
+                    "{address} too early"
+                );
+            }
+        }
+    }
+
     fn watch_event(&mut self, event: &SdamEvent) {
         match event {
             SdamEvent::HeartbeatStarted {
@@ -330,29 +356,7 @@ impl Watcher {
                     !self.scanning || (self.running.len() == 1 && !awaited),
                     "a scan asks one server at a time"
                 );
-                let ended = self
-                    .ended
-                    .entry(address.clone())
-                    .or_insert((LastEnd::Never, None));
-                match ended.0 {
-                    LastEnd::Never => {}
-                    // The stream goes on, on the same connection.
-                    LastEnd::Succeeded(_, check) if *awaited => assert_eq!(check.0, running.0),
-                    LastEnd::Lost(at) if at == self.now => {
-                        // A second retry waits until the server may be checked again.
-                        let retried = ended.1.replace(self.now);
-                        let is_in_pace =
-                            retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
-                        assert!(is_in_pace, "more than one retry of {address}");
-                    }
-                    // MON-31
-                    LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
-                        assert!(
-                            self.now - at >= MIN_HEARTBEAT_FREQUENCY,
-                            "{address} too early"
-                        );
-                    }
-                }
+                self.watch_pace(address, running);
             }
             SdamEvent::HeartbeatSucceeded {
                 address,

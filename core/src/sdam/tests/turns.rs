@@ -153,3 +153,18 @@ fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
     bench.pass(499);
     assert_eq!(checks(&mut bench), ["open 2 to a:1"]);
 }
+
+#[test]
+fn a_forked_process_checks_at_once() {
+    // CMAP-103: the last check was made by another process.
+    let mut bench = scanning(&["a:1"]);
+    wait(&mut bench, true);
+    bench.orders();
+    bench.connected(1, &standalone());
+    wait(&mut bench, false);
+    bench.pass(1);
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    wait(&mut bench, true);
+    assert_eq!(checks(&mut bench), ["open 2 to a:1"]);
+}
