@@ -155,7 +155,7 @@ impl Scanning {
             parts.select(operation)
         } else {
             let is_late = self.scan_limit(operation).is_some_and(|limit| limit <= now);
-            if !is_late && !parts.topology.is_rest_of_scan_optional() {
+            if !is_late && !parts.topology.is_rest_of_scan_optional(now) {
                 return Ok(Selected::Nothing);
             }
             let Some(description) = parts.topology.scanned_description() else {

@@ -13,7 +13,10 @@ impl Sdam {
         self.drop_scan(now);
         let servers: Vec<ServerId> = self.servers.keys().copied().collect();
         for &id in &servers {
-            self.with_monitor(id, |monitor, out| monitor.cancel(now, out, cause));
+            self.with_monitor(id, |monitor, out| {
+                monitor.cancel(now, out, cause);
+                monitor.forget_last_check();
+            });
             if self.is_load_balanced() {
                 self.replace_balancer(now, id, cause);
             } else {

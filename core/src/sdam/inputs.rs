@@ -29,7 +29,7 @@ impl Sdam {
                     Some(later) => self.out.timers.set(timer, later),
                     None => self.on_check_timeout(now, id),
                 },
-                Timer::Scan => self.begin_scan(now),
+                Timer::Scan => self.plan_scan(now),
                 Timer::Waiters => {
                     self.request_check(now);
                     self.out.timers.set(timer, now + MIN_HEARTBEAT_FREQUENCY);

@@ -22,6 +22,7 @@ mod tests;
 mod timers;
 mod topology;
 mod transition;
+mod turns;
 
 pub use crate::{
     connection::Phase,

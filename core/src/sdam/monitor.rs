@@ -28,8 +28,8 @@ use std::{sync::Arc, time::Duration};
 enum State {
     /// Between two checks.
     Waiting {
-        /// When the last one ended.
-        ended: Instant,
+        /// When the last one ended; `None` before the first.
+        ended: Option<Instant>,
     },
     /// A check that opens a connection.
     Connecting {
@@ -92,7 +92,9 @@ impl Monitor {
         let mut monitor = Self {
             id,
             address,
-            state: State::Waiting { ended: now },
+            state: State::Waiting {
+                ended: waits.then_some(now),
+            },
             connection: None,
             server_connection_id: None,
             hello_ok: false,
@@ -111,7 +113,7 @@ impl Monitor {
         monitor
     }
 
-    /// The time for the next check has come.
+    /// The time for the next check has come, or the server's turn in a scan.
     pub(super) fn on_due(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
@@ -129,7 +131,8 @@ impl Monitor {
             return;
         }
         self.next_awaited = None;
-        let earliest = now.max(ended + MIN_HEARTBEAT_FREQUENCY);
+        let rested = ended.map_or(now, |ended| ended + MIN_HEARTBEAT_FREQUENCY);
+        let earliest = now.max(rested);
         let timer = Timer::Heartbeat(self.id);
         if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
             if earliest > now {
@@ -178,7 +181,7 @@ impl Monitor {
         };
         self.was_early = running.awaited && duration < MIN_HEARTBEAT_FREQUENCY;
         out.timers.cancel(Timer::CheckLimit(self.id));
-        self.state = State::Waiting { ended: now };
+        self.state = State::Waiting { ended: Some(now) };
         let (address, driver_connection_id) = (&self.address, self.connection_number());
         let server_connection_id = self.server_connection_id;
         out.emit(|topology| SdamEvent::HeartbeatSucceeded {
@@ -250,10 +253,19 @@ impl Monitor {
         self.disconnect(out);
     }
 
-    /// Checks because it is this server's turn in a scan.
-    pub(super) fn on_turn(&mut self, now: Instant, out: &mut Outbox) {
-        if matches!(self.state, State::Waiting { .. }) {
-            self.check(now, out);
+    /// Returns the earliest time of the next turn in a scan, if that is later than `now`: 500 ms
+    /// after the end of the last check, however that ended (MON-31).
+    pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
+        let State::Waiting { ended: Some(ended) } = self.state else {
+            return None;
+        };
+        Some(ended + MIN_HEARTBEAT_FREQUENCY).filter(|&turn| turn > now)
+    }
+
+    /// Forgets the time of the last check, which another process made.
+    pub(super) fn forget_last_check(&mut self) {
+        if let State::Waiting { ended } = &mut self.state {
+            *ended = None;
         }
     }
 
@@ -401,7 +413,7 @@ impl Monitor {
             return false;
         };
         out.timers.cancel(Timer::CheckLimit(self.id));
-        self.state = State::Waiting { ended: now };
+        self.state = State::Waiting { ended: Some(now) };
         let (address, driver_connection_id) = (&self.address, self.connection_number());
         let server_connection_id = self.server_connection_id;
         out.emit(|topology| SdamEvent::HeartbeatFailed {

@@ -24,13 +24,14 @@
 //!   instead of starting the same scan again. A suspended scan ends after `heartbeatFrequencyMS`,
 //!   and when the topology becomes stale.
 //! * The check under way is cancelled when its scan is suspended. That is no error of the server,
-//!   so the server description stays. The server is asked after all others from then on.
-//! * Operations do not wait for servers whose checks were cancelled, nor for the rest of a scan
-//!   that outlasted `serverSelectionTimeoutMS`, if a server that was checked in this scan suits.
+//!   so the server description stays. The server is asked after all others from then on. As after
+//!   each check, 500 ms pass before the next check of this server begins (MON-31); the scan checks
+//!   other servers meanwhile.
+//! * Operations do not wait for servers whose checks were cancelled or ended less than 500 ms ago,
+//!   nor for the rest of a scan that outlasted `serverSelectionTimeoutMS`, if a server that was
+//!   checked in this scan suits.
 
-use super::{
-    Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer, transition::MAX_SERVERS,
-};
+use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
 use crate::{
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
@@ -51,10 +52,10 @@ pub const COOLDOWN: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
     /// Breaks ties between servers that were last checked at the same time.
-    random: Random,
+    pub(super) random: Random,
     /// `stale` (SDAM-14): a scan comes before the next selection.
     stale: bool,
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
     /// Scans that came to their end.
     completed: u64,
     /// When the last of them did.
@@ -65,15 +66,15 @@ pub(super) struct Scan {
     cooldowns: BTreeMap<ServerId, Instant>,
     /// Servers whose last check was cancelled because no operation waited any more, with the time
     /// of that. The longest ago comes first, after all other servers.
-    cancelled: BTreeMap<ServerId, Instant>,
+    pub(super) cancelled: BTreeMap<ServerId, Instant>,
 }
 
 /// A scan under way.
 #[derive(Clone, Debug)]
-struct Running {
+pub(super) struct Running {
     started: Instant,
     /// Servers whose turn has come, so that each has one (MON-28).
-    checked: BTreeSet<ServerId>,
+    pub(super) checked: BTreeSet<ServerId>,
     /// The server whose check is under way; none between two checks.
     current: Option<ServerId>,
     /// When the check under way began.
@@ -84,31 +85,6 @@ struct Running {
     is_overdue: bool,
     /// Something made the topology stale meanwhile, so that one more scan has to follow.
     outdated: bool,
-}
-
-/// Whose turn comes first: the order of MON-27.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Primary,
-    PossiblePrimary,
-    Known,
-    Unknown,
-}
-
-impl Rank {
-    const fn of(server: ServerType) -> Self {
-        match server {
-            ServerType::RsPrimary => Self::Primary,
-            ServerType::PossiblePrimary => Self::PossiblePrimary,
-            ServerType::Unknown | ServerType::RsGhost => Self::Unknown,
-            ServerType::Standalone
-            | ServerType::Mongos
-            | ServerType::RsSecondary
-            | ServerType::RsArbiter
-            | ServerType::RsOther
-            | ServerType::LoadBalancer => Self::Known,
-        }
-    }
 }
 
 impl Scan {
@@ -223,17 +199,18 @@ impl Sdam {
     }
 
     /// True if no operation that has a suitable server waits for the rest of the scan under way:
-    /// the scan is overdue, or the checks of all servers that are left were cancelled before.
+    /// the scan is overdue, or the checks of all servers that are left were cancelled before or
+    /// ended less than 500 ms ago.
     #[must_use]
-    pub(crate) fn is_rest_of_scan_optional(&self) -> bool {
+    pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
             return false;
         };
         let Some(running) = &scan.running else {
             return false;
         };
-        let mut left = self.servers.keys().filter(|id| {
-            let was_cancelled = scan.cancelled.contains_key(id);
+        let mut left = self.servers.iter().filter(|(id, server)| {
+            let was_cancelled = scan.cancelled.contains_key(id) || server.rests(now);
             !running.has_checked(**id) && !scan.is_cooling(running, **id) && !was_cancelled
         });
         running.is_overdue || left.next().is_none()
@@ -304,7 +281,7 @@ impl Sdam {
 
     /// The time for a scan has come: an operation waits for it, and the last one ended long enough
     /// ago.
-    pub(super) fn begin_scan(&mut self, now: Instant) {
+    fn begin_scan(&mut self, now: Instant) {
         let Some(scan) = &mut self.scan else {
             return;
         };
@@ -325,9 +302,17 @@ impl Sdam {
         self.take_turn(now);
     }
 
-    /// The next server has its turn, or the scan is over.
+    /// The next server has its turn, the scan waits until one may be checked again, or the scan is
+    /// over.
     fn take_turn(&mut self, now: Instant) {
-        let next = self.next_to_check();
+        let next = self.next_to_check(now);
+        self.out.timers.cancel(Timer::Scan);
+        if next.is_none()
+            && let Some(turn) = self.next_turn(now)
+        {
+            self.out.timers.set(Timer::Scan, turn);
+            return;
+        }
         let Some(scan) = &mut self.scan else {
             return;
         };
@@ -336,7 +321,7 @@ impl Sdam {
             running.current = Some(id);
             running.turn_began = now;
             running.suspended = None;
-            self.with_monitor(id, |monitor, out| monitor.on_turn(now, out));
+            self.with_monitor(id, |monitor, out| monitor.on_due(now, out));
             return;
         }
         scan.stale = scan.running.take().is_some_and(|running| running.outdated);
@@ -360,7 +345,7 @@ impl Sdam {
             return;
         }
         running.current = None;
-        if self.candidates().is_empty() {
+        if self.left_to_check().next().is_none() {
             self.take_turn(now);
         } else {
             self.out.push(Action::CheckEnded);
@@ -425,61 +410,12 @@ impl Sdam {
             self.begin_scan(now);
         }
     }
-
-    fn next_to_check(&mut self) -> Option<ServerId> {
-        let first = self.candidates();
-        match first.len() {
-            0 => None,
-            1 => Some(first[0]),
-            count => {
-                let random = &mut self.scan.as_mut()?.random;
-                Some(first[random.below(count as u64) as usize])
-            }
-        }
-    }
-
-    /// The servers of which one is checked next: those that come first in the order of MON-27. A
-    /// scan has a bound, whatever names servers report meanwhile.
-    fn candidates(&self) -> Vec<ServerId> {
-        let mut first = Vec::new();
-        let Some(scan) = &self.scan else {
-            return first;
-        };
-        let Some(running) = &scan.running else {
-            return first;
-        };
-        if running.checked.len() >= MAX_SERVERS {
-            return first;
-        }
-        let mut best = None;
-        for (id, server) in &self.servers {
-            let known = self.topology.server(&server.address);
-            let left = !running.checked.contains(id) && !scan.is_cooling(running, *id);
-            let Some(known) = known.filter(|_| left) else {
-                continue;
-            };
-            let order = (scan.cancelled.get(id).copied(), order(known));
-            if best.is_none_or(|best| order < best) {
-                best = Some(order);
-                first.clear();
-            }
-            if best == Some(order) {
-                first.push(*id);
-            }
-        }
-        first
-    }
 }
 
 impl Scan {
     /// True if this scan leaves the server out (MON-23).
-    fn is_cooling(&self, running: &Running, id: ServerId) -> bool {
+    pub(super) fn is_cooling(&self, running: &Running, id: ServerId) -> bool {
         let until = self.cooldowns.get(&id);
         until.is_some_and(|&until| until > running.started)
     }
-}
-
-/// By rank; within a rank the longest unchecked first, those never checked before all others.
-fn order(server: &ServerDescription) -> (Rank, Option<Instant>) {
-    (Rank::of(server.server_type), server.last_update_time)
 }

@@ -122,6 +122,7 @@ pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
             }
         }))
         .await;
+        client.flush_events().await;
         let [failed, cleared, found] = [0, 1, 2].map(|count| counts[count].load(Ordering::SeqCst));
         assert!(failed >= 10, "TLS {tls}: {failed} checkouts failed");
         assert_eq!(cleared, 0, "TLS {tls}");

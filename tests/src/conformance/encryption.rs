@@ -105,6 +105,7 @@ pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     let counts = client.counts();
     gate.open();
     until::<H>("the end of the connection", || server.open() == 1).await;
+    client.flush_events().await;
     assert_eq!((counts.sockets, clears.load(Ordering::SeqCst)), (1, 0));
     ping(&client).await.expect("another connection");
     end::<H>(client, &server).await;

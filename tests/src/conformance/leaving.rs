@@ -78,10 +78,14 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     let gates = Gates::default();
     let server = Server::scripted::<H>(gates.script());
     let client = client::<H>(&server.uri("maxPoolSize=1"));
+    find(&client, 7).await.expect("a reply");
     for n in 0..5 {
         miss::<H>(&client).await;
         assert_eq!(client.counts().leased, 0);
+        // The server may read the request after its operation gave up.
+        until::<H>("the request", || gates.count() > n).await;
         gates.open_all();
+        let n = i32::try_from(n).expect("small");
         find(&client, n).await.expect("the reply to this question");
     }
     assert_eq!(gates.count(), 5);
@@ -128,7 +132,9 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     let clears = Arc::new(AtomicUsize::new(0));
     let builder = builder::<H>(&server.uri("maxPoolSize=1")).event_listener(counter(&clears));
     let client = builder.build().expect("a client");
+    find(&client, 0).await.expect("a reply");
     miss::<H>(&client).await;
+    until::<H>("the request", || gates.count() == 1).await;
     let runtime = H::runtime();
     let began = runtime.now();
     find(&client, 1).await.expect("another connection");

@@ -297,6 +297,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     };
     let found = within::<H, _>(SOON, "the reply", end).await;
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
+    client.flush_events().await;
     assert_eq!(told.counts().clears, 0);
     proxy.shut(false);
     drop(waiting);

@@ -66,6 +66,15 @@ fn resume(world: &mut World, id: OperationId) -> Start {
     world.client.resume(world.now, id)
 }
 
+/// Lets 500 ms pass, which are between two checks of one server (MON-31). The operation waits for
+/// all of them.
+fn half_a_second_later(world: &mut World, id: OperationId) -> Start {
+    world.wait(Duration::from_millis(499));
+    let id = waiting(resume(world, id));
+    world.wait(Duration::from_millis(1));
+    resume(world, id)
+}
+
 fn waiting(start: Start) -> OperationId {
     match start {
         Start::Waiting(id) => id,
@@ -198,7 +207,8 @@ fn the_only_server_is_asked_again_by_the_next_operation() {
     assert!(matches!(resume(&mut world, id), Start::Failed(_)));
     assert_eq!(world.client.counts().sockets, 0);
     world.silent.clear();
-    let start = begin(&mut world, ping());
+    let id = waiting(begin(&mut world, ping()));
+    let start = half_a_second_later(&mut world, id);
     assert_eq!(finish(&mut world, start), "a:27017");
 }
 
@@ -222,10 +232,7 @@ fn a_stale_topology_ends_a_suspended_scan() {
     assert!(world.client.topology.is_stale());
     world.silent.clear();
     let id = waiting(begin(&mut world, insert()));
-    world.wait(Duration::from_millis(499));
-    let id = waiting(resume(&mut world, id));
-    world.wait(Duration::from_millis(1));
-    let start = resume(&mut world, id);
+    let start = half_a_second_later(&mut world, id);
     assert_eq!(finish(&mut world, start), "a:27017");
 }
 
@@ -237,7 +244,8 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
     };
     let verdict = world.check_in(lease, reset());
     assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
-    let start = begin(&mut world, insert());
+    let id = waiting(begin(&mut world, insert()));
+    let start = half_a_second_later(&mut world, id);
     assert_eq!(finish(&mut world, start), "a:27017");
 }
 

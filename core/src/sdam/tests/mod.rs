@@ -11,6 +11,7 @@ mod properties;
 mod rows;
 mod scan;
 mod topology;
+mod turns;
 
 use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
 use crate::{

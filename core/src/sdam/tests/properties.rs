@@ -26,13 +26,17 @@ enum Input {
     Handshake(usize, u8),
     Application(usize, u8, u8, u64),
     Waiting(bool),
+    Begin,
     Request,
     Close,
 }
 
-fn inputs() -> impl Strategy<Value = Vec<Input>> {
+/// Scripts in which operations begin to wait and cease to that often.
+fn inputs_with(waits: u32) -> impl Strategy<Value = Vec<Input>> {
     let one = prop_oneof![
         3 => (0_u64..12_000).prop_map(Input::Pass),
+        // Around the 500 ms between two checks.
+        2 => (0_u64..700).prop_map(Input::Pass),
         3 => Just(Input::ToDeadline),
         6 => (0_usize..6, 0_u8..9).prop_map(|(c, r)| Input::Connected(c, r)),
         6 => (0_usize..6, 0_u8..9, any::<bool>()).prop_map(|(c, r, m)| Input::Reply(c, r, m)),
@@ -40,7 +44,8 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
         1 => (0_usize..6, 0_u8..9).prop_map(|(s, r)| Input::Handshake(s, r)),
         3 => (0_usize..6, 0_u8..5, 0_u8..3, 0_u64..3)
             .prop_map(|(s, e, p, g)| Input::Application(s, e, p, g)),
-        1 => any::<bool>().prop_map(Input::Waiting),
+        waits => any::<bool>().prop_map(Input::Waiting),
+        1 => Just(Input::Begin),
         1 => Just(Input::Request),
     ];
     prop::collection::vec(one, 1..120).prop_flat_map(|script| {
@@ -52,6 +57,10 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
             script
         })
     })
+}
+
+fn inputs() -> impl Strategy<Value = Vec<Input>> {
+    inputs_with(1)
 }
 
 fn reply(kind: u8) -> RawDocumentBuf {
@@ -84,11 +93,14 @@ fn application_error(kind: u8) -> Error {
     }
 }
 
-/// What a check of a server may be followed by at once.
+/// How the last check of a server ended: says what may follow it at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LastEnd {
     Never,
     Succeeded(Instant, CheckId),
+    /// A network error on a server that was known: one check may follow at once (MON-66).
+    Lost(Instant),
+    /// Any other failure, and a cancellation: nothing follows at once.
     Failed(Instant),
 }
 
@@ -101,7 +113,10 @@ struct Watcher {
     open: BTreeMap<CheckId, Purpose>,
     servers: Vec<ServerId>,
     running: BTreeMap<Address, (u64, bool)>,
+    /// The end of each server's last check, and its last check that followed another at once.
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
+    /// The input may end checks that did not fail.
+    cancels: bool,
     /// Whether each pool is ready.
     pools: BTreeMap<ServerId, bool>,
     closed: bool,
@@ -125,6 +140,7 @@ impl Watcher {
             servers: Vec::new(),
             running: BTreeMap::new(),
             ended: BTreeMap::new(),
+            cancels: false,
             pools: BTreeMap::new(),
             closed: false,
             followed: BTreeMap::new(),
@@ -153,6 +169,10 @@ impl Watcher {
                 .unwrap_or(ServerId(99_999))
         };
         let ping = Duration::from_millis(2);
+        self.cancels = matches!(
+            input,
+            Input::Waiting(_) | Input::Application(..) | Input::Close
+        );
         match input {
             Input::Pass(millis) => {
                 self.now = self.now + Duration::from_millis(*millis);
@@ -191,6 +211,9 @@ impl Watcher {
                     service: None,
                 };
                 self.sdam.handle_application_error(self.now, server, &error);
+            }
+            Input::Begin => {
+                self.sdam.wants_scan(self.now);
             }
             Input::Waiting(waiting) => self.sdam.set_waiting(self.now, *waiting),
             Input::Request => self.sdam.request_check(self.now),
@@ -292,6 +315,32 @@ impl Watcher {
         }
     }
 
+    /// A check starts: is that in time after the last one?
+    fn watch_pace(&mut self, address: &Address, (number, awaited): (u64, bool)) {
+        let ended = self
+            .ended
+            .entry(address.clone())
+            .or_insert((LastEnd::Never, None));
+        match ended.0 {
+            LastEnd::Never => {}
+            // The stream goes on, on the same connection.
+            LastEnd::Succeeded(_, check) if awaited => assert_eq!(check.0, number),
+            LastEnd::Lost(at) if at == self.now => {
+                // A second retry waits until the server may be checked again.
+                let retried = ended.1.replace(self.now);
+                let is_in_pace = retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
+                assert!(is_in_pace, "more than one retry of {address}");
+            }
+            // MON-31
+            LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
+                assert!(
+                    self.now - at >= MIN_HEARTBEAT_FREQUENCY,
+                    "{address} too early"
+                );
+            }
+        }
+    }
+
     fn watch_event(&mut self, event: &SdamEvent) {
         match event {
             SdamEvent::HeartbeatStarted {
@@ -307,28 +356,7 @@ impl Watcher {
                     !self.scanning || (self.running.len() == 1 && !awaited),
                     "a scan asks one server at a time"
                 );
-                let ended = self
-                    .ended
-                    .entry(address.clone())
-                    .or_insert((LastEnd::Never, None));
-                match ended.0 {
-                    LastEnd::Never => {}
-                    // The stream goes on, on the same connection.
-                    LastEnd::Succeeded(_, check) if *awaited => assert_eq!(check.0, running.0),
-                    LastEnd::Failed(at) if at == self.now => {
-                        // MON-66; a second retry waits until the server may be checked again.
-                        let retried = ended.1.replace(self.now);
-                        let is_in_pace =
-                            retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
-                        assert!(is_in_pace, "more than one retry of {address}");
-                    }
-                    LastEnd::Succeeded(at, _) | LastEnd::Failed(at) => {
-                        assert!(
-                            self.now - at >= MIN_HEARTBEAT_FREQUENCY,
-                            "{address} too early"
-                        );
-                    }
-                }
+                self.watch_pace(address, running);
             }
             SdamEvent::HeartbeatSucceeded {
                 address,
@@ -345,15 +373,24 @@ impl Watcher {
                 address,
                 driver_connection_id,
                 awaited,
+                failure,
                 ..
             } => {
                 let running = self.running.remove(address);
                 assert_eq!(running, Some((*driver_connection_id, *awaited)));
+                let id = self.sdam.server_id(address);
+                let known = id.and_then(|id| self.followed.get(&id));
+                let was_known = known.is_some_and(|server| server.server_type.is_available());
+                let is_lost = was_known && failure.is_network() && !self.cancels;
                 let ended = self
                     .ended
                     .entry(address.clone())
                     .or_insert((LastEnd::Never, None));
-                ended.0 = LastEnd::Failed(self.now);
+                ended.0 = if is_lost {
+                    LastEnd::Lost(self.now)
+                } else {
+                    LastEnd::Failed(self.now)
+                };
             }
             // A new life of the address knows nothing of the last one.
             SdamEvent::ServerClosed { address, .. } => {
@@ -392,7 +429,10 @@ proptest! {
 
     /// The same where servers are scanned, of which nothing is to be seen between operations.
     #[test]
-    fn any_order_of_inputs_is_survived_by_scans(script in inputs(), seed in any::<u8>()) {
+    fn any_order_of_inputs_is_survived_by_scans(
+        script in prop_oneof![inputs(), inputs_with(8)],
+        seed in any::<u8>(),
+    ) {
         let scanning = |options: &mut SdamOptions| options.scanning = Some(Seed::new([seed; 32]));
         let mut watcher = run(&script, scanning);
         prop_assert_eq!(&watcher.log, &run(&script, scanning).log);

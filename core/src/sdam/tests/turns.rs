@@ -1,0 +1,170 @@
+//! Scans keep 500 ms between two checks of one server, whatever operations do meanwhile (MON-31).
+
+use super::{Bench, Phase, member, reset, standalone};
+use crate::{random::Seed, sdam::MIN_HEARTBEAT_FREQUENCY};
+
+fn scanning(seeds: &[&str]) -> Bench {
+    Bench::seeds(seeds, |options| {
+        options.subscribed = false;
+        options.scanning = Some(Seed::new([1; 32]));
+        options.heartbeat_frequency = MIN_HEARTBEAT_FREQUENCY;
+    })
+}
+
+/// The orders that begin checks.
+fn checks(bench: &mut Bench) -> Vec<String> {
+    let mut orders = bench.orders();
+    orders.retain(|order| order.starts_with("open") || order.starts_with("hello"));
+    orders
+}
+
+fn wait(bench: &mut Bench, waiting: bool) {
+    bench.sdam.set_waiting(bench.now, waiting);
+}
+
+#[test]
+fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
+    // MON-31, MON-60: each operation gives up after a millisecond, or at the moment of its begin.
+    for millis in [0, 1] {
+        let mut bench = scanning(&["a:1"]);
+        let mut opened = 0;
+        for turn in 0..20_000_u64 {
+            bench.sdam.wants_scan(bench.now);
+            wait(&mut bench, true);
+            bench.pass(millis);
+            opened += checks(&mut bench).len();
+            wait(&mut bench, false);
+            assert_eq!(bench.sdam.deadline(), None, "turn {turn}");
+            bench.pass(1 - millis);
+        }
+        // 20 seconds have 40 pauses of 500 ms.
+        assert!((20..=41).contains(&opened), "{opened} checks");
+    }
+}
+
+#[test]
+fn a_cancelled_check_is_repeated_after_half_a_second() {
+    // MON-31: the operation that needs the server waits for that.
+    let mut bench = scanning(&["a:1"]);
+    wait(&mut bench, true);
+    assert_eq!(checks(&mut bench), ["open 1 to a:1"]);
+    bench.pass(30);
+    wait(&mut bench, false);
+    assert_eq!(bench.orders(), ["close 1"]);
+    bench.pass(20);
+    wait(&mut bench, true);
+    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.sleeps(), Some(480));
+    bench.pass(479);
+    assert_eq!(bench.orders(), [""; 0]);
+    bench.pass(1);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
+    bench.connected(2, &standalone());
+    assert!(bench.orders().contains(&"scan ended".to_owned()));
+    assert!(!bench.sdam.is_stale());
+}
+
+#[test]
+fn a_check_cancelled_at_its_begin_and_its_failed_repetition_are_half_a_second_apart() {
+    // MON-31, MON-66: the repetition of a failed check comes at once, and it is the only one.
+    let mut bench = scanning(&["a:1"]);
+    wait(&mut bench, true);
+    bench.orders();
+    bench.connected(1, &standalone());
+    bench.pass(1_000);
+    bench.orders();
+    assert!(bench.sdam.wants_scan(bench.now));
+    wait(&mut bench, true);
+    assert_eq!(bench.orders(), ["hello on 1"]);
+    wait(&mut bench, false);
+    wait(&mut bench, true);
+    assert_eq!(bench.orders(), ["close 1"]);
+    bench.pass(500);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
+    bench.failed(2);
+    assert_eq!(checks(&mut bench), ["open 3 to a:1"]);
+    bench.failed(3);
+    assert_eq!(checks(&mut bench), [""; 0]);
+}
+
+#[test]
+fn other_servers_are_checked_while_one_waits_for_its_turn() {
+    let mut bench = scanning(&["a:1", "b:1"]);
+    wait(&mut bench, true);
+    let first = checks(&mut bench);
+    let (one, other) = match first[0].as_str() {
+        "open 1 to a:1" => ("a:1", "b:1"),
+        _ => ("b:1", "a:1"),
+    };
+    assert_eq!(first, [format!("open 1 to {one}")]);
+    wait(&mut bench, false);
+    wait(&mut bench, true);
+    assert_eq!(checks(&mut bench), [format!("open 2 to {other}")]);
+    bench.pass(100);
+    bench.connected(2, &member(other == "a:1", "a:1"));
+    // No operation that the other one serves waits for the rest of the scan.
+    assert!(bench.sdam.is_rest_of_scan_optional(bench.now));
+    assert_eq!(checks(&mut bench), [""; 0]);
+    assert_eq!(bench.sleeps(), Some(400));
+    bench.pass(400);
+    assert_eq!(checks(&mut bench), [format!("open 3 to {one}")]);
+}
+
+#[test]
+fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_check() {
+    // MON-31: the scan was suspended after the primary's check.
+    let mut bench = scanning(&["a:1", "b:1"]);
+    wait(&mut bench, true);
+    let first = checks(&mut bench).concat().replace("open 1 to ", "");
+    bench.connected(1, &member(first == "a:1", "a:1"));
+    while bench.sdam.poll_action().is_some() {}
+    wait(&mut bench, false);
+    bench.application_error(&first, Phase::Operation, reset());
+    bench.orders();
+    wait(&mut bench, true);
+    let other = checks(&mut bench);
+    assert_eq!(other.len(), 1, "{other:?}");
+    assert!(!other[0].ends_with(&first), "{other:?}");
+    bench.connected(2, &member(first != "a:1", "a:1"));
+    assert_eq!(checks(&mut bench), [""; 0]);
+    bench.pass(499);
+    assert_eq!(checks(&mut bench), [""; 0]);
+    bench.pass(1);
+    let again = checks(&mut bench);
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert!(again[0].ends_with(&first), "{again:?}");
+}
+
+#[test]
+fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
+    // MON-25, MON-31: what the suspended scan learned is too old, but its last check is not.
+    let mut bench = scanning(&["a:1"]);
+    wait(&mut bench, true);
+    bench.orders();
+    bench.pass(499);
+    wait(&mut bench, false);
+    bench.orders();
+    bench.pass(1);
+    assert!(bench.sdam.wants_scan(bench.now));
+    assert!(!bench.sdam.is_scan_under_way());
+    wait(&mut bench, true);
+    assert_eq!(checks(&mut bench), [""; 0]);
+    assert_eq!(bench.sleeps(), Some(499));
+    bench.pass(499);
+    assert_eq!(checks(&mut bench), ["open 2 to a:1"]);
+}
+
+#[test]
+fn a_forked_process_checks_at_once() {
+    // CMAP-103: the last check was made by another process.
+    let mut bench = scanning(&["a:1"]);
+    wait(&mut bench, true);
+    bench.orders();
+    bench.connected(1, &standalone());
+    wait(&mut bench, false);
+    bench.pass(1);
+    bench.orders();
+    bench.sdam.handle_forked(bench.now, &reset());
+    wait(&mut bench, true);
+    assert_eq!(checks(&mut bench), ["open 2 to a:1"]);
+}

@@ -1,0 +1,113 @@
+//! Which server a scan checks next: the order of MON-27.
+
+use super::{Sdam, Server, transition::MAX_SERVERS};
+use crate::{
+    description::{ServerDescription, ServerId, ServerType},
+    time::Instant,
+};
+use std::sync::Arc;
+
+/// Whose turn comes first: the order of MON-27.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Primary,
+    PossiblePrimary,
+    Known,
+    Unknown,
+}
+
+impl Rank {
+    const fn of(server: ServerType) -> Self {
+        match server {
+            ServerType::RsPrimary => Self::Primary,
+            ServerType::PossiblePrimary => Self::PossiblePrimary,
+            ServerType::Unknown | ServerType::RsGhost => Self::Unknown,
+            ServerType::Standalone
+            | ServerType::Mongos
+            | ServerType::RsSecondary
+            | ServerType::RsArbiter
+            | ServerType::RsOther
+            | ServerType::LoadBalancer => Self::Known,
+        }
+    }
+}
+
+impl Sdam {
+    /// Returns the server that the scan under way checks next. `None` if no server is left, or each
+    /// of them was checked less than 500 ms ago.
+    pub(super) fn next_to_check(&mut self, now: Instant) -> Option<ServerId> {
+        let first = self.candidates(now);
+        match first.len() {
+            0 => None,
+            1 => Some(first[0]),
+            count => {
+                let random = &mut self.scan.as_mut()?.random;
+                Some(first[random.below(count as u64) as usize])
+            }
+        }
+    }
+
+    /// Returns the earliest time at which a server that is left may be checked; `None` if no server
+    /// is left, or one may be checked now.
+    pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
+        let turns = self.left_to_check().map(|(_, server, _)| {
+            let monitor = server.monitor.as_ref()?;
+            monitor.next_turn(now)
+        });
+        turns.min().flatten()
+    }
+
+    /// Returns the servers that the scan under way has still to check. A scan has a bound, whatever
+    /// names servers report meanwhile.
+    pub(super) fn left_to_check(
+        &self,
+    ) -> impl Iterator<Item = (ServerId, &Server, &Arc<ServerDescription>)> {
+        let scan = self.scan.as_ref();
+        let scan = scan.and_then(|scan| Some((scan, scan.running.as_ref()?)));
+        let scan = scan.filter(|(_, running)| running.checked.len() < MAX_SERVERS);
+        scan.into_iter().flat_map(|(scan, running)| {
+            self.servers.iter().filter_map(|(&id, server)| {
+                let left = !running.checked.contains(&id) && !scan.is_cooling(running, id);
+                let known = self.topology.server(&server.address)?;
+                left.then_some((id, server, known))
+            })
+        })
+    }
+
+    /// The servers of which one is checked next: those that come first in the order of MON-27,
+    /// without those that were checked less than 500 ms ago (MON-31).
+    fn candidates(&self, now: Instant) -> Vec<ServerId> {
+        let mut first = Vec::new();
+        let Some(scan) = &self.scan else {
+            return first;
+        };
+        let mut best = None;
+        for (id, server, known) in self.left_to_check() {
+            if server.rests(now) {
+                continue;
+            }
+            let order = (scan.cancelled.get(&id).copied(), order(known));
+            if best.is_none_or(|best| order < best) {
+                best = Some(order);
+                first.clear();
+            }
+            if best == Some(order) {
+                first.push(id);
+            }
+        }
+        first
+    }
+}
+
+impl Server {
+    /// True if the last check of the server ended less than 500 ms ago.
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        let monitor = self.monitor.as_ref();
+        monitor.is_some_and(|monitor| monitor.next_turn(now).is_some())
+    }
+}
+
+/// By rank; within a rank the longest unchecked first, those never checked before all others.
+fn order(server: &ServerDescription) -> (Rank, Option<Instant>) {
+    (Rank::of(server.server_type), server.last_update_time)
+}
