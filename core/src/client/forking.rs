@@ -9,7 +9,7 @@ use super::{Client, end::End, operations::Waiting};
 use crate::{
     description::TopologyType,
     error::{Error, ErrorKind, NetworkFault},
-    operation::{CommandKind, Operation},
+    operation::CommandKind,
     random::Seed,
     time::Instant,
 };
@@ -32,12 +32,9 @@ impl Client {
         let message = "the connection belongs to the process that this one was forked from";
         let cause = Error::network(NetworkFault::Closed, message);
         self.fail_follow_ups(now);
-        let waiters = self.take_waiters_back(now);
+        self.take_waiters_back(now);
         self.topology.handle_forked(now, &cause);
         self.carry(now);
-        for operation in waiters {
-            self.operations.retry(operation);
-        }
         self.take_grants_back(now);
         let message = cause.to_string();
         self.interrupt_leases(&Error::new(ErrorKind::Interrupted { message }));
@@ -60,21 +57,14 @@ impl Client {
 
     /// Behind a load balancer the pool is replaced by another. Operations that wait for a
     /// connection wait for one of that.
-    fn take_waiters_back(&mut self, now: Instant) -> Vec<Box<Operation>> {
+    fn take_waiters_back(&mut self, now: Instant) {
         if self.life.is_closed() || self.topology().topology_type != TopologyType::LoadBalanced {
-            return Vec::new();
+            return;
         }
         let is_waiter = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-        let waiters = self.operations.all_that(is_waiter);
-        let mut operations = Vec::new();
-        for id in waiters {
-            if let Some(mut operation) = self.withdraw(now, id) {
-                operation.attempts = operation.attempts.saturating_sub(1);
-                operation.selection_began = None;
-                operations.push(operation);
-            }
+        for id in self.operations.all_that(is_waiter) {
+            self.end_waiting(now, id, End::NotBegun);
         }
-        operations
     }
 
     /// Takes back connections that were granted to operations which have not resumed.

@@ -8,12 +8,12 @@
 //!
 //! | part | type | file |
 //! |---|---|---|
-//! | topology | [`Sdam`](crate::sdam::Sdam) | `sdam/` |
+//! | topology | [`Sdam`] | `sdam/` |
 //! | pools | `Pools` | `pools.rs`, `pool/` |
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
-//! | sessions | [`Sessions`](crate::session::Sessions) | `session/` |
+//! | sessions | [`Sessions`] | `session/` |
 //! | questions | `Questions` | `questions.rs` |
 //! | timers | `Timers` | `time/timers.rs` |
 //! | server choice | `Choice`, `Scanning` | `choice.rs`, `scanning.rs`, `selection/` |

@@ -197,7 +197,7 @@ async fn fail_in_turn<T: Send + 'static>(
     let task = scene.spawn(operation);
     // The operation before it may have left the server unknown until its next heartbeat.
     let until = Duration::from_secs(60);
-    let has_failed = || watched.diary.count(&failed(command)) > 0;
+    let has_failed = || watched.diary.count(failed(command)) > 0;
     scene.until_within(until, "a failure", has_failed).await;
     scene.fail(0, "alwaysOn", then).await;
     scene

@@ -266,7 +266,7 @@ impl Bench {
 /// The id of the connection with this number; where there is none, one that the pool has to refuse.
 pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> PooledId {
     let known = pool.connection(number);
-    known.unwrap_or(PooledId::new(number, 0))
+    known.unwrap_or_else(|| PooledId::new(number, 0))
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Found {

@@ -106,7 +106,7 @@ fn short_event(event: &PoolEvent) -> String {
 /// The id of the connection with this number, if there is one; else one that the pool never gave.
 fn id<C>(pool: &Pool<C>, number: u64) -> PooledId {
     let known = pool.connection(number);
-    known.unwrap_or(PooledId::new(number, 0))
+    known.unwrap_or_else(|| PooledId::new(number, 0))
 }
 
 /// Checks out a new connection that is established at once.

@@ -32,7 +32,7 @@ impl Model {
         if !is_pending || connection.service.is_some() && !self.makes(Mistake::GreetedTwice) {
             return None;
         }
-        let _ = self.leave_service(id);
+        self.leave_service(id);
         let entry = self.services.entry(service).or_default();
         entry.connections += 1;
         let mut generation = entry.generation;
