@@ -36,6 +36,8 @@ impl Client {
         let waiters = self.take_waiters_back(now);
         self.topology.handle_forked(now, &cause);
         self.carry(now);
+        // A thread of the parent may work on the answers, and that thread is not in the child.
+        self.questions.withdraw_all();
         for operation in waiters {
             self.operations.retry(operation);
         }
