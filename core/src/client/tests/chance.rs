@@ -108,6 +108,7 @@ impl Play {
         assert_eq!(self.client.counts().waiting, self.waiting.len());
         assert_eq!(self.client.counts().sockets, self.open.len());
         assert!(exchange_limits(&self.client).len() <= self.leases.len());
+        books::assert_agree(&self.client);
         self.watch_waits();
     }
 

@@ -4,6 +4,7 @@ mod abandoned;
 mod adaptive;
 mod aggregates;
 mod balanced;
+mod books;
 mod chance;
 mod cursors;
 mod derivations;

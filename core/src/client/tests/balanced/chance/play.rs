@@ -138,6 +138,7 @@ impl Play {
         }
         self.listen();
         self.watch();
+        books::assert_agree(&self.client);
     }
 
     pub(super) fn listen(&mut self) {
