@@ -70,6 +70,8 @@ impl Play {
             Input::Probe(what) => self.probe = what,
             Input::Resume(which) if !self.waiting.is_empty() => {
                 let id = self.waiting.remove(which % self.waiting.len());
+                // A task may be polled without having been woken.
+                self.woken.remove(&id);
                 let start = self.client.resume(self.now, id);
                 self.started(start);
             }

@@ -31,6 +31,8 @@ pub(super) struct Play {
     withdrawn: BTreeSet<QuestionId>,
     /// Questions to the application.
     pub(super) asking: BTreeMap<OperationId, Narrowing>,
+    /// Operations that were woken and have not resumed.
+    pub(super) woken: BTreeSet<OperationId>,
     /// What a probe of the next connection that rested finds.
     pub(super) probe: u8,
     extra: Extra,
@@ -54,6 +56,7 @@ impl Play {
             questions: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
             asking: BTreeMap::new(),
+            woken: BTreeSet::new(),
             probe: 0,
             extra,
         };
@@ -103,6 +106,7 @@ impl Play {
                 }
                 Action::Wake { operation } => {
                     assert!(self.client.operations.get(operation).is_some());
+                    self.woken.insert(operation);
                 }
             }
         }
@@ -125,7 +129,21 @@ impl Play {
         assert!(self.client.snapshot().questions.into_iter().eq(wanted));
         assert!(exchange_limits(&self.client).len() <= self.leases.len());
         books::assert_agree(&self.client);
+        self.watch_wakes();
         self.watch_waits();
+    }
+
+    /// Each operation that its own task has to resume was woken, or its task was asked at once.
+    fn watch_wakes(&mut self) {
+        let snapshot = self.client.snapshot();
+        for waiting in &snapshot.operations {
+            let is_told = match waiting.state {
+                OperationState::Granted(_) | OperationState::Failed => false,
+                OperationState::Asking => self.asking.contains_key(&waiting.id),
+                _ => continue,
+            };
+            assert!(is_told || self.woken.contains(&waiting.id), "{waiting:?}");
+        }
     }
 
     /// Nobody waits while a server is known that suits (SEL-36, MON-18), nor longer than allowed

@@ -18,7 +18,11 @@ const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
 pub(super) enum Purpose {
     Plain,
     Open,
-    More(u32),
+    /// A batch of a cursor, which is on this socket.
+    More {
+        key: u32,
+        socket: SocketId,
+    },
     /// The end of a cursor, which is on this socket.
     Kill(Option<SocketId>),
     Transact {
@@ -70,6 +74,8 @@ pub(super) struct Play {
     pub(super) of_parent: BTreeSet<SocketId>,
     pub(super) interrupted: BTreeSet<SocketId>,
     pub(super) ledger: Ledger,
+    /// What a probe of the next connection that rested finds.
+    pub(super) probe: u8,
 }
 
 pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
@@ -98,6 +104,7 @@ impl Play {
             of_parent: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             ledger: Ledger::default(),
+            probe: 0,
         };
         play.client.open(play.now);
         play.drain();
@@ -259,7 +266,7 @@ impl Play {
         let others = || self.leases.iter().filter_map(|(lease, _)| session(lease));
         assert!(own.is_none_or(|own| others().all(|id| id != own)));
         let expected = match purpose {
-            Purpose::More(key) => self.cursors.get(&key).map(|kept| kept.socket),
+            Purpose::More { socket, .. } => Some(socket),
             Purpose::Kill(socket) => socket,
             Purpose::Transact { key, .. } => self.transactions.get(&key).and_then(|t| t.socket),
             Purpose::Plain | Purpose::Open => None,
@@ -276,6 +283,14 @@ impl Play {
             transaction.is_first = false;
             transaction.socket = Some(socket);
         }
+        if lease.wants_probe() {
+            let found = [None, Some(&[][..]), Some(&[1, 2][..])];
+            let found = found.get(usize::from(self.probe)).copied();
+            if let Some(Err(error)) = found.map(|found| lease.probed(found)) {
+                let start = self.client.refuse(self.now, lease, error);
+                return self.started(start, purpose);
+            }
+        }
         match lease.begin(self.now) {
             Ok(_) => self.leases.push((lease, purpose)),
             Err(error) => self.give_back(lease, purpose, Outcome::Failed(error)),
@@ -290,7 +305,7 @@ impl Play {
     }
 
     pub(super) fn failed(&mut self, purpose: Purpose, error: &Error) {
-        if let Purpose::More(key) = purpose
+        if let Purpose::More { key, .. } = purpose
             && let Some(kept) = self.cursors.get_mut(&key)
         {
             kept.is_busy = false;
@@ -318,7 +333,7 @@ impl Play {
             } if is_well => {
                 opened = Cursor::from_lease(&mut lease, "db".into()).ok();
             }
-            Purpose::More(_) if is_well => {
+            Purpose::More { .. } if is_well => {
                 let session = lease.take_session();
                 batch = Some((lease.take_reply().expect("it came"), session));
             }
@@ -342,7 +357,8 @@ impl Play {
             Verdict::Done(Ok(())) => {
                 if let Some(cursor) = opened {
                     self.keep(cursor, socket);
-                } else if let (Purpose::More(key), Some((reply, session))) = (purpose, batch) {
+                } else if let (Purpose::More { key, .. }, Some((reply, session))) = (purpose, batch)
+                {
                     self.take_batch(key, reply, session);
                 }
             }
