@@ -178,7 +178,7 @@ enum Extra {
     Selector,
 }
 
-fn play(monitoring: Monitoring, extra: Extra, seed: u8, inputs: Vec<Input>) {
+fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> Play {
     let user = if extra == Extra::Login {
         "user:pencil@"
     } else {
@@ -214,6 +214,11 @@ fn play(monitoring: Monitoring, extra: Extra, seed: u8, inputs: Vec<Input>) {
         which: 0,
         hello: u8::MAX,
     });
+    play
+}
+
+fn play(monitoring: Monitoring, extra: Extra, seed: u8, inputs: Vec<Input>) {
+    let mut play = begin(monitoring, extra, seed);
     for input in inputs {
         play.apply(input);
     }
@@ -238,4 +243,23 @@ proptest! {
     ) {
         play(Monitoring::Scanning, extra, seed, inputs);
     }
+}
+
+#[test]
+fn the_servers_of_the_random_test_know_the_password() {
+    // Otherwise the test would play no operation of a client that logs in.
+    let mut play = begin(Monitoring::Background, Extra::Login, 0);
+    let (which, hello) = (0, u8::MAX);
+    for _ in 0..3 {
+        let (kind, timeout) = (0, None);
+        play.apply(Input::Start { kind, timeout });
+        for _ in 0..4 {
+            play.apply(Input::Connect(0));
+            play.apply(Input::Answer { which, hello });
+            play.apply(Input::Keys { which, what: 2 });
+        }
+        play.apply(Input::Resume(0));
+    }
+    assert_eq!(play.leases.len(), 3);
+    play.end();
 }

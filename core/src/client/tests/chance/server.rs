@@ -1,14 +1,20 @@
 //! What the servers of the random tests answer: hellos and SCRAM conversations.
 
 use super::*;
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::{Binary, spec::BinarySubtype};
 use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
-use std::sync::OnceLock;
+use sha2::Sha256;
 
-const PASSWORD: &[u8] = b"pencil";
 const ITERATIONS: u32 = 4096;
 const SALTS: [&str; 3] = ["c2FsdDA=", "c2FsdDE=", "c2FsdDI="];
+
+/// `HMAC(Hi("pencil", salt, 4096), "Server Key")` of each salt.
+const SERVER_KEYS: [&str; 3] = [
+    "Vntni1x9VxGQIyF7k/qpfxtE/+KYgVQHSyRpZd+tKj4=",
+    "0eVSICrTT3nDaQHVyojyK8vRqL0aC379R/e1AXfxsa0=",
+    "ptkKBG/qrgNkgVuCjbLvNmF9re6tAIPUxb5nyIVDjvI=",
+];
 
 /// The server's side of one conversation.
 #[derive(Clone, Debug)]
@@ -68,8 +74,8 @@ impl Servers {
             1 => step("v=bm8gc2lnbmF0dXJlIG9mIG1pbmU=", true),
             2 => rawdoc! { "ok": 0, "code": 91, "errmsg": "going away" },
             _ => {
-                let signature = hmac(&server_keys()[login.salt], signed.as_bytes());
-                step(&format!("v={}", base64(&signature)), true)
+                let signature = hmac(SERVER_KEYS[login.salt], signed.as_bytes());
+                step(&format!("v={}", BASE64.encode(signature)), true)
             }
         }
     }
@@ -87,28 +93,11 @@ fn step(payload: &str, done: bool) -> RawDocumentBuf {
     rawdoc! { "conversationId": 1, "done": done, "payload": payload, "ok": 1 }
 }
 
-fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length");
+fn hmac(key: &str, text: &[u8]) -> Vec<u8> {
+    let key = BASE64.decode(key).expect("base64");
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::{Engine, engine::general_purpose::STANDARD};
-    STANDARD.encode(bytes)
-}
-
-/// The servers' keys, one for each salt.
-fn server_keys() -> &'static [Vec<u8>; 3] {
-    static KEYS: OnceLock<[Vec<u8>; 3]> = OnceLock::new();
-    KEYS.get_or_init(|| {
-        ["salt0", "salt1", "salt2"].map(|salt| {
-            let mut salted = [0; 32];
-            pbkdf2::pbkdf2_hmac::<Sha256>(PASSWORD, salt.as_bytes(), ITERATIONS, &mut salted);
-            debug_assert_eq!(Sha256::output_size(), salted.len());
-            hmac(&salted, b"Server Key")
-        })
-    })
 }
 
 fn answer(hello: u8) -> RawDocumentBuf {
