@@ -319,6 +319,12 @@ impl Client {
         mut operation: Box<Operation>,
         end: End,
     ) -> Next {
+        if operation.lsid.take().is_some()
+            && let Some(session) = operation.session
+        {
+            let timeout = self.topology.description().logical_session_timeout_minutes;
+            self.sessions.leave(now, timeout, session);
+        }
         let result = match end {
             End::Answered => Ok(()),
             End::Left => Err(ErrorKind::Abandoned.into()),

@@ -35,6 +35,8 @@ impl Client {
         self.take_waiters_back(now);
         self.topology.handle_forked(now, &cause);
         self.carry(now);
+        // A thread of the parent may work on the answers, and that thread is not in the child.
+        self.questions.withdraw_all();
         self.take_grants_back(now);
         let message = cause.to_string();
         self.interrupt_leases(&Error::new(ErrorKind::Interrupted { message }));

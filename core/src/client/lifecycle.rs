@@ -112,6 +112,7 @@ impl Client {
         self.life.phase = Phase::Ended;
         self.pools.close_all(now);
         self.topology.close(now);
+        self.questions.withdraw_all();
     }
 
     /// Interrupts what runs on a connection of a pool that was closed, and not cleared: nobody else

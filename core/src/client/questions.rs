@@ -128,13 +128,25 @@ impl Questions {
         waiting
     }
 
-    /// The time for an answer is over: the question is withdrawn. The connections that wait for it
-    /// have limits of their own; those that queue for the same key ask anew.
-    pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) {
-        if self.running.remove(&id).is_some() {
+    /// The time for an answer is over: the question is withdrawn. Returns the connections that wait
+    /// for its answer; those may have no limits of their own.
+    pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
+        let Some(running) = self.running.remove(&id) else {
+            return Vec::new();
+        };
+        let withdraw = Action::Withdraw { question: id };
+        self.orders.push_back(Order::Act(withdraw));
+        self.ask_next(now);
+        running.waiting
+    }
+
+    /// Withdraws all questions: no connection waits for an answer any more.
+    pub(super) fn withdraw_all(&mut self) {
+        self.queued.clear();
+        for id in std::mem::take(&mut self.running).into_keys() {
             let withdraw = Action::Withdraw { question: id };
             self.orders.push_back(Order::Act(withdraw));
-            self.ask_next(now);
+            self.orders.push_back(Order::Limit(id, None));
         }
     }
 

@@ -173,8 +173,11 @@ impl Client {
             }
             pins::Order::GoOn(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {
-                let error = pins::pin_is_gone();
-                self.end_waiting(now, id, End::Stopped(error));
+                // The operation may have ended since, as all do that wait when the client closes.
+                if let Some(Waiting::ForPin(..)) = self.operations.get(id) {
+                    let error = pins::pin_is_gone();
+                    self.end_waiting(now, id, End::Stopped(error));
+                }
             }
         }
     }

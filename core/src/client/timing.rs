@@ -64,7 +64,10 @@ impl Client {
                     self.connections.give_up_drain(socket, error);
                 }
             },
-            Timer::Question(question) => self.questions.handle_limit(now, question),
+            Timer::Question(question) => {
+                let waiting = self.questions.handle_limit(now, question);
+                self.connections.handle_no_answer(&waiting);
+            }
         }
     }
 

@@ -35,11 +35,21 @@ pub struct SessionId {
 /// ```
 #[derive(Debug)]
 pub struct Sessions {
-    used: Arena<ServerSession>,
+    used: Arena<Used>,
     pool: SessionPool,
     /// Draws the ids of new sessions.
     random: Random,
     last_number: u64,
+}
+
+/// A session in use.
+#[derive(Debug)]
+struct Used {
+    session: ServerSession,
+    /// Commands that run in it.
+    commands: u32,
+    /// Its holder has ended it while a command ran; it goes back when none does any more.
+    is_ended: bool,
 }
 
 impl Sessions {
@@ -63,40 +73,63 @@ impl Sessions {
         let session = self.pool.take(now, timeout_minutes, &mut self.random);
         self.last_number += 1;
         let number = self.last_number;
-        let slot = self.used.insert(number, session);
+        let used = Used {
+            session,
+            commands: 0,
+            is_ended: false,
+        };
+        let slot = self.used.insert(number, used);
         SessionId {
             number,
             slot: slot.0,
         }
     }
 
-    /// A command with this session is sent: its time on the server starts again. Returns the id of
-    /// the session on the wire; `None` for a session that is not in use.
+    /// A command begins to run in this session: its time on the server starts again. Returns the id
+    /// of the session on the wire; `None` for a session that is not in use. Each command
+    /// [leaves](Self::leave) the session again.
     pub fn use_for_command(&mut self, now: Instant, id: SessionId) -> Option<[u8; 16]> {
-        let session = self.get_mut(id)?;
-        session.handle_use(now);
-        Some(session.id)
+        let used = self.get_mut(id)?;
+        used.commands += 1;
+        used.session.handle_use(now);
+        Some(used.session.id)
+    }
+
+    /// A command no longer runs in this session.
+    pub fn leave(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
+        if let Some(used) = self.get_mut(id) {
+            used.commands = used.commands.saturating_sub(1);
+            if used.is_ended {
+                self.end(now, timeout_minutes, id);
+            }
+        }
     }
 
     /// The number for the next transaction or retryable write in this session.
     pub fn next_txn_number(&mut self, id: SessionId) -> Option<i64> {
-        Some(self.get_mut(id)?.next_txn_number())
+        Some(self.get_mut(id)?.session.next_txn_number())
     }
 
     /// A command with this session met a network error: the server may still work on it, so that
     /// the session is not used again once it has ended.
     pub fn mark_dirty(&mut self, id: SessionId) {
-        if let Some(session) = self.get_mut(id) {
-            session.mark_dirty();
+        if let Some(used) = self.get_mut(id) {
+            used.session.mark_dirty();
         }
     }
 
-    /// A session is no longer used: it goes back to the pool, unless it is dirty or about to end.
-    /// An id that is not in use changes nothing.
+    /// A session is no longer used: it goes back to the pool, unless it is dirty or about to end,
+    /// once no command runs in it: nobody else may use it before. An id that is not in use changes
+    /// nothing.
     pub fn end(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
-        let slot = self.used.find(id.number, Slot(id.slot));
-        if let Some(session) = slot.and_then(|slot| self.used.remove(slot)) {
-            self.pool.put_back(now, timeout_minutes, session);
+        let Some(slot) = self.used.find(id.number, Slot(id.slot)) else {
+            return;
+        };
+        let used = self.used.get_mut(slot);
+        if used.commands > 0 {
+            used.is_ended = true;
+        } else if let Some(used) = self.used.remove(slot) {
+            self.pool.put_back(now, timeout_minutes, used.session);
         }
     }
 
@@ -125,7 +158,7 @@ impl Sessions {
     #[must_use]
     pub fn lsid(&self, id: SessionId) -> Option<[u8; 16]> {
         let slot = self.used.find(id.number, Slot(id.slot))?;
-        Some(self.used.get(slot).id)
+        Some(self.used.get(slot).session.id)
     }
 
     /// How many sessions are in use.
@@ -140,7 +173,7 @@ impl Sessions {
         self.pool.len()
     }
 
-    fn get_mut(&mut self, id: SessionId) -> Option<&mut ServerSession> {
+    fn get_mut(&mut self, id: SessionId) -> Option<&mut Used> {
         let slot = self.used.find(id.number, Slot(id.slot))?;
         Some(self.used.get_mut(slot))
     }
@@ -189,6 +222,21 @@ mod tests {
         );
         all.end(Instant::ZERO, TIMEOUT, id);
         assert_eq!((all.used(), all.idle()), (0, 0));
+    }
+
+    #[test]
+    fn a_session_that_is_ended_while_a_command_runs_goes_back_with_that_command() {
+        let mut all = sessions();
+        let now = Instant::ZERO;
+        let id = all.begin(now, TIMEOUT);
+        assert!(all.use_for_command(now, id).is_some() && all.use_for_command(now, id).is_some());
+        all.end(now, TIMEOUT, id);
+        all.leave(now, TIMEOUT, id);
+        assert_eq!((all.used(), all.idle()), (1, 0), "one command still runs");
+        all.leave(now, TIMEOUT, id);
+        assert_eq!((all.used(), all.idle()), (0, 1));
+        all.leave(now, TIMEOUT, id);
+        assert_eq!((all.used(), all.idle()), (0, 1));
     }
 
     #[test]

@@ -25,7 +25,12 @@ struct Login {
 
 impl Login {
     fn new(is_fickle: bool, iterations: u32) -> Self {
+        Self::with_options(is_fickle, iterations, "")
+    }
+
+    fn with_options(is_fickle: bool, iterations: u32, more: &str) -> Self {
         let text = "mongodb://user:pencil@a/?authMechanism=SCRAM-SHA-256&maxConnecting=3";
+        let text = &format!("{text}{more}");
         let options = uri::parse(text).expect("a connection string").options;
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut login = Self {
@@ -236,6 +241,57 @@ fn a_question_that_is_not_answered_for_long_is_withdrawn() {
     assert!(!login.waits_for_keys());
     login.answer(id, Answer::Keys(derivation.derive()));
     assert!(login.proofs.is_empty(), "the answer comes too late");
+}
+
+#[test]
+fn connections_without_limits_do_not_outlast_the_question_that_they_wait_for() {
+    let mut login = Login::with_options(false, 4096, "&connectTimeoutMS=0");
+    login.start(2);
+    assert_eq!((login.sockets.len(), login.derivations.len()), (2, 1));
+    login.now = login.now + QUESTION_LIMIT;
+    login.client.handle_timeout(login.now);
+    login.run();
+    assert_eq!(login.withdrawn.len(), 1);
+    assert_eq!(
+        login.closed, login.sockets,
+        "each took a place of maxConnecting"
+    );
+}
+
+#[test]
+fn a_client_that_is_over_leaves_no_question_behind() {
+    for is_abandoned in [false, true] {
+        let mut login = Login::new(true, 4096);
+        login.start(3);
+        let (id, derivation) = login.derivations.remove(0);
+        if is_abandoned {
+            let why = Error::runtime("the runtime has ended");
+            login.client.abandon(login.now, &why);
+        } else {
+            login.client.close(login.now);
+        }
+        login.run();
+        assert_eq!(login.withdrawn, [id]);
+        assert!(login.client.is_over() && !login.waits_for_keys());
+        assert_eq!(login.client.deadline(), None);
+        login.answer(id, Answer::Keys(derivation.derive()));
+        assert!(login.derivations.is_empty() && login.proofs.is_empty());
+    }
+}
+
+#[test]
+fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_parent() {
+    // Another thread of the parent works on it, and only the thread that forks goes on here.
+    let mut login = Login::new(false, 4096);
+    login.start(1);
+    let (of_parent, _) = login.derivations.remove(0);
+    login.client.handle_forked(login.now, &Seed::new([9; 32]));
+    login.run();
+    assert_eq!(login.withdrawn, [of_parent]);
+    login.start(1);
+    assert_eq!(login.derivations.len(), 1, "the child asks on its own");
+    login.derive_next();
+    assert_eq!(login.proofs.len(), 1);
 }
 
 #[test]

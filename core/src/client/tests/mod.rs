@@ -5,6 +5,7 @@ mod adaptive;
 mod aggregates;
 mod balanced;
 mod batches;
+mod books;
 mod chance;
 mod costly_login;
 mod cursors;

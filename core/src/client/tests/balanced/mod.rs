@@ -4,6 +4,7 @@
 mod adaptive;
 mod chance;
 mod cursors;
+mod endings;
 mod pins;
 mod services;
 mod transactions;

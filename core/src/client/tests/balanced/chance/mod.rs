@@ -25,8 +25,11 @@ enum Input {
     Break(usize),
     Late { which: usize, what: u8 },
     Wait(u16),
+    Probe(u8),
     Fork,
     Close,
+    EndWithoutLeases,
+    Abandon,
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -48,9 +51,12 @@ fn input() -> impl Strategy<Value = Input> {
         1 => which().prop_map(Input::Break),
         3 => (which(), 0..6_u8).prop_map(|(which, what)| Input::Late { which, what }),
         3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
-        1 => (rare, any::<bool>()).prop_map(|(rare, fork)| match (rare, fork) {
-            (true, true) => Input::Fork,
-            (true, false) => Input::Close,
+        1 => (0..4_u8).prop_map(Input::Probe),
+        1 => (rare, 0..8_u8).prop_map(|(rare, what)| match (rare, what) {
+            (true, 0..4) => Input::Fork,
+            (true, 4 | 5) => Input::Close,
+            (true, 6) => Input::EndWithoutLeases,
+            (true, _) => Input::Abandon,
             (false, _) => Input::Wait(1),
         }),
     ]
@@ -112,7 +118,10 @@ impl Play {
                 self.client.handle_timeout(self.now);
             }
             Input::Fork => self.fork(),
+            Input::Probe(what) => self.probe = what,
             Input::Close => self.client.close(self.now),
+            Input::EndWithoutLeases => self.client.end_without_leases(self.now),
+            Input::Abandon => self.abandon(),
             _ => {}
         }
         self.drain();
@@ -125,7 +134,8 @@ impl Play {
             && let Some(command) = kept.cursor.more()
         {
             kept.is_busy = true;
-            self.begin(command, timeout, Purpose::More(key));
+            let socket = kept.socket;
+            self.begin(command, timeout, Purpose::More { key, socket });
         }
     }
 
@@ -133,9 +143,7 @@ impl Play {
         let Some(key) = nth(&self.cursors, which) else {
             return;
         };
-        if self.cursors[&key].is_busy {
-            return;
-        }
+        // A batch may be on its way.
         let mut kept = self.cursors.remove(&key).expect("it was just looked at");
         match kept.cursor.end() {
             Ok(command) if runs => self.begin(command, None, Purpose::Kill(Some(kept.socket))),
@@ -179,6 +187,17 @@ impl Play {
         {
             self.client.release(self.now, pin);
         }
+    }
+
+    /// The runtime ends, and with it whoever carries out orders.
+    fn abandon(&mut self) {
+        self.interrupted.clear();
+        let was_over = self.client.is_over() || self.client.life.lost().is_some();
+        let why = Error::runtime("the runtime has ended");
+        self.client.abandon(self.now, &why);
+        self.drain();
+        let mut leases = self.leases.iter().map(|(lease, _)| lease.socket());
+        assert!(was_over || leases.all(|socket| self.interrupted.contains(&socket)));
     }
 
     fn fork(&mut self) {
@@ -289,7 +308,7 @@ impl Play {
 /// Ends an exchange in one way or another.
 fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
     let batch = match purpose {
-        Purpose::More(_) => "nextBatch",
+        Purpose::More { .. } => "nextBatch",
         _ => "firstBatch",
     };
     let reply = match outcome {

@@ -17,7 +17,11 @@ const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
 pub(super) enum Purpose {
     Plain,
     Open,
-    More(u32),
+    /// A batch of a cursor, which is on this socket.
+    More {
+        key: u32,
+        socket: SocketId,
+    },
     /// The end of a cursor, which is on this socket.
     Kill(Option<SocketId>),
     Transact {
@@ -69,6 +73,8 @@ pub(super) struct Play {
     pub(super) of_parent: BTreeSet<SocketId>,
     pub(super) interrupted: BTreeSet<SocketId>,
     pub(super) ledger: Ledger,
+    /// What a probe of the next connection that rested finds.
+    pub(super) probe: u8,
 }
 
 pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
@@ -97,6 +103,7 @@ impl Play {
             of_parent: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             ledger: Ledger::default(),
+            probe: 0,
         };
         play.client.open(play.now);
         play.drain();
@@ -137,6 +144,7 @@ impl Play {
         }
         self.listen();
         self.watch();
+        books::assert_agree(&self.client);
     }
 
     pub(super) fn listen(&mut self) {
@@ -257,13 +265,16 @@ impl Play {
         let others = || self.leases.iter().filter_map(|(lease, _)| session(lease));
         assert!(own.is_none_or(|own| others().all(|id| id != own)));
         let expected = match purpose {
-            Purpose::More(key) => self.cursors.get(&key).map(|kept| kept.socket),
+            Purpose::More { socket, .. } => Some(socket),
             Purpose::Kill(socket) => socket,
             Purpose::Transact { key, .. } => self.transactions.get(&key).and_then(|t| t.socket),
             Purpose::Plain | Purpose::Open => None,
         };
         match expected {
             Some(expected) => assert_eq!(socket, expected),
+            // A transaction may be given up while a command of it waits to be resumed, which then
+            // runs where it was to.
+            None if lease.operation.command.pinned().is_some() => {}
             None => self.assert_free(socket),
         }
         if let Purpose::Transact { key, .. } = purpose
@@ -273,6 +284,14 @@ impl Play {
             transaction.pin.keep(&mut lease);
             transaction.is_first = false;
             transaction.socket = Some(socket);
+        }
+        if lease.wants_probe() {
+            let found = [None, Some(&[][..]), Some(&[1, 2][..])];
+            let found = found.get(usize::from(self.probe)).copied();
+            if let Some(Err(error)) = found.map(|found| lease.probed(found)) {
+                let start = self.client.refuse(self.now, lease, error);
+                return self.started(start, purpose);
+            }
         }
         match lease.begin(self.now) {
             Ok(_) => self.leases.push((lease, purpose)),
@@ -288,7 +307,7 @@ impl Play {
     }
 
     pub(super) fn failed(&mut self, purpose: Purpose, error: &Error) {
-        if let Purpose::More(key) = purpose
+        if let Purpose::More { key, .. } = purpose
             && let Some(kept) = self.cursors.get_mut(&key)
         {
             kept.is_busy = false;
@@ -314,7 +333,7 @@ impl Play {
             } if is_well => {
                 opened = Cursor::from_lease(&mut lease, "db".into()).ok();
             }
-            Purpose::More(key) if is_well => {
+            Purpose::More { key, .. } if is_well => {
                 batch = self.take_batch(key, &mut lease);
             }
             _ => {}
@@ -337,7 +356,7 @@ impl Play {
             Verdict::Done(Ok(())) => {
                 if let Some(cursor) = opened {
                     self.keep(cursor, socket);
-                } else if let Purpose::More(key) = purpose {
+                } else if let Purpose::More { key, .. } = purpose {
                     self.go_on(key, batch);
                 }
             }
@@ -378,7 +397,8 @@ impl Play {
         match step {
             Step::Run(command) => {
                 kept.is_busy = true;
-                self.begin(command, None, Purpose::More(key));
+                let socket = kept.socket;
+                self.begin(command, None, Purpose::More { key, socket });
             }
             // It has let go of its connection.
             Step::Done(Ok(_)) if !kept.cursor.is_open() => {

@@ -1,0 +1,42 @@
+//! A client that closes while its operations wait for pinned connections.
+
+use super::{super::adaptive::overloaded, *};
+use crate::error::ErrorKind;
+
+#[test]
+fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
+    // One operation has the last use of the pin and pauses. A later one waits for the late reply on
+    // the same connection. The close ends both, the first one releases the pin, and so the
+    // connection has no keeper any more while its next operation has failed already.
+    let mut world = world();
+    let (mut lease, pin) = lease_a_transaction(&mut world);
+    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(lease, Outcome::Completed);
+    let [mut left, mut next] = [ping(), ping()];
+    left.set_pin(&pin);
+    next.set_pin(&pin);
+    let mut last = ping();
+    last.set_last_use(pin);
+    let mut lease = world.lease(last);
+    World::answer(&mut lease, &overloaded());
+    let verdict = world.check_in(lease, Outcome::Completed);
+    let Verdict::Again(Start::Waiting(last)) = verdict else {
+        panic!("it backs off: {verdict:?}");
+    };
+    let mut left = world.lease(left);
+    left.sent(left.output().len());
+    world.check_in(left, Outcome::Abandoned);
+    let Start::Waiting(next) = world.client.start(world.now, next) else {
+        panic!("it waits for the reply");
+    };
+    world.client.close(world.now);
+    world.run();
+    for id in [last, next] {
+        let Start::Failed(error) = world.client.resume(world.now, id) else {
+            panic!("the client is closed");
+        };
+        assert_eq!(error, ErrorKind::ClientClosed, "{id:?}");
+    }
+    assert!(world.client.is_over());
+    assert_empty(&world.client);
+}

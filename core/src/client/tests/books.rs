@@ -1,0 +1,133 @@
+//! What must hold of a client between any two inputs: its parts agree with each other.
+
+use super::*;
+use crate::pool::PoolState;
+
+/// Panics unless the parts of a client agree: no record, timer, question or count is about a thing
+/// that is gone, and none is missing.
+pub(super) fn assert_agree(client: &Client) {
+    let snapshot = client.snapshot();
+    assert_pools(&snapshot);
+    assert_timers(&snapshot);
+    assert_operations(client, &snapshot);
+}
+
+/// Each pool counts the connections that the records say it has.
+fn assert_pools(snapshot: &Snapshot) {
+    let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
+    let grants: BTreeSet<SocketId> = granted(snapshot).collect();
+    for pool in &snapshot.pools {
+        let [mut idle, mut made, mut used, mut late] = [0; 4];
+        for &(socket, state) in &snapshot.connections {
+            match state {
+                ConnectionState::Idle(server, _) if server == pool.server => idle += 1,
+                ConnectionState::Establishing(server, _) if server == pool.server => made += 1,
+                ConnectionState::Leased(server, _) | ConnectionState::Pinned(server, _)
+                    if server == pool.server =>
+                {
+                    used += 1;
+                }
+                ConnectionState::Draining(server, _) if server == pool.server => {
+                    *(if pinned.contains(&socket) {
+                        &mut used
+                    } else {
+                        &mut late
+                    }) += 1;
+                }
+                ConnectionState::Granted(_) => assert!(grants.contains(&socket)),
+                _ => {}
+            }
+        }
+        let counts = pool.counts;
+        assert_eq!(
+            (counts.available, counts.pending, counts.draining),
+            (idle, made, late)
+        );
+        assert!(counts.in_use >= used);
+        assert!(pool.state != PoolState::Closed || counts.in_use > 0);
+    }
+    let in_use: u32 = snapshot.pools.iter().map(|pool| pool.counts.in_use).sum();
+    let is_used = |state: &ConnectionState| {
+        matches!(
+            state,
+            ConnectionState::Leased(..) | ConnectionState::Pinned(..) | ConnectionState::Granted(_)
+        )
+    };
+    let used = snapshot.connections.iter().filter(|(socket, state)| {
+        let is_late = matches!(state, ConnectionState::Draining(..));
+        is_used(state) || is_late && pinned.contains(socket)
+    });
+    assert_eq!(in_use as usize, used.count(), "{snapshot:?}");
+}
+
+fn granted(snapshot: &Snapshot) -> impl Iterator<Item = SocketId> {
+    snapshot.operations.iter().filter_map(|waiting| {
+        let OperationState::Granted(socket) = waiting.state else {
+            return None;
+        };
+        Some(socket)
+    })
+}
+
+/// Each timer is about a thing that is there.
+fn assert_timers(snapshot: &Snapshot) {
+    let connections: BTreeMap<SocketId, ConnectionState> =
+        snapshot.connections.iter().copied().collect();
+    let mut drains = 0;
+    for (_, timer) in &snapshot.timers {
+        let is_alive = match timer {
+            Timer::Step(socket) => matches!(
+                connections.get(socket),
+                Some(ConnectionState::Establishing(..) | ConnectionState::Monitoring(_))
+            ),
+            Timer::Wait(id) => snapshot.operations.iter().any(|waiting| {
+                let waits_for_others = matches!(
+                    waiting.state,
+                    OperationState::Asking
+                        | OperationState::Failed
+                        | OperationState::ForConnection(_)
+                );
+                waiting.id == *id && !waits_for_others
+            }),
+            Timer::Exchange(socket) => {
+                matches!(connections.get(socket), Some(ConnectionState::Leased(..)))
+            }
+            Timer::Drain(socket) => {
+                drains += 1;
+                matches!(connections.get(socket), Some(ConnectionState::Draining(..)))
+            }
+            Timer::Question(question) => snapshot.questions.contains(question),
+        };
+        assert!(is_alive, "{timer:?}: {snapshot:?}");
+    }
+    let draining = connections
+        .values()
+        .filter(|state| matches!(state, ConnectionState::Draining(..)));
+    assert_eq!(drains, draining.count(), "each late reply has a limit");
+}
+
+/// Each server counts the operations that were selected for it and are not over.
+fn assert_operations(client: &Client, snapshot: &Snapshot) {
+    let mut expected: BTreeMap<ServerId, u32> = BTreeMap::new();
+    for &(socket, state) in &snapshot.connections {
+        let server = match state {
+            ConnectionState::Leased(server, _) => server,
+            ConnectionState::Granted(_) => match client.connections.role(socket) {
+                Some(connections::Role::Pooled(server, _)) => server,
+                role => panic!("{role:?}"),
+            },
+            _ => continue,
+        };
+        *expected.entry(server).or_default() += 1;
+    }
+    for waiting in &snapshot.operations {
+        if let OperationState::ForConnection(server) = waiting.state {
+            *expected.entry(server).or_default() += 1;
+        }
+    }
+    for server in 0..16 {
+        let expected = expected.get(&ServerId(server)).copied().unwrap_or_default();
+        let counted = client.choice.operation_count(ServerId(server));
+        assert_eq!(counted, expected, "{server}: {snapshot:?}");
+    }
+}

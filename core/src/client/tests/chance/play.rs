@@ -1,0 +1,354 @@
+//! A client and whoever drives it: what there is, and what must hold between any two inputs.
+
+use super::{server::Servers, *};
+use crate::{
+    auth::KeyDerivation,
+    operation::OperationId,
+    sdam::MIN_HEARTBEAT_FREQUENCY,
+    selection::{Narrowing, suitable},
+};
+
+/// What the driver of the client knows: sockets, unanswered requests, operations, leases.
+pub(super) struct Play {
+    pub(super) client: Client,
+    pub(super) now: Instant,
+    pub(super) dialling: Vec<SocketId>,
+    pub(super) unanswered: Vec<(SocketId, Vec<u8>)>,
+    pub(super) open: BTreeSet<SocketId>,
+    /// The latest request on each socket.
+    pub(super) left: BTreeMap<SocketId, i32>,
+    /// Sockets that drain, with the number of the request.
+    pub(super) draining: BTreeMap<SocketId, i32>,
+    pub(super) waiting: Vec<OperationId>,
+    pub(super) leases: Vec<Lease>,
+    /// Sockets of the process that this one was forked from.
+    of_parent: BTreeSet<SocketId>,
+    interrupted: BTreeSet<SocketId>,
+    pub(super) servers: Servers,
+    /// Questions of the client, each with what it asks until that is derived.
+    pub(super) questions: BTreeMap<QuestionId, KeyDerivation>,
+    /// Those of `questions` that the client does not want to be answered any more.
+    withdrawn: BTreeSet<QuestionId>,
+    /// Questions to the application.
+    pub(super) asking: BTreeMap<OperationId, Narrowing>,
+    /// Operations that were woken and have not resumed.
+    pub(super) woken: BTreeSet<OperationId>,
+    /// What a probe of the next connection that rested finds.
+    pub(super) probe: u8,
+    extra: Extra,
+}
+
+impl Play {
+    pub(super) fn new(client: Client, extra: Extra) -> Self {
+        let mut play = Self {
+            client,
+            now: Instant::ZERO,
+            dialling: Vec::new(),
+            unanswered: Vec::new(),
+            open: BTreeSet::new(),
+            left: BTreeMap::new(),
+            draining: BTreeMap::new(),
+            waiting: Vec::new(),
+            leases: Vec::new(),
+            of_parent: BTreeSet::new(),
+            interrupted: BTreeSet::new(),
+            servers: Servers::default(),
+            questions: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
+            asking: BTreeMap::new(),
+            woken: BTreeSet::new(),
+            probe: 0,
+            extra,
+        };
+        play.client.open(play.now);
+        play.drain();
+        play
+    }
+
+    pub(super) fn drain(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Ask { id, question } => {
+                    let Question::DeriveKeys(derivation) = question;
+                    assert!(self.questions.insert(id, derivation).is_none());
+                }
+                Action::Withdraw { question } => {
+                    let is_new = self.withdrawn.insert(question);
+                    assert!(is_new && self.questions.contains_key(&question));
+                }
+                Action::Dial { socket, .. } => {
+                    assert!(self.open.insert(socket));
+                    self.dialling.push(socket);
+                }
+                Action::Transmit { socket, bytes } => {
+                    assert!(self.open.contains(&socket), "a closed socket is written to");
+                    assert!(!self.of_parent.contains(&socket), "it is the parent's");
+                    self.unanswered.push((socket, bytes));
+                }
+                Action::Close { socket } => {
+                    assert!(self.open.remove(&socket), "it is closed twice");
+                    self.dialling.retain(|&s| s != socket);
+                    self.unanswered.retain(|(s, _)| *s != socket);
+                    self.draining.remove(&socket);
+                }
+                Action::Drain { socket } => {
+                    assert!(self.open.contains(&socket) && !self.of_parent.contains(&socket));
+                    let id = self.left.remove(&socket).expect("it was left in its midst");
+                    self.draining.insert(socket, id);
+                }
+                Action::Interrupt { socket, .. } => {
+                    let mut leases = self.leases.iter();
+                    assert!(
+                        leases.any(|lease| lease.socket() == socket),
+                        "it is no lease's"
+                    );
+                    self.interrupted.insert(socket);
+                }
+                Action::Wake { operation } => {
+                    assert!(self.client.operations.get(operation).is_some());
+                    self.woken.insert(operation);
+                }
+            }
+        }
+        let due = self.client.exact_deadline();
+        let armed = self.client.deadline();
+        assert!(
+            due.is_none() || armed.is_some_and(|at| Some(at) <= due),
+            "{armed:?} {due:?}"
+        );
+        assert_eq!(
+            self.client.counts().leased.saturating_sub(self.granted()),
+            self.leases.len()
+        );
+        let drains = draining(&self.client);
+        assert!(self.draining.keys().all(|socket| drains.contains(socket)));
+        assert_eq!(self.client.counts().waiting, self.waiting.len());
+        assert_eq!(self.client.counts().sockets, self.open.len());
+        let asked = self.questions.keys();
+        let wanted = asked.filter(|id| !self.withdrawn.contains(id)).copied();
+        assert!(self.client.snapshot().questions.into_iter().eq(wanted));
+        assert!(exchange_limits(&self.client).len() <= self.leases.len());
+        books::assert_agree(&self.client);
+        self.watch_wakes();
+        self.watch_waits();
+    }
+
+    /// Each operation that its own task has to resume was woken, or its task was asked at once.
+    fn watch_wakes(&mut self) {
+        let snapshot = self.client.snapshot();
+        for waiting in &snapshot.operations {
+            let is_told = match waiting.state {
+                OperationState::Granted(_) | OperationState::Failed => false,
+                OperationState::Asking => self.asking.contains_key(&waiting.id),
+                _ => continue,
+            };
+            assert!(is_told || self.woken.contains(&waiting.id), "{waiting:?}");
+        }
+    }
+
+    /// Nobody waits while a server is known that suits (SEL-36, MON-18), nor longer than allowed
+    /// (SEL-35), and while somebody waits the servers are asked again (SDAM-119).
+    fn watch_waits(&self) {
+        let client = &self.client;
+        if client.settings.scanning.is_some() {
+            // There they wait for scans, also while a server is known (MON-25).
+            return;
+        }
+        let selection = client.settings.selection;
+        let all = wait_limits(client);
+        let mut limited = BTreeSet::new();
+        let mut is_asking = false;
+        for waiting in client.snapshot().operations {
+            let id = waiting.id;
+            let in_time =
+                |limit: Instant| waiting.deadline.is_none_or(|deadline| limit <= deadline);
+            if let OperationState::Granted(_) = waiting.state {
+                let limit = *all.get(&id).expect("a grant has a limit");
+                assert!(limit <= self.now + GRANT_LIMIT && in_time(limit));
+                limited.insert(id);
+            }
+            let is_paused = matches!(waiting.state, OperationState::Paused(_));
+            if !is_paused && waiting.state != OperationState::ForServer {
+                continue;
+            }
+            is_asking |= !is_paused;
+            let limit = *all.get(&id).expect("there is one by default");
+            if is_paused {
+                // It met a server that may be overloaded, and does not dial that at once again.
+                assert!(limit <= self.now + MIN_HEARTBEAT_FREQUENCY);
+            } else {
+                let criteria = waiting.criteria.as_ref().expect("it did not fail");
+                let suitable = suitable(client.topology(), criteria, selection, &[]);
+                let suits = suitable.map(|servers| servers.len());
+                assert!(
+                    suits == Ok(0) || self.extra == Extra::Selector,
+                    "{criteria}"
+                );
+            }
+            assert!(limit <= self.now + selection, "it was renewed");
+            assert!(in_time(limit));
+            limited.insert(id);
+        }
+        assert!(all.keys().eq(&limited));
+        let pace = self.now + MIN_HEARTBEAT_FREQUENCY;
+        let is_asked = client.topology.deadline().is_some_and(|at| at <= pace);
+        assert!(!is_asking || client.topology().servers.is_empty() || is_asked);
+    }
+
+    fn granted(&self) -> usize {
+        let operations = self.client.snapshot().operations.into_iter();
+        operations
+            .filter(|waiting| matches!(waiting.state, OperationState::Granted(_)))
+            .count()
+    }
+
+    pub(super) fn started(&mut self, start: Start) {
+        match start {
+            Start::Asking {
+                operation,
+                question,
+            } => {
+                assert_eq!(self.extra, Extra::Selector);
+                self.waiting.push(operation);
+                self.asking.insert(operation, question);
+            }
+            Start::Leased(mut lease) => {
+                assert!(self.open.contains(&lease.socket()));
+                assert!(!self.of_parent.contains(&lease.socket()));
+                assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
+                if let Err(error) = self.look(&mut lease) {
+                    let start = self.client.refuse(self.now, lease, error);
+                    return self.started(start);
+                }
+                match lease.begin(self.now) {
+                    Ok(_) => self.leases.push(lease),
+                    // Its time ran out while it waited: nothing was sent, the connection is whole.
+                    Err(error) => {
+                        assert!(error.is_timeout(), "{error}");
+                        let outcome = Outcome::Failed(error);
+                        let verdict = self.client.check_in(self.now, lease, outcome);
+                        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+                    }
+                }
+            }
+            Start::Waiting(id) => self.waiting.push(id),
+            Start::Failed(_) => {}
+        }
+    }
+
+    /// This is a child from here on: what is leased is its parent's, and nothing else is left open.
+    pub(super) fn fork(&mut self) {
+        self.of_parent = self.open.clone();
+        self.client.handle_forked(self.now, &Seed::new([9; 32]));
+        self.drain();
+        let leased = self.leases.iter().map(Lease::socket);
+        let leased: BTreeSet<SocketId> = leased.collect();
+        let left = self.open.intersection(&self.of_parent).copied();
+        assert!(left.eq(leased));
+    }
+
+    /// Something comes on a connection that drains.
+    pub(super) fn late(&mut self, which: usize, what: u8) {
+        let place = which % self.draining.len().max(1);
+        let Some((&socket, &id)) = self.draining.iter().nth(place) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        let answered = if what == 1 { id + 1 } else { id };
+        MessageWriter::begin(&mut bytes, 1, answered)
+            .body(&primary())
+            .end();
+        let fate = match what {
+            0 => self.client.handle_received(self.now, socket, &[]),
+            1 => self.client.handle_received(self.now, socket, &bytes),
+            _ => {
+                let (head, tail) = bytes.split_at(30);
+                let fate = self.client.handle_received(self.now, socket, head);
+                assert_eq!(fate, Fate::Open);
+                self.client.handle_received(self.now, socket, tail)
+            }
+        };
+        let connections = self.client.snapshot().connections;
+        let is_closed = connections.iter().all(|(open, _)| *open != socket);
+        assert_eq!(fate == Fate::Closed, is_closed);
+        // A whole reply closes what a clear has made stale.
+        assert!(is_closed || (what >= 2 && fate == Fate::Parked), "{fate:?}");
+        self.draining.remove(&socket);
+    }
+
+    pub(super) fn end(&mut self) {
+        self.client.close(self.now);
+        self.drain();
+        while !self.leases.is_empty() {
+            self.apply(Input::CheckIn {
+                which: 0,
+                outcome: 5,
+            });
+        }
+        while let Some(id) = self.waiting.pop() {
+            let start = self.client.resume(self.now, id);
+            assert!(matches!(start, Start::Failed(_)), "{start:?}");
+        }
+        self.drain();
+        assert!(self.client.is_over() && self.open.is_empty());
+        assert_empty(&self.client);
+    }
+
+    /// Reads what there is on a connection that rested.
+    fn look(&self, lease: &mut Lease) -> Result<(), Error> {
+        if !lease.wants_probe() {
+            return Ok(());
+        }
+        match self.probe {
+            0 => lease.probed(None),
+            1 => lease.probed(Some(&[])),
+            2 => lease.probed(Some(&[1, 2, 3])),
+            // Whoever drives the client may leave the probe out.
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers a question, perhaps twice, perhaps after it was withdrawn.
+    pub(super) fn answer(&mut self, which: usize, what: u8) {
+        let place = which % self.questions.len();
+        let id = *self.questions.keys().nth(place).expect("it is one of them");
+        let derivation = self.questions.remove(&id).expect("it was asked");
+        self.withdrawn.remove(&id);
+        let answer = match what {
+            0 => Answer::None,
+            _ => Answer::Keys(derivation.derive()),
+        };
+        self.client.handle_answer(self.now, id, answer);
+        if what == 1 {
+            self.client.handle_answer(self.now, id, Answer::None);
+        }
+    }
+
+    /// The application answers, perhaps after its operation has left.
+    pub(super) fn narrow(&mut self, which: usize) {
+        let place = which % self.asking.len();
+        let id = *self.asking.keys().nth(place).expect("it is one of them");
+        let question = self.asking.remove(&id).expect("it was asked");
+        let start = self.client.handle_narrowed(self.now, id, question.ask());
+        match self.waiting.iter().position(|&waiting| waiting == id) {
+            Some(place) => {
+                self.waiting.remove(place);
+                self.started(start);
+            }
+            None => assert!(matches!(start, Start::Failed(_)), "{start:?}"),
+        }
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.interrupted.clear();
+        let was_over = self.client.is_over();
+        let why = Error::runtime("the runtime has ended");
+        let is_first = self.client.life.lost().is_none();
+        self.client.abandon(self.now, &why);
+        self.drain();
+        if is_first && !was_over {
+            let mut leases = self.leases.iter().map(Lease::socket);
+            assert!(leases.all(|socket| self.interrupted.contains(&socket)));
+        }
+    }
+}
