@@ -242,6 +242,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     let mut lease = world.lease(find());
     let socket = lease.socket();
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
     World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
     let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
     world.check_in(lease, Outcome::Completed);
