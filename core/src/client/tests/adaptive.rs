@@ -184,6 +184,7 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
         let id = overload(&mut world, lease);
         if closes {
             world.client.close(world.now);
+            world.run();
             let resumed = world.client.resume(world.now, id);
             assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
         } else {

@@ -106,7 +106,7 @@ impl Peer for Login {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            contract: &mut self.contract,
+            contract: Some(&mut self.contract),
             now: self.now,
         }
     }

@@ -27,7 +27,7 @@ fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
 
 /// A server that pushes its hellos and refuses whoever authenticates.
 struct Refusing {
-    mute: harness::Mute,
+    mute: mute::Mute,
     hello: RawDocumentBuf,
     /// All messages that were sent to it.
     all: Vec<(OpCode, u32)>,
@@ -73,7 +73,7 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     options.set_server_api(api);
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Refusing {
-        mute: harness::Mute::new(Client::new(config)),
+        mute: mute::Mute::new(Client::new(config)),
         hello,
         all: Vec::new(),
     };

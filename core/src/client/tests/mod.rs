@@ -16,6 +16,7 @@ mod greeting;
 mod harness;
 mod messages;
 mod metadata;
+mod mute;
 mod operations;
 mod overload;
 mod partial_scans;
@@ -115,6 +116,11 @@ pub(super) fn assert_empty(client: &Client) {
     for server in 0..8 {
         assert_eq!(client.choice.operation_count(ServerId(server)), 0);
     }
+}
+
+/// The moment at which something of a client is due.
+fn due(client: &Client) -> Option<Instant> {
+    client.exact_deadline()
 }
 
 /// A client whose sockets all lead to one scripted server.
@@ -349,7 +355,7 @@ impl Peer for World {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            contract: &mut self.contract,
+            contract: Some(&mut self.contract),
             now: self.now,
         }
     }

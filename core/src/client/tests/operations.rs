@@ -326,7 +326,7 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
 fn a_second_answer_to_hello_is_nobodys_reply() {
     let options = uri::parse("mongodb://lb/?loadBalanced=true").expect("fine");
     let config = ClientConfig::new(options.options, Seed::new([5; 32])).expect("options");
-    let (mut peer, now) = (harness::Mute::new(Client::new(config)), Instant::ZERO);
+    let (mut peer, now) = (mute::Mute::new(Client::new(config)), Instant::ZERO);
     peer.client.open(now);
     let Start::Waiting(id) = peer.client.start(now, ping()) else {
         panic!("it waits");

@@ -27,7 +27,7 @@ fn talkative(text: &str, api: bool) -> ClientOptions {
 
 /// A server that answers everything alike, but a hello that waits for a change not at all.
 struct Alike {
-    mute: harness::Mute,
+    mute: mute::Mute,
     reply: RawDocumentBuf,
     /// Names of the fields of each hello, one entry for each kind of hello.
     kinds: BTreeSet<Vec<String>>,
@@ -58,7 +58,7 @@ impl Peer for Alike {
 fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Alike {
-        mute: harness::Mute::new(Client::new(config)),
+        mute: mute::Mute::new(Client::new(config)),
         reply,
         kinds: BTreeSet::new(),
     };
@@ -136,7 +136,7 @@ fn the_source_of_a_credential_is_asked_about_its_user() {
 
 /// A router that answers until `look` finds something in what it is sent.
 struct Watched<T, F> {
-    mute: harness::Mute,
+    mute: mute::Mute,
     look: F,
     found: Option<T>,
 }
@@ -162,7 +162,7 @@ impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
     let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
     let mut peer = Watched {
-        mute: harness::Mute::new(Client::new(config.expect("options"))),
+        mute: mute::Mute::new(Client::new(config.expect("options"))),
         look,
         found: None,
     };

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// A client behind a proxy at `proxy:1080`, with one server `a`.
-fn client() -> harness::Mute {
+fn client() -> mute::Mute {
     let options = uri::parse("mongodb://a/?replicaSet=rs&retryReads=false");
     let options = options.expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
@@ -16,11 +16,11 @@ fn client() -> harness::Mute {
     layers.push(GreetingPlan(Address::tcp("proxy", 1080)));
     Arc::make_mut(&mut client.settings.handshake).layers = layers;
     client.open(Instant::ZERO);
-    harness::Mute::new(client)
+    mute::Mute::new(client)
 }
 
 /// The socket of the next dial, which leads to the proxy.
-fn dialled(peer: &mut harness::Mute) -> SocketId {
+fn dialled(peer: &mut mute::Mute) -> SocketId {
     loop {
         match harness::next(peer).expect("a dial") {
             Action::Dial { socket, address } => {
@@ -34,7 +34,7 @@ fn dialled(peer: &mut harness::Mute) -> SocketId {
 }
 
 /// The bytes that a socket sends next.
-fn sent(peer: &mut harness::Mute, from: SocketId) -> Vec<u8> {
+fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
     loop {
         match harness::next(peer).expect("bytes") {
             Action::Transmit { socket, bytes } if socket == from => return bytes,
@@ -44,7 +44,7 @@ fn sent(peer: &mut harness::Mute, from: SocketId) -> Vec<u8> {
 }
 
 /// Leads a socket through the proxy and answers its hello.
-fn establish(peer: &mut harness::Mute, socket: SocketId) {
+fn establish(peer: &mut mute::Mute, socket: SocketId) {
     peer.connect(socket);
     assert_eq!(sent(peer, socket), b"TO a:27017\n");
     peer.receive(socket, b"OK\n");
@@ -53,7 +53,7 @@ fn establish(peer: &mut harness::Mute, socket: SocketId) {
 }
 
 /// What an operation meets whose connection comes to its dial and then to this.
-fn failed(mishap: impl FnOnce(&mut harness::Mute, SocketId)) -> Error {
+fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);

@@ -212,6 +212,7 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
         while harness::next(&mut world).is_some() {}
         world.now = world.now + Duration::from_millis(100);
         world.time_out();
+        world.run();
         failure(&mut world, id);
         // The scan went with it: nothing is open, nothing is armed.
         assert_eq!(world.client.counts().sockets, 0);

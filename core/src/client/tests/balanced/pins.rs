@@ -36,6 +36,7 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
     world.client.release(world.now, pin);
+    world.run();
     fail(&mut world, id);
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().waiting, 0);

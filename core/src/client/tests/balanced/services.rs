@@ -8,7 +8,7 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
     let options = uri::parse(URI).expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let client = Client::new(config.with_subscriptions(Subscriptions::all()));
-    let (mut peer, now) = (harness::Mute::new(client), Instant::ZERO);
+    let (mut peer, now) = (mute::Mute::new(client), Instant::ZERO);
     peer.client.open(now);
     assert!(harness::next(&mut peer).is_none());
     assert_eq!(peer.client.deadline(), None);

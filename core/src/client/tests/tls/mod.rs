@@ -95,7 +95,7 @@ impl harness::Peer for Scene {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            contract: &mut self.contract,
+            contract: Some(&mut self.contract),
             now: self.now,
         }
     }

@@ -80,7 +80,7 @@ impl Peer for Play {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            contract: &mut self.contract,
+            contract: Some(&mut self.contract),
             now: self.now,
         }
     }
