@@ -90,6 +90,8 @@ pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
             Action::Ask { id, question } => peer.asked(id, question),
             Action::Withdraw { question } => peer.withdrawn(question),
             Action::Wake { operation } => peer.woken(operation),
+            #[allow(unreachable_patterns, reason = "`Action` is exhaustive in the core")]
+            unknown => panic!("a new kind of action: {unknown:?}"),
         }
     }
 }
@@ -201,6 +203,8 @@ impl Contract {
                 let waits = is_there(Subject::Waiting(*operation));
                 keeps(waits, "an operation that does not wait is woken")
             }
+            #[allow(unreachable_patterns, reason = "`Action` is exhaustive in the core")]
+            _ => Err("it is of a new kind"),
         }
     }
 
