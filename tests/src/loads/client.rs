@@ -171,16 +171,14 @@ impl Idle {
             op_code,
             ..
         } = header(request);
-        let mut frame = Vec::new();
-        match op_code {
-            OpCode::Query => LegacyReply { body: &self.hello }.encode(&mut frame, 1, request_id),
-            _ => {
-                MessageWriter::begin(&mut frame, 1, request_id)
-                    .body(&self.hello)
-                    .end();
-            }
+        if op_code != OpCode::Query {
+            let hello = self.hello.clone();
+            self.respond(socket, request, &hello);
+            return;
         }
-        let _ = self.receive(socket, &frame);
+        let mut frame = Vec::new();
+        LegacyReply { body: &self.hello }.encode(&mut frame, 1, request_id);
+        self.receive(socket, &frame);
     }
 }
 
