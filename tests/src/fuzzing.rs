@@ -117,12 +117,12 @@ pub fn message(rest: &[u8]) {
         }
     }
     for options in ["serverMonitoringMode=poll", "serverMonitoringMode=stream"] {
-        let mut victim = Victim::new(options, true);
+        let mut victim = Victim::watched(options, true);
         victim.greet(&mut frame, 7);
         assert!(victim.servers() <= MAX_SERVERS);
         assert!(victim.topology().len() < (MAX_CAUSE_TEXT_BYTES + 1024) * MAX_SERVERS);
     }
-    let mut victim = Victim::new("directConnection=true", false);
+    let mut victim = Victim::watched("directConnection=true", false);
     victim.greet(&mut standalone(), usize::MAX);
     let lease = victim.operation();
     match victim.reply(lease, &mut frame) {

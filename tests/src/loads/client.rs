@@ -1,10 +1,11 @@
 //! A client with very many connections that nobody uses, without sockets and in virtual time.
 
+use super::harness::{self, Parts, Peer};
 use bson::{RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
-    client::{Action, Client, ClientConfig, Outcome, Start, Verdict},
+    client::{Client, ClientConfig, Outcome, Start, Verdict},
     connection::SocketId,
-    operation::{Command, CommandKind, Lease, SessionUse},
+    operation::{Command, CommandKind, Lease, OperationId, SessionUse},
     random::Seed,
     time::Instant,
     uri,
@@ -160,20 +161,7 @@ impl Idle {
 
     /// Does what the client orders; everything succeeds at once.
     fn settle(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Dial { socket, .. } => {
-                    let _ = self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => self.greet(socket, &bytes),
-                Action::Wake { operation } => {
-                    if let Start::Leased(lease) = self.client.resume(self.now, operation) {
-                        self.granted.push(lease);
-                    }
-                }
-                _ => {}
-            }
-        }
+        harness::drain(self);
     }
 
     /// Answers a hello.
@@ -183,16 +171,35 @@ impl Idle {
             op_code,
             ..
         } = header(request);
-        let mut frame = Vec::new();
-        match op_code {
-            OpCode::Query => LegacyReply { body: &self.hello }.encode(&mut frame, 1, request_id),
-            _ => {
-                MessageWriter::begin(&mut frame, 1, request_id)
-                    .body(&self.hello)
-                    .end();
-            }
+        if op_code != OpCode::Query {
+            let hello = self.hello.clone();
+            self.respond(socket, request, &hello);
+            return;
         }
-        let _ = self.client.handle_received(self.now, socket, &frame);
+        let mut frame = Vec::new();
+        LegacyReply { body: &self.hello }.encode(&mut frame, 1, request_id);
+        self.receive(socket, &frame);
+    }
+}
+
+impl Peer for Idle {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            // The memory of the client alone is measured.
+            contract: None,
+            now: self.now,
+        }
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        self.greet(socket, &bytes);
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        if let Start::Leased(lease) = self.client.resume(self.now, operation) {
+            self.granted.push(lease);
+        }
     }
 }
 

@@ -314,6 +314,13 @@ fn one_place_of_the_core_turns_bytes_into_messages() {
 }
 
 #[test]
+fn one_loop_takes_the_actions_of_a_client_in_tests() {
+    for folder in ["core/src/client/tests/", "tests/src/loads/"] {
+        check(rust_under(folder), messages::polls_actions);
+    }
+}
+
+#[test]
 fn who_asks_for_network_errors_thinks_of_tls() {
     for folder in ["core/src/", "adapters/"] {
         check(rust_under(folder), fences::forgets_tls);

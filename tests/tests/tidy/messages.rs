@@ -1,4 +1,4 @@
-//! Where the core turns bytes into messages.
+//! Where the core turns bytes into messages, and where its tests take the client's actions.
 
 use crate::source::{above_tests, code_only};
 
@@ -35,6 +35,43 @@ pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The loop that takes a client's actions in tests.
+const HARNESS: &str = "core/src/client/tests/harness.rs";
+
+/// The random test of a client, whose own loop checks most of the contract.
+const OWN_LOOPS: &str = "core/src/client/tests/chance";
+
+/// Tests that poll the actions of a client past the loop that checks the client's contract.
+pub(crate) fn polls_actions(path: &str, text: &str) -> Vec<String> {
+    let is_test = path.starts_with("core/src/client/tests/");
+    let is_load = path.starts_with("tests/src/loads/");
+    if path == HARNESS || path.starts_with(OWN_LOOPS) || !(is_test || is_load) {
+        return Vec::new();
+    }
+    let lines = (1..).zip(text.lines());
+    let polls = |line: &str| line.contains("client.poll_action(");
+    let found = lines.filter(|(_, line)| polls(line));
+    found
+        .map(|(number, _)| format!("{path}:{number}: `{HARNESS}` polls actions, with all checks"))
+        .collect()
+}
+
+#[test]
+fn a_second_loop_over_the_actions_of_a_client_is_found() {
+    let text = "fn run(&mut self) {\n    while let Some(a) = self.client.poll_action() {}\n}\n";
+    for path in [
+        "core/src/client/tests/tls/mod.rs",
+        "tests/src/loads/hostile/mod.rs",
+    ] {
+        assert_eq!(polls_actions(path, text).len(), 1, "{path}");
+    }
+    for path in [HARNESS, "adapters/client/src/shared.rs"] {
+        assert!(polls_actions(path, text).is_empty(), "{path}");
+    }
+    let pool = text.replace("client", "pool");
+    assert!(polls_actions("tests/src/loads/pool.rs", &pool).is_empty());
 }
 
 #[test]

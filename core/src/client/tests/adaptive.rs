@@ -78,7 +78,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
     let Start::Waiting(id) = world.client.start(world.now, unacknowledged()) else {
         panic!("there is no connection yet");
     };
-    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+    let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
         panic!("it is dialled");
     };
     world.fail(socket);
@@ -184,6 +184,7 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
         let id = overload(&mut world, lease);
         if closes {
             world.client.close(world.now);
+            world.run();
             let resumed = world.client.resume(world.now, id);
             assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
         } else {

@@ -3,13 +3,14 @@
 use super::*;
 use crate::{
     auth::{KeyDerivation, MAX_ITERATIONS},
-    wire::{Flags, OpCode},
+    wire::OpCode,
 };
 use bson::{Binary, spec::BinarySubtype};
 
 /// A server that asks for a login with as many iterations as it may.
 struct Login {
     client: Client,
+    contract: Contract,
     now: Instant,
     /// Connections that were asked for keys: all that were dialled for operations.
     sockets: Vec<SocketId>,
@@ -35,6 +36,7 @@ impl Login {
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut login = Self {
             client: Client::new(config),
+            contract: Contract::default(),
             now: Instant::ZERO,
             sockets: Vec::new(),
             derivations: Vec::new(),
@@ -50,34 +52,7 @@ impl Login {
     }
 
     fn run(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Dial { socket, .. } => {
-                    self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                    assert_eq!(header.op_code, OpCode::Msg);
-                    let message = Message::decode(&bytes).expect("a message");
-                    let Some(reply) = self.reply(socket, message.body) else {
-                        continue;
-                    };
-                    let mut frame = Vec::new();
-                    MessageWriter::begin(&mut frame, 1, header.request_id)
-                        .flags(Flags::default())
-                        .body(&reply)
-                        .end();
-                    self.client.handle_received(self.now, socket, &frame);
-                }
-                Action::Ask {
-                    id,
-                    question: Question::DeriveKeys(derivation),
-                } => self.derivations.push((id, derivation)),
-                Action::Withdraw { question } => self.withdrawn.push(question),
-                Action::Close { socket } => self.closed.push(socket),
-                _ => {}
-            }
-        }
+        harness::drain(self);
     }
 
     fn reply(&mut self, socket: SocketId, command: &RawDocument) -> Option<RawDocumentBuf> {
@@ -132,6 +107,38 @@ impl Login {
     }
 }
 
+impl Peer for Login {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let header = Header::decode(&bytes, 1 << 20).expect("a request");
+        assert_eq!(header.op_code, OpCode::Msg);
+        let message = Message::decode(&bytes).expect("a message");
+        if let Some(reply) = self.reply(socket, message.body) {
+            self.respond(socket, &bytes, &reply);
+        }
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        self.closed.push(socket);
+    }
+
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        let Question::DeriveKeys(derivation) = question;
+        self.derivations.push((id, derivation));
+    }
+
+    fn withdrawn(&mut self, question: QuestionId) {
+        self.withdrawn.push(question);
+    }
+}
+
 #[test]
 fn the_largest_derivation_is_given_away() {
     // AUTH-56; nothing is derived while bytes are taken in.
@@ -180,7 +187,7 @@ fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kep
     assert!(!login.waits_for_keys());
     // The server is found again, asks for the same, and costs nothing more.
     login.now = login.now + std::time::Duration::from_secs(11);
-    login.client.handle_timeout(login.now);
+    harness::time_out(&mut login);
     login.run();
     login.start(1);
     assert!(login.derivations.is_empty());
@@ -235,7 +242,7 @@ fn a_question_that_is_not_answered_for_long_is_withdrawn() {
     login.start(1);
     let (id, derivation) = login.derivations.remove(0);
     login.now = login.now + QUESTION_LIMIT;
-    login.client.handle_timeout(login.now);
+    harness::time_out(&mut login);
     login.run();
     assert_eq!(login.withdrawn, [id]);
     assert!(!login.waits_for_keys());
@@ -302,7 +309,7 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
     // The connection gives up first, and so does each one after it for five minutes.
     for _ in 0..31 {
         login.now = login.now + std::time::Duration::from_secs(10);
-        login.client.handle_timeout(login.now);
+        harness::time_out(&mut login);
         login.run();
         login.client.start(login.now, ping());
         login.run();

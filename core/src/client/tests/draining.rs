@@ -163,7 +163,8 @@ fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
     let resumed = world.client.resume(world.now, next);
     assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
     assert_eq!(world.client.deadline(), Some(limit));
-    world.client.handle_timeout(limit);
+    world.now = limit;
+    world.time_out();
     world.run();
     assert!(world.closed.contains(&socket));
 }

@@ -7,52 +7,51 @@ use std::{collections::BTreeMap, time::Duration};
 /// What the servers answer to a message; `None` is silence.
 type Answers<'a> = &'a dyn Fn(&Document) -> Option<RawDocumentBuf>;
 
-/// Carries out orders; gives all messages by socket, in their order, each checked to be an OP_MSG.
-fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
-    let mut said: BTreeMap<SocketId, Vec<Document>> = BTreeMap::new();
-    // What pools do in the background is due at once.
-    for _ in 0..3 {
-        carry_out(world, answers, &mut said);
-        world.client.handle_timeout(world.now);
-    }
-    carry_out(world, answers, &mut said);
-    said
+/// Servers that answer as a test says, and what is said to each.
+struct Greeted<'a> {
+    world: &'a mut World,
+    answers: Answers<'a>,
+    said: BTreeMap<SocketId, Vec<Document>>,
 }
 
-fn carry_out(
-    world: &mut World,
-    answers: Answers<'_>,
-    said: &mut BTreeMap<SocketId, Vec<Document>>,
-) {
-    while let Some(action) = world.client.poll_action() {
-        match action {
-            Action::Ask { .. } => panic!("nobody waits for keys here"),
-            Action::Dial { socket, address } => {
-                world.dialled.push((socket, address));
-                world.client.handle_connected(world.now, socket);
-            }
-            Action::Transmit { socket, bytes } => {
-                // HELLO-2: `decoded` takes nothing else.
-                let message = World::decoded(&bytes);
-                let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                if let Some(answer) = answers(&message) {
-                    let mut reply = Vec::new();
-                    MessageWriter::begin(&mut reply, 1, header.request_id)
-                        .body(&answer)
-                        .end();
-                    world.client.handle_received(world.now, socket, &reply);
-                }
-                said.entry(socket).or_default().push(message);
-            }
-            Action::Close { socket } => {
-                world.closed.insert(socket);
-            }
-            Action::Interrupt { .. }
-            | Action::Drain { .. }
-            | Action::Wake { .. }
-            | Action::Withdraw { .. } => {}
-        }
+impl Peer for Greeted<'_> {
+    fn parts(&mut self) -> Parts<'_> {
+        self.world.parts()
     }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        self.world.dialled(socket, address);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        // HELLO-2: `decoded` takes nothing else.
+        let message = World::decoded(&bytes);
+        if let Some(answer) = (self.answers)(&message) {
+            self.respond(socket, &bytes, &answer);
+        }
+        self.said.entry(socket).or_default().push(message);
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        self.world.closed(socket);
+    }
+}
+
+/// Carries out orders; gives all messages by socket, in their order, each checked to be an OP_MSG.
+fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
+    let said = BTreeMap::new();
+    let mut peer = Greeted {
+        world,
+        answers,
+        said,
+    };
+    // What pools do in the background is due at once.
+    for _ in 0..3 {
+        harness::drain(&mut peer);
+        harness::time_out(&mut peer);
+    }
+    harness::drain(&mut peer);
+    peer.said
 }
 
 /// A client that has sent nothing yet.
@@ -63,10 +62,7 @@ fn opened(text: &str) -> World {
     };
     let mut world = World::with_config(config(), rawdoc! { "ok": 0 });
     // Nothing of what that client did counts.
-    world.client = Client::new(config());
-    world.dialled.clear();
-    world.closed.clear();
-    world.client.open(world.now);
+    world.begin_anew(config());
     world
 }
 
@@ -208,6 +204,6 @@ impl World {
     /// Lets time pass without carrying out what comes of it.
     fn wait_silently(&mut self, time: Duration) {
         self.now = self.now + time;
-        self.client.handle_timeout(self.now);
+        self.time_out();
     }
 }

@@ -25,8 +25,46 @@ fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
     found
 }
 
-/// All that a client sends that looks for its server and then runs an operation. The server pushes
-/// its hellos and refuses whoever authenticates.
+/// A server that pushes its hellos and refuses whoever authenticates.
+struct Refusing {
+    mute: mute::Mute,
+    hello: RawDocumentBuf,
+    /// All messages that were sent to it.
+    all: Vec<(OpCode, u32)>,
+}
+
+impl Peer for Refusing {
+    fn parts(&mut self) -> Parts<'_> {
+        self.mute.parts()
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        self.all.extend(messages(&bytes));
+        let body = Message::decode(&bytes).expect("a message").body;
+        let name = body.iter().next().expect("a name").expect("BSON").0;
+        let is_hello = ["hello", "isMaster"].contains(&name.as_str());
+        let is_push = matches!(body.get("maxAwaitTimeMS"), Ok(Some(_)));
+        let refused = rawdoc! { "ok": 0, "code": 18 };
+        if !is_push {
+            let reply = if is_hello {
+                self.hello.clone()
+            } else {
+                refused
+            };
+            self.respond(socket, &bytes, &reply);
+        }
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        let Parts { client, now, .. } = self.parts();
+        if let Start::Leased(mut lease) = client.resume(now, operation) {
+            lease.begin(now).expect("it fits");
+            self.all.extend(messages(lease.output()));
+        }
+    }
+}
+
+/// All that a client sends that looks for its server and then runs an operation.
 fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     let mut hello = primary();
@@ -34,42 +72,17 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     let mut options = uri::parse(text).expect("a connection string").options;
     options.set_server_api(api);
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-    let mut client = Client::new(config);
-    let now = Instant::ZERO;
+    let mut peer = Refusing {
+        mute: mute::Mute::new(Client::new(config)),
+        hello,
+        all: Vec::new(),
+    };
+    let Parts { client, now, .. } = peer.parts();
     client.open(now);
     let start = client.start(now, ping());
-    let mut all = Vec::new();
-    while let Some(action) = client.poll_action() {
-        match action {
-            Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
-            Action::Transmit { socket, bytes } => {
-                all.extend(messages(&bytes));
-                let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                let body = Message::decode(&bytes).expect("a message").body;
-                let name = body.iter().next().expect("a name").expect("BSON").0;
-                let is_hello = ["hello", "isMaster"].contains(&name.as_str());
-                let is_push = matches!(body.get("maxAwaitTimeMS"), Ok(Some(_)));
-                let refused = rawdoc! { "ok": 0, "code": 18 };
-                if !is_push {
-                    let reply = if is_hello { &hello } else { &refused };
-                    let mut frame = Vec::new();
-                    MessageWriter::begin(&mut frame, 1, header.request_id)
-                        .body(reply)
-                        .end();
-                    client.handle_received(now, socket, &frame);
-                }
-            }
-            Action::Wake { operation } => {
-                if let Start::Leased(mut lease) = client.resume(now, operation) {
-                    lease.begin(now).expect("it fits");
-                    all.extend(messages(lease.output()));
-                }
-            }
-            _ => {}
-        }
-    }
+    harness::drain(&mut peer);
     assert!(matches!(start, Start::Waiting(_)), "{start:?}");
-    all
+    peer.all
 }
 
 #[test]

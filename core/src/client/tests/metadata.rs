@@ -212,7 +212,7 @@ fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
         .client
         .append_metadata(&framework())
         .expect("a valid info");
-    assert!(world.client.poll_action().is_none());
+    assert!(harness::next(&mut world).is_none());
     world.run();
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(counts(&world), before);

@@ -15,8 +15,10 @@ mod draining;
 mod faults;
 mod forking;
 mod greeting;
+mod harness;
 mod messages;
 mod metadata;
+mod mute;
 mod operations;
 mod overload;
 mod partial_scans;
@@ -47,6 +49,7 @@ use crate::{
     wire::{FrameDecoder, Header, Message, MessageWriter},
 };
 use bson::{Document, RawDocumentBuf, rawdoc};
+use harness::{Contract, Parts, Peer, framed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The connections of a client whose late replies are thrown away.
@@ -117,9 +120,15 @@ pub(super) fn assert_empty(client: &Client) {
     }
 }
 
+/// The moment at which something of a client is due.
+fn due(client: &Client) -> Option<Instant> {
+    client.exact_deadline()
+}
+
 /// A client whose sockets all lead to one scripted server.
 pub(super) struct World {
     pub(super) client: Client,
+    contract: Contract,
     pub(super) now: Instant,
     pub(super) dialled: Vec<(SocketId, Address)>,
     pub(super) closed: BTreeSet<SocketId>,
@@ -197,6 +206,7 @@ impl World {
     pub(super) fn with_config(config: ClientConfig, hello: RawDocumentBuf) -> Self {
         let mut world = Self {
             client: Client::new(config),
+            contract: Contract::default(),
             now: Instant::ZERO,
             dialled: Vec::new(),
             closed: BTreeSet::new(),
@@ -216,47 +226,23 @@ impl World {
         world
     }
 
+    /// Puts a client into the place of this one that has sent nothing yet, and opens it.
+    fn begin_anew(&mut self, config: ClientConfig) {
+        self.client = Client::new(config);
+        self.contract = Contract::default();
+        self.dialled.clear();
+        self.closed.clear();
+        self.client.open(self.now);
+    }
+
     /// Carries out orders until there are none: every socket connects, every hello is answered.
     pub(super) fn run(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Dial { socket, address } => {
-                    self.dialled.push((socket, address));
-                    if self.is_dead {
-                        self.fail(socket);
-                    } else {
-                        self.client.handle_connected(self.now, socket);
-                    }
-                }
-                Action::Transmit { socket, .. } if self.is_dead => {
-                    self.sent.push(socket);
-                    self.fail(socket);
-                }
-                Action::Transmit { socket, .. } if self.is_silent(socket) => self.sent.push(socket),
-                Action::Transmit { socket, bytes } => {
-                    self.sent.push(socket);
-                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                    let mut reply = Vec::new();
-                    MessageWriter::begin(&mut reply, 1, header.request_id)
-                        .body(self.hello_of(socket))
-                        .end();
-                    self.messages.push(bytes);
-                    self.client.handle_received(self.now, socket, &reply);
-                }
-                Action::Close { socket } => {
-                    assert!(self.closed.insert(socket), "{socket:?} is closed twice");
-                }
-                Action::Interrupt { socket, error } => self.interrupted.push((socket, error)),
-                Action::Drain { socket } => self.draining.push(socket),
-                Action::Wake { operation } => self.woken.push(operation),
-                Action::Ask { id, question } => {
-                    let Question::DeriveKeys(derivation) = question;
-                    let answer = Answer::Keys(derivation.derive());
-                    self.client.handle_answer(self.now, id, answer);
-                }
-                Action::Withdraw { .. } => {}
-            }
-        }
+        harness::drain(self);
+    }
+
+    /// Reports the present moment without carrying out what comes of it.
+    pub(super) fn time_out(&mut self) {
+        harness::time_out(self);
     }
 
     fn address_of(&self, socket: SocketId) -> Option<&Address> {
@@ -281,7 +267,7 @@ impl World {
 
     pub(super) fn wait(&mut self, time: std::time::Duration) {
         self.now = self.now + time;
-        self.client.handle_timeout(self.now);
+        self.time_out();
         self.run();
     }
 
@@ -364,6 +350,58 @@ impl World {
         let mut lease = self.lease(command);
         Self::answer(&mut lease, reply);
         self.check_in(lease, Outcome::Completed)
+    }
+}
+
+impl Peer for World {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        self.dialled.push((socket, address));
+        if self.is_dead {
+            self.fail(socket);
+        } else {
+            self.connect(socket);
+        }
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        self.sent.push(socket);
+        if self.is_dead {
+            self.fail(socket);
+        } else if !self.is_silent(socket) {
+            let hello = self.hello_of(socket).clone();
+            self.respond(socket, &bytes, &hello);
+            self.messages.push(bytes);
+        }
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        self.closed.insert(socket);
+    }
+
+    fn interrupted(&mut self, socket: SocketId, error: Error) {
+        self.interrupted.push((socket, error));
+    }
+
+    fn drained(&mut self, socket: SocketId) {
+        self.draining.push(socket);
+    }
+
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        let Question::DeriveKeys(derivation) = question;
+        let answer = Answer::Keys(derivation.derive());
+        self.client.handle_answer(self.now, id, answer);
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        self.woken.push(operation);
     }
 }
 

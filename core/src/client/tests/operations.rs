@@ -89,7 +89,7 @@ fn an_unacknowledged_write_is_not_tried_again() {
     let Start::Waiting(id) = world.client.start(world.now, command) else {
         panic!("a second connection has to be made");
     };
-    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+    let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
         panic!("a second connection has to be made");
     };
     let error = Error::network(NetworkFault::NotResolved, "no such host");
@@ -326,28 +326,25 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
 fn a_second_answer_to_hello_is_nobodys_reply() {
     let options = uri::parse("mongodb://lb/?loadBalanced=true").expect("fine");
     let config = ClientConfig::new(options.options, Seed::new([5; 32])).expect("options");
-    let (mut client, now) = (Client::new(config), Instant::ZERO);
-    client.open(now);
-    let Start::Waiting(id) = client.start(now, ping()) else {
+    let (mut peer, now) = (mute::Mute::new(Client::new(config)), Instant::ZERO);
+    peer.client.open(now);
+    let Start::Waiting(id) = peer.client.start(now, ping()) else {
         panic!("it waits");
     };
-    let Some(Action::Dial { socket, .. }) = client.poll_action() else {
+    let Some(Action::Dial { socket, .. }) = harness::next(&mut peer) else {
         panic!("it is dialled");
     };
-    client.handle_connected(now, socket);
-    let Some(Action::Transmit { bytes, .. }) = client.poll_action() else {
+    peer.connect(socket);
+    let Some(Action::Transmit { bytes, .. }) = harness::next(&mut peer) else {
         panic!("it is greeted");
     };
     let asked = Header::decode(&bytes, 1 << 20).expect("a request");
     let mut hello = mongos();
     let service = ObjectId::from_bytes([1; 12]);
     hello.append(bson::cstr!("serviceId"), service);
-    let mut reply = Vec::new();
-    MessageWriter::begin(&mut reply, 1, asked.request_id)
-        .body(&hello)
-        .end();
-    client.handle_received(now, socket, &reply);
-    let Start::Leased(mut lease) = client.resume(now, id) else {
+    let reply = framed(asked.request_id, &hello);
+    peer.receive(socket, &reply);
+    let Start::Leased(mut lease) = peer.client.resume(now, id) else {
         panic!("it is ready");
     };
     lease.begin(now).expect("it fits");

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    client::Action,
     description::ServerType,
     error::{ErrorKind, Label, TlsFault, Wait},
     event::{PoolEvent, SdamEvent},
@@ -63,7 +62,7 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
         End => drop(world.client.handle_received(world.now, socket, &[])),
         Silence(time) => {
             world.now = world.now + time;
-            world.client.handle_timeout(world.now);
+            world.time_out();
         }
     }
     let error = match world.client.resume(world.now, id) {
@@ -92,36 +91,57 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     }
 }
 
-/// The pool's new socket, and the request that it sent last.
-fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
-    loop {
-        match world.client.poll_action() {
-            Some(Action::Dial { socket, .. }) if command.is_empty() => return (socket, 0),
-            Some(Action::Dial { socket, .. }) => {
-                world.client.handle_connected(world.now, socket);
-            }
-            Some(Action::Transmit { socket, bytes }) => {
-                let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                let message = Message::decode(&bytes).expect("a message");
-                let (name, _) = message.body.iter().next().expect("a field").expect("BSON");
-                if name.as_str() == command {
-                    return (socket, header.request_id);
-                }
-                let reply = framed(header.request_id, &world.hello);
-                world.client.handle_received(world.now, socket, &reply);
-            }
-            Some(_) => {}
-            None => panic!("it does not come to {command:?}"),
+/// A server that answers until it is asked a command, or until it is dialled if that is empty.
+struct Leading<'a> {
+    world: &'a mut World,
+    command: &'a str,
+    /// Where it stopped: the socket, and the request that was sent last.
+    met: Option<(SocketId, i32)>,
+}
+
+impl Peer for Leading<'_> {
+    fn parts(&mut self) -> Parts<'_> {
+        self.world.parts()
+    }
+
+    fn dialled(&mut self, socket: SocketId, _: Address) {
+        if self.met.is_some() {
+            return;
+        }
+        if self.command.is_empty() {
+            self.met = Some((socket, 0));
+        } else {
+            self.connect(socket);
+        }
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        if self.met.is_some() {
+            return;
+        }
+        let header = Header::decode(&bytes, 1 << 20).expect("a request");
+        let message = Message::decode(&bytes).expect("a message");
+        let (name, _) = message.body.iter().next().expect("a field").expect("BSON");
+        if name.as_str() == self.command {
+            self.met = Some((socket, header.request_id));
+        } else {
+            let hello = self.world.hello.clone();
+            self.respond(socket, &bytes, &hello);
         }
     }
 }
 
-fn framed(request: i32, reply: &RawDocument) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    MessageWriter::begin(&mut bytes, 1, request)
-        .body(reply)
-        .end();
-    bytes
+/// The pool's new socket, and the request that it sent last.
+fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
+    let met = None;
+    let mut peer = Leading {
+        world,
+        command,
+        met,
+    };
+    harness::drain(&mut peer);
+    let met = peer.met;
+    met.unwrap_or_else(|| panic!("it does not come to {command:?}"))
 }
 
 /// Connecting, in words.

@@ -25,45 +25,53 @@ fn talkative(text: &str, api: bool) -> ClientOptions {
     options
 }
 
+/// A server that answers everything alike, but a hello that waits for a change not at all.
+struct Alike {
+    mute: mute::Mute,
+    reply: RawDocumentBuf,
+    /// Names of the fields of each hello, one entry for each kind of hello.
+    kinds: BTreeSet<Vec<String>>,
+}
+
+impl Peer for Alike {
+    fn parts(&mut self) -> Parts<'_> {
+        self.mute.parts()
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let message = Message::decode(&bytes).expect("a message");
+        let fields = message.body.iter().map(|field| field.expect("BSON"));
+        let names: Vec<_> = fields.map(|(key, _)| key.as_str().to_owned()).collect();
+        let waits = names.iter().any(|name| name == "maxAwaitTimeMS");
+        if !names[0].starts_with("sasl") {
+            self.kinds.insert(names);
+        }
+        if !waits {
+            let reply = self.reply.clone();
+            self.respond(socket, &bytes, &reply);
+        }
+    }
+}
+
 /// Names of the fields of each hello that a client sends until an operation has its connection,
 /// one entry for each kind of hello.
 fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-    let (mut client, mut now) = (Client::new(config), Instant::ZERO);
-    let mut kinds = BTreeSet::new();
+    let mut peer = Alike {
+        mute: mute::Mute::new(Client::new(config)),
+        reply,
+        kinds: BTreeSet::new(),
+    };
+    let Parts { client, now, .. } = peer.parts();
     client.open(now);
     let started = client.start(now, ping());
     assert!(matches!(started, Start::Waiting(_)));
     for _ in 0..2 {
-        while let Some(action) = client.poll_action() {
-            match action {
-                Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
-                Action::Transmit { socket, bytes } => {
-                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                    let message = Message::decode(&bytes).expect("a message");
-                    let fields = message.body.iter().map(|field| field.expect("BSON"));
-                    let names: Vec<_> = fields.map(|(key, _)| key.as_str().to_owned()).collect();
-                    let waits = names.iter().any(|name| name == "maxAwaitTimeMS");
-                    if !names[0].starts_with("sasl") {
-                        kinds.insert(names);
-                    }
-                    if waits {
-                        // Nothing changes.
-                        continue;
-                    }
-                    let mut answer = Vec::new();
-                    MessageWriter::begin(&mut answer, 1, header.request_id)
-                        .body(&reply)
-                        .end();
-                    let _ = client.handle_received(now, socket, &answer);
-                }
-                _ => {}
-            }
-        }
-        now = now + std::time::Duration::from_secs(10);
-        client.handle_timeout(now);
+        harness::drain(&mut peer);
+        peer.mute.now = peer.mute.now + std::time::Duration::from_secs(10);
+        harness::time_out(&mut peer);
     }
-    kinds
+    peer.kinds
 }
 
 fn listed(kinds: &[&str]) -> BTreeSet<Vec<String>> {
@@ -126,31 +134,43 @@ fn the_source_of_a_credential_is_asked_about_its_user() {
     }
 }
 
+/// A router that answers until `look` finds something in what it is sent.
+struct Watched<T, F> {
+    mute: mute::Mute,
+    look: F,
+    found: Option<T>,
+}
+
+impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
+    fn parts(&mut self) -> Parts<'_> {
+        self.mute.parts()
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        if self.found.is_some() {
+            return;
+        }
+        let message = Message::decode(&bytes).expect("a message");
+        self.found = (self.look)(message.body);
+        if self.found.is_none() {
+            self.respond(socket, &bytes, &mongos());
+        }
+    }
+}
+
 /// What `look` finds first in the hellos of a client for which an operation waits.
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
     let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
-    let (mut client, now) = (Client::new(config.expect("options")), Instant::ZERO);
+    let mut peer = Watched {
+        mute: mute::Mute::new(Client::new(config.expect("options"))),
+        look,
+        found: None,
+    };
+    let Parts { client, now, .. } = peer.parts();
     client.open(now);
     let _ = client.start(now, ping());
-    while let Some(action) = client.poll_action() {
-        match action {
-            Action::Dial { socket, .. } => drop(client.handle_connected(now, socket)),
-            Action::Transmit { socket, bytes } => {
-                let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                let message = Message::decode(&bytes).expect("a message");
-                if let Some(found) = look(message.body) {
-                    return Some(found);
-                }
-                let mut answer = Vec::new();
-                MessageWriter::begin(&mut answer, 1, header.request_id)
-                    .body(&mongos())
-                    .end();
-                let _ = client.handle_received(now, socket, &answer);
-            }
-            _ => {}
-        }
-    }
-    None
+    harness::drain(&mut peer);
+    peer.found
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// A client behind a proxy at `proxy:1080`, with one server `a`.
-fn client() -> Client {
+fn client() -> mute::Mute {
     let options = uri::parse("mongodb://a/?replicaSet=rs&retryReads=false");
     let options = options.expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
@@ -15,13 +15,14 @@ fn client() -> Client {
     let mut layers = Layers::default();
     layers.push(GreetingPlan(Address::tcp("proxy", 1080)));
     Arc::make_mut(&mut client.settings.handshake).layers = layers;
-    client
+    client.open(Instant::ZERO);
+    mute::Mute::new(client)
 }
 
 /// The socket of the next dial, which leads to the proxy.
-fn dialled(client: &mut Client) -> SocketId {
+fn dialled(peer: &mut mute::Mute) -> SocketId {
     loop {
-        match client.poll_action().expect("a dial") {
+        match harness::next(peer).expect("a dial") {
             Action::Dial { socket, address } => {
                 assert_eq!(address.to_string(), "proxy:1080");
                 return socket;
@@ -33,9 +34,9 @@ fn dialled(client: &mut Client) -> SocketId {
 }
 
 /// The bytes that a socket sends next.
-fn sent(client: &mut Client, from: SocketId) -> Vec<u8> {
+fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
     loop {
-        match client.poll_action().expect("bytes") {
+        match harness::next(peer).expect("bytes") {
             Action::Transmit { socket, bytes } if socket == from => return bytes,
             _ => {}
         }
@@ -43,32 +44,25 @@ fn sent(client: &mut Client, from: SocketId) -> Vec<u8> {
 }
 
 /// Leads a socket through the proxy and answers its hello.
-fn establish(client: &mut Client, socket: SocketId) {
-    let now = Instant::ZERO;
-    client.handle_connected(now, socket);
-    assert_eq!(sent(client, socket), b"TO a:27017\n");
-    client.handle_received(now, socket, b"OK\n");
-    let header = Header::decode(&sent(client, socket), 1 << 20).expect("a hello");
-    let mut reply = Vec::new();
-    MessageWriter::begin(&mut reply, 1, header.request_id)
-        .body(&primary())
-        .end();
-    client.handle_received(now, socket, &reply);
+fn establish(peer: &mut mute::Mute, socket: SocketId) {
+    peer.connect(socket);
+    assert_eq!(sent(peer, socket), b"TO a:27017\n");
+    peer.receive(socket, b"OK\n");
+    let hello = sent(peer, socket);
+    peer.respond(socket, &hello, &primary());
 }
 
 /// What an operation meets whose connection comes to its dial and then to this.
-fn failed(mishap: impl FnOnce(&mut Client, SocketId)) -> Error {
-    let mut client = client();
-    let now = Instant::ZERO;
-    client.open(now);
-    let monitor = dialled(&mut client);
-    establish(&mut client, monitor);
-    let Start::Waiting(id) = client.start(now, find()) else {
+fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
+    let mut peer = client();
+    let monitor = dialled(&mut peer);
+    establish(&mut peer, monitor);
+    let Start::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
-    let socket = dialled(&mut client);
-    mishap(&mut client, socket);
-    match client.resume(now, id) {
+    let socket = dialled(&mut peer);
+    mishap(&mut peer, socket);
+    match peer.client.resume(peer.now, id) {
         Start::Failed(error) => error,
         other => panic!("{other:?}"),
     }
@@ -77,17 +71,15 @@ fn failed(mishap: impl FnOnce(&mut Client, SocketId)) -> Error {
 #[test]
 fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
     // SOCKS-11, SOCKS-12, SOCKS-15, SOCKS-16, SOCKS-20: of any proxy.
-    let mut client = client();
-    let now = Instant::ZERO;
-    client.open(now);
-    let monitor = dialled(&mut client);
-    establish(&mut client, monitor);
-    let Start::Waiting(id) = client.start(now, find()) else {
+    let mut peer = client();
+    let monitor = dialled(&mut peer);
+    establish(&mut peer, monitor);
+    let Start::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
-    let socket = dialled(&mut client);
-    establish(&mut client, socket);
-    let Start::Leased(lease) = client.resume(now, id) else {
+    let socket = dialled(&mut peer);
+    establish(&mut peer, socket);
+    let Start::Leased(lease) = peer.client.resume(peer.now, id) else {
         panic!("the connection is established");
     };
     assert_eq!(lease.facts().address.to_string(), "a:27017");
@@ -96,18 +88,17 @@ fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
 #[test]
 fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
     // CMAP-46, SOCKS-19
-    let now = Instant::ZERO;
     let refused = || Error::network(NetworkFault::Refused, "refused");
-    let at_dial = failed(|client, socket| {
-        client.handle_failed(now, socket, refused());
+    let at_dial = failed(|peer, socket| {
+        peer.client.handle_failed(peer.now, socket, refused());
     });
-    let at_greeting = failed(|client, socket| {
-        client.handle_connected(now, socket);
-        client.handle_received(now, socket, &[]);
+    let at_greeting = failed(|peer, socket| {
+        peer.connect(socket);
+        peer.receive(socket, &[]);
     });
-    let by_answer = failed(|client, socket| {
-        client.handle_connected(now, socket);
-        client.handle_received(now, socket, b"no\n");
+    let by_answer = failed(|peer, socket| {
+        peer.connect(socket);
+        peer.receive(socket, b"no\n");
     });
     for error in [at_dial, at_greeting, by_answer] {
         assert!(error.is_network() || error.is_pool_cleared(), "{error}");
@@ -115,10 +106,10 @@ fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
         assert!(error.to_string().contains("a:27017"), "{error}");
     }
     // After the proxy's answer the server is met.
-    let at_hello = failed(|client, socket| {
-        client.handle_connected(now, socket);
-        client.handle_received(now, socket, b"OK\n");
-        client.handle_received(now, socket, &[]);
+    let at_hello = failed(|peer, socket| {
+        peer.connect(socket);
+        peer.receive(socket, b"OK\n");
+        peer.receive(socket, &[]);
     });
     assert!(
         at_hello.has_label(&Label::SystemOverloadedError),

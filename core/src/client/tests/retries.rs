@@ -251,25 +251,27 @@ fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     (world, id, dialled)
 }
 
-/// Answers checks and refuses connections.
-fn refuse_dials(world: &mut World) {
-    while let Some(action) = world.client.poll_action() {
-        match action {
-            Action::Dial { socket, address } => {
-                world.dialled.push((socket, address));
-                world.fail(socket);
-            }
-            Action::Transmit { socket, bytes } => {
-                let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                let mut reply = Vec::new();
-                MessageWriter::begin(&mut reply, 1, header.request_id)
-                    .body(&world.hello)
-                    .end();
-                let _ = world.client.handle_received(world.now, socket, &reply);
-            }
-            _ => {}
-        }
+/// A server that answers checks and refuses connections.
+struct Refusing<'a>(&'a mut World);
+
+impl Peer for Refusing<'_> {
+    fn parts(&mut self) -> Parts<'_> {
+        self.0.parts()
     }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        self.0.dialled.push((socket, address));
+        self.0.fail(socket);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let hello = self.0.hello.clone();
+        self.respond(socket, &bytes, &hello);
+    }
+}
+
+fn refuse_dials(world: &mut World) {
+    harness::drain(&mut Refusing(world));
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
             let resumed = world.client.resume(world.now, id);
             assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
             world.now = world.now + Duration::from_millis(longest);
-            world.client.handle_timeout(world.now);
+            world.time_out();
             refuse_dials(&mut world);
         }
         let Start::Failed(error) = world.client.resume(world.now, id) else {
@@ -356,7 +358,7 @@ fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
     let Start::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no connection yet");
     };
-    let Some(Action::Dial { socket, .. }) = world.client.poll_action() else {
+    let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
         panic!("it is dialled");
     };
     world.fail(socket);

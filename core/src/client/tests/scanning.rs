@@ -66,10 +66,10 @@ fn nothing_happens_between_operations() {
         2,
         "one to check, one for the operation"
     );
-    world.client.handle_timeout(world.now);
+    world.time_out();
     assert_eq!(world.client.exact_deadline(), None);
     let lease = world.lease(ping());
-    world.client.handle_timeout(world.now);
+    world.time_out();
     assert_eq!(world.client.exact_deadline(), None);
     world.check_in(lease, Outcome::Abandoned);
 }
@@ -209,9 +209,10 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
             panic!("nothing is known yet");
         };
         // The check is never answered.
-        while world.client.poll_action().is_some() {}
+        while harness::next(&mut world).is_some() {}
         world.now = world.now + Duration::from_millis(100);
-        world.client.handle_timeout(world.now);
+        world.time_out();
+        world.run();
         failure(&mut world, id);
         // The scan went with it: nothing is open, nothing is armed.
         assert_eq!(world.client.counts().sockets, 0);

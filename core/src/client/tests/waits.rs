@@ -1,14 +1,18 @@
 //! Operations that wait for a server: who goes on when, in what order, and how long.
 
-use super::{World, find, insert, ping, primary};
+use super::{
+    World, find,
+    harness::{self, Parts, Peer},
+    insert, ping, primary,
+};
 use crate::{
     address::Address,
-    client::{Action, Outcome, Start, Verdict},
+    client::{Outcome, Start, Verdict},
+    connection::SocketId,
     error::ErrorKind,
     operation::{Command, Lease, OperationId},
     options::{ReadMode, ReadPreference},
     time::Instant,
-    wire::{Header, MessageWriter},
 };
 use bson::{RawDocumentBuf, rawdoc};
 use std::{sync::Arc, time::Duration};
@@ -34,6 +38,34 @@ fn secondary() -> RawDocumentBuf {
 /// What a server answers; `None` is silence.
 type Answers<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
 
+/// Servers that answer as a test says, each by its host.
+struct Answering<'a> {
+    world: &'a mut World,
+    answers: Answers<'a>,
+    woken: Vec<OperationId>,
+}
+
+impl Peer for Answering<'_> {
+    fn parts(&mut self) -> Parts<'_> {
+        self.world.parts()
+    }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        self.world.dialled(socket, address);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let address = self.world.address_of(socket).expect("it was dialled");
+        if let Some(hello) = (self.answers)(address.host()) {
+            self.respond(socket, &bytes, &hello);
+        }
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        self.woken.push(operation);
+    }
+}
+
 impl World {
     /// A client whose servers have not said anything yet.
     fn silent(text: &str) -> Self {
@@ -44,48 +76,25 @@ impl World {
             .options;
         let seed = crate::random::Seed::new([5; 32]);
         let config = crate::client::ClientConfig::new(options, seed).expect("options");
-        world.client = crate::client::Client::new(config);
-        world.dialled.clear();
-        world.closed.clear();
-        world.client.open(world.now);
+        world.begin_anew(config);
         world
     }
 
-    /// Carries out orders; says who was woken, in order.
+    /// Carries out orders; says which operations were woken, in order.
     fn answer_as(&mut self, answers: Answers<'_>) -> Vec<OperationId> {
-        let mut woken = Vec::new();
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Ask { .. } => panic!("nobody logs in here"),
-                Action::Dial { socket, address } => {
-                    self.dialled.push((socket, address));
-                    self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    let mut all = self.dialled.iter();
-                    let (_, address) = all.find(|(s, _)| *s == socket).expect("it was dialled");
-                    let Some(hello) = answers(address.host()) else {
-                        continue;
-                    };
-                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                    let mut reply = Vec::new();
-                    let message = MessageWriter::begin(&mut reply, 1, header.request_id);
-                    message.body(&hello).end();
-                    self.client.handle_received(self.now, socket, &reply);
-                }
-                Action::Wake { operation } => woken.push(operation),
-                Action::Close { .. }
-                | Action::Drain { .. }
-                | Action::Interrupt { .. }
-                | Action::Withdraw { .. } => {}
-            }
-        }
-        woken
+        let (world, woken) = (self, Vec::new());
+        let mut peer = Answering {
+            world,
+            answers,
+            woken,
+        };
+        harness::drain(&mut peer);
+        peer.woken
     }
 
     fn pass(&mut self, time: Duration, answers: Answers<'_>) -> Vec<OperationId> {
         self.now = self.now + time;
-        self.client.handle_timeout(self.now);
+        self.time_out();
         self.answer_as(answers)
     }
 
@@ -230,7 +239,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     let third = world.waits(insert());
     // Nobody is dialled before that much of it is over.
     world.now = world.now + millis(1500);
-    world.client.handle_timeout(world.now);
+    world.time_out();
     let woken = world.answer_as(&answers);
     assert_eq!(woken, [first]);
     let lease = world.resumed(first);
@@ -303,7 +312,8 @@ fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
     assert_eq!(world.client.deadline(), None);
     let start = world.client.start(world.now, ping());
     assert!(matches!(start, Start::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
-    world.client.handle_timeout(Instant::MAX);
+    world.now = Instant::MAX;
+    world.time_out();
     assert!(world.client.is_over());
 }
 
@@ -371,11 +381,11 @@ fn at_the_end_of_time_nothing_spins() {
     assert!(!matches!(lease, Start::Failed(_)));
     world.answer_as(&|_| Some(primary()));
     world.now = Instant::MAX;
-    world.client.handle_timeout(world.now);
+    world.time_out();
     world.answer_as(&|_| Some(primary()));
     let late = world.client.start(world.now, find());
     world.answer_as(&silence);
-    world.client.handle_timeout(world.now);
+    world.time_out();
     assert!(
         world.client.deadline().is_none_or(|at| at > world.now),
         "{late:?}"
@@ -401,8 +411,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
         options.set_max_idle_time(longest);
         let seed = crate::random::Seed::new([5; 32]);
         let config = crate::client::ClientConfig::new(options, seed).expect("options");
-        world.client = crate::client::Client::new(config);
-        world.client.open(world.now);
+        world.begin_anew(config);
         let write = world.waits(insert());
         let answers = |host: &str| Some(member(host == "a", 21));
         assert_eq!(world.answer_as(&answers), [write]);

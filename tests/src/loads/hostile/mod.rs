@@ -5,13 +5,15 @@ mod attacks;
 
 pub use attacks::ATTACKS;
 
+use super::harness::{self, Contract, Parts, Peer};
 use bson::{RawArrayBuf, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::{
-    client::{Action, Client, ClientConfig, Fate, Outcome, Start},
+    address::Address,
+    client::{Client, ClientConfig, Fate, Outcome, Start},
     connection::SocketId,
     error::Error,
     event::Subscriptions,
-    operation::{Command, CommandKind, Cursor, Lease},
+    operation::{Command, CommandKind, Cursor, Lease, OperationId},
     random::Seed,
     sdam::MAX_SERVERS,
     time::Instant,
@@ -24,6 +26,8 @@ use std::{collections::BTreeMap, hint::black_box, time::Duration};
 #[derive(Debug)]
 pub struct Victim {
     client: Client,
+    /// `None` where the client alone is measured.
+    contract: Option<Contract>,
     now: Instant,
     /// Connections that wait for the reply to a hello, and the numbers of those requests.
     asked: BTreeMap<SocketId, i32>,
@@ -35,6 +39,16 @@ impl Victim {
     /// A client with these options whose first hello is sent and not answered.
     #[must_use]
     pub fn new(options: &str, subscribed: bool) -> Self {
+        Self::with_contract(options, subscribed, None)
+    }
+
+    /// The same, held to its contract: what it orders is checked.
+    #[must_use]
+    pub fn watched(options: &str, subscribed: bool) -> Self {
+        Self::with_contract(options, subscribed, Some(Contract::default()))
+    }
+
+    fn with_contract(options: &str, subscribed: bool, contract: Option<Contract>) -> Self {
         let text = format!("mongodb://a.example.net/?{options}");
         let options = uri::parse(&text).expect("a connection string").options;
         let mut config = ClientConfig::new(options, Seed::new([7; 32])).expect("a configuration");
@@ -47,6 +61,7 @@ impl Victim {
         }
         let mut victim = Self {
             client: Client::new(config),
+            contract,
             now: Instant::ZERO,
             asked: BTreeMap::new(),
             granted: Vec::new(),
@@ -118,7 +133,7 @@ impl Victim {
     /// Lets time pass until a hello is outstanding.
     pub fn pass(&mut self) {
         self.now = self.now + Duration::from_secs(11);
-        self.client.handle_timeout(self.now);
+        harness::time_out(self);
         self.settle();
     }
 
@@ -136,29 +151,37 @@ impl Victim {
 
     /// Does what the client orders: only the seed can be reached.
     fn settle(&mut self) {
-        loop {
-            while self.client.poll_event().is_some() {}
-            let Some(action) = self.client.poll_action() else {
-                return;
-            };
-            match action {
-                Action::Dial { socket, address } if address.host() == "a.example.net" => {
-                    let _ = self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    let header = Header::decode(&bytes, MAX_MESSAGE_BYTES).expect("a frame");
-                    self.asked.insert(socket, header.request_id);
-                    if self.client.counts().waiting > 0 {
-                        let _ = self.greet(&mut standalone(), usize::MAX);
-                    }
-                }
-                Action::Wake { operation } => {
-                    if let Start::Leased(lease) = self.client.resume(self.now, operation) {
-                        self.granted.push(lease);
-                    }
-                }
-                _ => {}
-            }
+        harness::drain(self);
+        while self.client.poll_event().is_some() {}
+    }
+}
+
+impl Peer for Victim {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: self.contract.as_mut(),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        if address.host() == "a.example.net" {
+            self.connect(socket);
+        }
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let header = Header::decode(&bytes, MAX_MESSAGE_BYTES).expect("a frame");
+        self.asked.insert(socket, header.request_id);
+        if self.client.counts().waiting > 0 {
+            let _ = self.greet(&mut standalone(), usize::MAX);
+        }
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        if let Start::Leased(lease) = self.client.resume(self.now, operation) {
+            self.granted.push(lease);
         }
     }
 }

@@ -139,6 +139,7 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
         .end();
     let fate = world.client.handle_received(world.now, facts.socket, &late);
     assert_eq!(fate, Fate::Parked);
+    world.run();
     let start = world.client.resume(world.now, waiting);
     let mut lease = world.leased(start);
     assert_eq!(lease.socket(), facts.socket);

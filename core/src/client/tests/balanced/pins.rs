@@ -36,6 +36,7 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
     world.client.release(world.now, pin);
+    world.run();
     fail(&mut world, id);
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().waiting, 0);
@@ -242,6 +243,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     let mut lease = world.lease(find());
     let socket = lease.socket();
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
     World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
     let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
     world.check_in(lease, Outcome::Completed);

@@ -7,22 +7,20 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
     // LB-14, LB-25, LB-27
     let options = uri::parse(URI).expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-    let mut client = Client::new(config.with_subscriptions(Subscriptions::all()));
-    client.open(Instant::ZERO);
-    assert!(client.poll_action().is_none());
-    assert_eq!(client.deadline(), None);
-    let heartbeats = std::iter::from_fn(|| client.poll_event())
+    let client = Client::new(config.with_subscriptions(Subscriptions::all()));
+    let (mut peer, now) = (mute::Mute::new(client), Instant::ZERO);
+    peer.client.open(now);
+    assert!(harness::next(&mut peer).is_none());
+    assert_eq!(peer.client.deadline(), None);
+    let heartbeats = std::iter::from_fn(|| peer.client.poll_event())
         .filter(|e| matches!(&e.kind, EventKind::Sdam(SdamEvent::HeartbeatStarted { .. })));
     assert_eq!(heartbeats.count(), 0);
-    assert!(matches!(
-        client.start(Instant::ZERO, ping()),
-        Start::Waiting(_)
-    ));
-    let Some(Action::Dial { socket, .. }) = client.poll_action() else {
+    assert!(matches!(peer.client.start(now, ping()), Start::Waiting(_)));
+    let Some(Action::Dial { socket, .. }) = harness::next(&mut peer) else {
         panic!("it is dialled");
     };
-    client.handle_connected(Instant::ZERO, socket);
-    let Some(Action::Transmit { bytes, .. }) = client.poll_action() else {
+    peer.connect(socket);
+    let Some(Action::Transmit { bytes, .. }) = harness::next(&mut peer) else {
         panic!("it is greeted");
     };
     let mut decoder = FrameDecoder::new();

@@ -21,6 +21,7 @@ const URI: &str = "mongodb://db.example.net/?replicaSet=rs&tls=true";
 /// A client and one TLS server for each of its sockets.
 struct Scene {
     client: Client,
+    contract: Contract,
     now: Instant,
     authority: Authority,
     version: &'static SupportedProtocolVersion,
@@ -90,6 +91,40 @@ impl Peer {
     }
 }
 
+impl harness::Peer for Scene {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, _: Address) {
+        let peer = Peer {
+            tls: self.authority.server(self.version, false),
+            requests: FrameDecoder::new(),
+            failure: None,
+            is_closed: false,
+        };
+        self.peers.insert(socket, peer);
+        self.connect(socket);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        let peer = self.peers.get_mut(&socket).expect("a socket");
+        peer.receive(&bytes);
+        while let Some(request) = peer.request() {
+            peer.reply(request, &self.hello);
+        }
+        self.deliver(socket);
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        self.closed.push(socket);
+    }
+}
+
 impl Scene {
     fn new(uri: &str, version: &'static SupportedProtocolVersion) -> Self {
         let authority = Authority::new();
@@ -113,6 +148,7 @@ impl Scene {
         client.open(Instant::ZERO);
         let mut scene = Self {
             client,
+            contract: Contract::default(),
             now: Instant::ZERO,
             authority,
             version,
@@ -128,35 +164,7 @@ impl Scene {
 
     /// Carries out orders until there are none: every socket connects, every hello is answered.
     fn run(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Dial { socket, .. } => {
-                    let peer = Peer {
-                        tls: self.authority.server(self.version, false),
-                        requests: FrameDecoder::new(),
-                        failure: None,
-                        is_closed: false,
-                    };
-                    self.peers.insert(socket, peer);
-                    self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    assert!(!self.closed.contains(&socket), "nothing follows a close");
-                    let peer = self.peers.get_mut(&socket).expect("a socket");
-                    peer.receive(&bytes);
-                    while let Some(request) = peer.request() {
-                        peer.reply(request, &self.hello);
-                    }
-                    self.deliver(socket);
-                }
-                Action::Close { socket } => self.closed.push(socket),
-                Action::Ask { .. } => panic!("nobody logs in here"),
-                Action::Interrupt { .. }
-                | Action::Drain { .. }
-                | Action::Wake { .. }
-                | Action::Withdraw { .. } => {}
-            }
-        }
+        harness::drain(self);
         while let Some(event) = self.client.poll_event() {
             match event.kind {
                 EventKind::Pool(PoolEvent::Cleared { .. }) => self.clears += 1,
@@ -178,7 +186,7 @@ impl Scene {
 
     fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
-        self.client.handle_timeout(self.now);
+        harness::time_out(self);
         self.run();
     }
 

@@ -58,6 +58,7 @@ pub(super) struct Ledger {
 /// What the driver of the client knows.
 pub(super) struct Play {
     pub(super) client: Client,
+    contract: Contract,
     pub(super) now: Instant,
     pub(super) dialling: Vec<SocketId>,
     pub(super) unanswered: Vec<(SocketId, i32)>,
@@ -81,6 +82,44 @@ pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Optio
     map.keys().nth(which % map.len().max(1)).copied()
 }
 
+impl Peer for Play {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, _: Address) {
+        assert!(self.open.insert(socket));
+        self.dialling.push(socket);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        assert!(!self.of_parent.contains(&socket));
+        let header = Header::decode(&bytes, 1 << 20).expect("a request");
+        self.unanswered.push((socket, header.request_id));
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        assert!(self.open.remove(&socket), "it is closed twice");
+        self.dialling.retain(|&s| s != socket);
+        self.unanswered.retain(|&(s, _)| s != socket);
+        self.draining.remove(&socket);
+    }
+
+    fn interrupted(&mut self, socket: SocketId, _: Error) {
+        self.interrupted.insert(socket);
+    }
+
+    fn drained(&mut self, socket: SocketId) {
+        assert!(!self.of_parent.contains(&socket));
+        let id = self.left.remove(&socket).expect("it was left in its midst");
+        self.draining.insert(socket, id);
+    }
+}
+
 impl Play {
     pub(super) fn new(monitoring: Monitoring, seed: u8) -> Self {
         let parsed = uri::parse_for(TEXT, monitoring).expect("a connection string");
@@ -89,6 +128,7 @@ impl Play {
             .with_subscriptions(Subscriptions::all());
         let mut play = Self {
             client: Client::new(config),
+            contract: Contract::default(),
             now: Instant::ZERO,
             dialling: Vec::new(),
             unanswered: Vec::new(),
@@ -111,37 +151,7 @@ impl Play {
     }
 
     pub(super) fn drain(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Ask { .. } => panic!("nobody logs in here"),
-                Action::Dial { socket, .. } => {
-                    assert!(self.open.insert(socket));
-                    self.dialling.push(socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    assert!(self.open.contains(&socket), "a closed socket is written to");
-                    assert!(!self.of_parent.contains(&socket));
-                    let header = Header::decode(&bytes, 1 << 20).expect("a request");
-                    self.unanswered.push((socket, header.request_id));
-                }
-                Action::Close { socket } => {
-                    assert!(self.open.remove(&socket), "it is closed twice");
-                    self.dialling.retain(|&s| s != socket);
-                    self.unanswered.retain(|&(s, _)| s != socket);
-                    self.draining.remove(&socket);
-                }
-                Action::Drain { socket } => {
-                    assert!(self.open.contains(&socket));
-                    assert!(!self.of_parent.contains(&socket));
-                    let id = self.left.remove(&socket).expect("it was left in its midst");
-                    self.draining.insert(socket, id);
-                }
-                Action::Interrupt { socket, .. } => {
-                    self.interrupted.insert(socket);
-                }
-                Action::Wake { .. } | Action::Withdraw { .. } => {}
-            }
-        }
+        harness::drain(self);
         self.listen();
         self.watch();
         books::assert_agree(&self.client);

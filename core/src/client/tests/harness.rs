@@ -1,0 +1,227 @@
+//! One loop that carries out a client's actions in tests, and holds the client to its contract.
+//!
+//! A [`Peer`] is the other side of a client in a test: a method for each action, each with a
+//! default. [`drain`] polls the actions and gives them to the peer until there are none;
+//! [`time_out`] reports a moment. Both check the contract on the way, in every test.
+//!
+//! The file is also part of the tests' crate, whose hostile peers are driven by the same loop. What
+//! it uses of the client is therefore public, but for `due` of the module around it.
+
+use super::*;
+
+/// What a peer lends the loop.
+pub(super) struct Parts<'a> {
+    pub(super) client: &'a mut Client,
+    /// `None` where the contract's own memory would be measured.
+    pub(super) contract: Option<&'a mut Contract>,
+    pub(super) now: Instant,
+}
+
+/// The other side of a client: performs its actions and reports what comes of them.
+pub(super) trait Peer {
+    /// The client, its contract, and the present moment.
+    fn parts(&mut self) -> Parts<'_>;
+
+    /// Performs [`Action::Dial`]; by default the socket connects at once.
+    fn dialled(&mut self, socket: SocketId, _: Address) {
+        self.connect(socket);
+    }
+
+    /// Performs [`Action::Transmit`]; by default nothing is answered.
+    fn transmitted(&mut self, _: SocketId, _: Vec<u8>) {}
+
+    /// Performs [`Action::Close`].
+    fn closed(&mut self, _: SocketId) {}
+
+    /// Performs [`Action::Interrupt`].
+    fn interrupted(&mut self, _: SocketId, _: Error) {}
+
+    /// Performs [`Action::Drain`]; by default no late reply comes.
+    fn drained(&mut self, _: SocketId) {}
+
+    /// Performs [`Action::Ask`]; by default the test expects no question.
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        panic!("no connection of this test authenticates: {id:?}, {question:?}");
+    }
+
+    /// Performs [`Action::Withdraw`].
+    fn withdrawn(&mut self, _: QuestionId) {}
+
+    /// Performs [`Action::Wake`]; by default the operation is not resumed.
+    fn woken(&mut self, _: OperationId) {}
+
+    /// Reports that a socket is connected.
+    fn connect(&mut self, socket: SocketId) -> Fate {
+        let Parts { client, now, .. } = self.parts();
+        client.handle_connected(now, socket)
+    }
+
+    /// Reports bytes that a socket received.
+    fn receive(&mut self, socket: SocketId, bytes: &[u8]) -> Fate {
+        let Parts { client, now, .. } = self.parts();
+        client.handle_received(now, socket, bytes)
+    }
+
+    /// Answers a request that was transmitted.
+    fn respond(&mut self, socket: SocketId, request: &[u8], body: &RawDocument) -> Fate {
+        let header = Header::decode(request, 1 << 20).expect("a request");
+        self.receive(socket, &framed(header.request_id, body))
+    }
+}
+
+/// The message that answers a request with this number.
+pub(super) fn framed(request: i32, body: &RawDocument) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 1, request)
+        .body(body)
+        .end();
+    bytes
+}
+
+/// Gives the peer each action of its client, until there are none.
+pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
+    while let Some(action) = next(peer) {
+        match action {
+            Action::Dial { socket, address } => peer.dialled(socket, address),
+            Action::Transmit { socket, bytes } => peer.transmitted(socket, bytes),
+            Action::Close { socket } => peer.closed(socket),
+            Action::Interrupt { socket, error } => peer.interrupted(socket, error),
+            Action::Drain { socket } => peer.drained(socket),
+            Action::Ask { id, question } => peer.asked(id, question),
+            Action::Withdraw { question } => peer.withdrawn(question),
+            Action::Wake { operation } => peer.woken(operation),
+            #[allow(unreachable_patterns, reason = "`Action` is exhaustive in the core")]
+            unknown => panic!("a new kind of action: {unknown:?}"),
+        }
+    }
+}
+
+/// Polls one action, for a test that looks at each by itself.
+pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
+    let Parts {
+        client, contract, ..
+    } = peer.parts();
+    let action = client.poll_action();
+    let Some(contract) = contract else {
+        return action;
+    };
+    let Some(action) = action else {
+        contract.check_rest(client);
+        return None;
+    };
+    if let Err(breach) = contract.take(&action, |subject| is_there(client, subject)) {
+        panic!("{breach}: {action:?}");
+    }
+    Some(action)
+}
+
+/// What an action is about that must be there when it is polled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject {
+    /// A connection that a lease holds.
+    Leased(SocketId),
+    /// An operation that waits.
+    Waiting(OperationId),
+}
+
+fn is_there(client: &Client, subject: Subject) -> bool {
+    let snapshot = client.snapshot();
+    match subject {
+        Subject::Leased(socket) => {
+            let mut all = snapshot.connections.into_iter();
+            all.any(|(id, state)| id == socket && matches!(state, ConnectionState::Leased(..)))
+        }
+        Subject::Waiting(operation) => snapshot.operations.iter().any(|o| o.id == operation),
+    }
+}
+
+/// Reports the present moment. Nothing may be due afterwards.
+pub(super) fn time_out(peer: &mut (impl Peer + ?Sized)) {
+    let Parts { client, now, .. } = peer.parts();
+    client.handle_timeout(now);
+    let deadline = client.deadline();
+    assert!(
+        deadline.is_none_or(|at| at > now),
+        "{deadline:?} at {now:?}"
+    );
+    assert_eq!(deadline, due(client));
+}
+
+/// What a client has ordered so far, as far as its later actions must agree with it.
+#[derive(Debug, Default)]
+pub(super) struct Contract {
+    /// All sockets that were dialled; a number is never used again.
+    dialled: BTreeSet<SocketId>,
+    /// Those that were not closed.
+    open: BTreeSet<SocketId>,
+    /// All questions that were asked.
+    asked: BTreeSet<QuestionId>,
+    /// Questions that were withdrawn.
+    withdrawn: BTreeSet<QuestionId>,
+}
+
+impl Contract {
+    /// Notes an action; says in what it breaks the contract.
+    pub(super) fn take(
+        &mut self,
+        action: &Action,
+        is_there: impl Fn(Subject) -> bool,
+    ) -> Result<(), &'static str> {
+        let keeps = |kept: bool, breach| if kept { Ok(()) } else { Err(breach) };
+        match action {
+            Action::Dial { socket, .. } => {
+                keeps(self.dialled.insert(*socket), "a socket is dialled twice")?;
+                self.open.insert(*socket);
+                Ok(())
+            }
+            Action::Transmit { socket, .. } => {
+                self.known(*socket)?;
+                keeps(self.open.contains(socket), "bytes are sent after a close")
+            }
+            Action::Close { socket } => {
+                self.known(*socket)?;
+                keeps(self.open.remove(socket), "a socket is closed twice")
+            }
+            Action::Drain { socket } => {
+                self.known(*socket)?;
+                keeps(self.open.contains(socket), "a closed socket is drained")
+            }
+            Action::Interrupt { socket, .. } => {
+                self.known(*socket)?;
+                keeps(self.open.contains(socket), "a closed socket is interrupted")?;
+                let is_leased = is_there(Subject::Leased(*socket));
+                keeps(is_leased, "a socket without a lease is interrupted")
+            }
+            Action::Ask { id, .. } => keeps(self.asked.insert(*id), "a question is asked twice"),
+            Action::Withdraw { question } => {
+                let is_asked = self.asked.contains(question);
+                keeps(is_asked, "a question is withdrawn that was not asked")?;
+                let is_new = self.withdrawn.insert(*question);
+                keeps(is_new, "a question is withdrawn twice")
+            }
+            Action::Wake { operation } => {
+                let waits = is_there(Subject::Waiting(*operation));
+                keeps(waits, "an operation that does not wait is woken")
+            }
+            #[allow(unreachable_patterns, reason = "`Action` is exhaustive in the core")]
+            _ => Err("it is of a new kind"),
+        }
+    }
+
+    fn known(&self, socket: SocketId) -> Result<(), &'static str> {
+        match self.dialled.contains(&socket) {
+            true => Ok(()),
+            false => Err("a socket was not dialled"),
+        }
+    }
+
+    /// Checks a client that has no more actions.
+    fn check_rest(&self, client: &mut Client) {
+        assert!(client.poll_action().is_none(), "nothing was reported since");
+        let sockets = client.counts().sockets;
+        assert_eq!(sockets, self.open.len(), "sockets that are open: {self:?}");
+        let (armed, due) = (client.deadline(), due(client));
+        let is_armed = due.is_none() || armed.is_some_and(|at| Some(at) <= due);
+        assert!(is_armed, "{armed:?} is later than {due:?}");
+    }
+}
