@@ -40,14 +40,11 @@ pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
 /// The loop that takes a client's actions in tests.
 const HARNESS: &str = "core/src/client/tests/harness.rs";
 
-/// The random test of a client, whose own loop checks most of the contract.
-const OWN_LOOPS: &str = "core/src/client/tests/chance";
-
 /// Tests that poll the actions of a client past the loop that checks the client's contract.
 pub(crate) fn polls_actions(path: &str, text: &str) -> Vec<String> {
     let is_test = path.starts_with("core/src/client/tests/");
     let is_load = path.starts_with("tests/src/loads/");
-    if path == HARNESS || path.starts_with(OWN_LOOPS) || !(is_test || is_load) {
+    if path == HARNESS || !(is_test || is_load) {
         return Vec::new();
     }
     let lines = (1..).zip(text.lines());

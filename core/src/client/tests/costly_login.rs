@@ -13,15 +13,13 @@ const CHEAP: Duration = Duration::from_millis(1);
 /// Two routers; the one named `costly` has a salt of its own for each connection.
 struct Routers {
     client: Client,
+    contract: Contract,
     now: Instant,
-    costly: SocketsOf,
+    dialled: BTreeMap<SocketId, Address>,
     /// Questions with the instants at which they are answered.
     asked: Vec<(Instant, QuestionId, Question)>,
-    woken: BTreeSet<OperationId>,
     logins: u8,
 }
-
-type SocketsOf = BTreeMap<SocketId, Address>;
 
 impl Routers {
     fn new() -> Self {
@@ -31,10 +29,10 @@ impl Routers {
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut routers = Self {
             client: Client::new(config),
+            contract: Contract::default(),
             now: Instant::ZERO,
-            costly: BTreeMap::new(),
+            dialled: BTreeMap::new(),
             asked: Vec::new(),
-            woken: BTreeSet::new(),
             logins: 0,
         };
         routers.client.open(routers.now);
@@ -43,29 +41,10 @@ impl Routers {
     }
 
     fn run(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Dial { socket, address } => {
-                    self.costly.insert(socket, address);
-                    self.client.handle_connected(self.now, socket);
-                }
-                Action::Transmit { socket, bytes } => self.reply(socket, &bytes),
-                Action::Ask { id, question } => {
-                    let Question::DeriveKeys(derivation) = &question;
-                    let is_costly = derivation.iterations() == MAX_ITERATIONS;
-                    let takes = if is_costly { COSTLY } else { CHEAP };
-                    self.asked.push((self.now + takes, id, question));
-                }
-                Action::Wake { operation } => {
-                    self.woken.insert(operation);
-                }
-                _ => {}
-            }
-        }
+        harness::drain(self);
     }
 
     fn reply(&mut self, socket: SocketId, bytes: &[u8]) {
-        let header = Header::decode(bytes, 1 << 20).expect("a request");
         let message = Message::decode(bytes).expect("a message");
         let mut reply = mongos();
         if message.body.get("saslContinue").expect("BSON").is_some() {
@@ -76,7 +55,7 @@ impl Routers {
             let payload = start.get_binary("payload").expect("a payload").bytes;
             let text = std::str::from_utf8(payload).expect("text");
             let (_, nonce) = text.split_once(",r=").expect("a nonce");
-            let is_costly = self.costly[&socket].host() == "costly";
+            let is_costly = self.dialled[&socket].host() == "costly";
             self.logins += u8::from(is_costly);
             let salts = ["c2FsdDA=", "c2FsdDE=", "c2FsdDI=", "c2FsdDM=", "c2FsdDQ="];
             let (salt, iterations) = match is_costly {
@@ -91,11 +70,7 @@ impl Routers {
             let challenge = rawdoc! { "conversationId": 1, "done": false, "payload": payload };
             reply.append(bson::cstr!("speculativeAuthenticate"), challenge);
         }
-        let mut frame = Vec::new();
-        MessageWriter::begin(&mut frame, 1, header.request_id)
-            .body(&reply)
-            .end();
-        self.client.handle_received(self.now, socket, &frame);
+        self.respond(socket, bytes, &reply);
     }
 
     /// Lets time pass until the next answer; says how long that took. A cheap derivation is really
@@ -122,6 +97,32 @@ impl Routers {
         let start = self.client.start(self.now, command);
         self.run();
         start
+    }
+}
+
+impl Peer for Routers {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, address: Address) {
+        self.dialled.insert(socket, address);
+        self.connect(socket);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        self.reply(socket, &bytes);
+    }
+
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        let Question::DeriveKeys(derivation) = &question;
+        let is_costly = derivation.iterations() == MAX_ITERATIONS;
+        let takes = if is_costly { COSTLY } else { CHEAP };
+        self.asked.push((self.now + takes, id, question));
     }
 }
 

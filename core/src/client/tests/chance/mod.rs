@@ -105,7 +105,7 @@ impl Play {
             Input::Late { which, what } => self.late(which, what),
             Input::Wait(ms) => {
                 self.now = self.now + Duration::from_millis(ms.into());
-                self.client.handle_timeout(self.now);
+                harness::time_out(self);
             }
             Input::Fork => self.fork(),
             Input::Close => self.client.close(self.now),

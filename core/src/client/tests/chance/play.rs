@@ -11,6 +11,7 @@ use crate::{
 /// What the driver of the client knows: sockets, unanswered requests, operations, leases.
 pub(super) struct Play {
     pub(super) client: Client,
+    contract: Contract,
     pub(super) now: Instant,
     pub(super) dialling: Vec<SocketId>,
     pub(super) unanswered: Vec<(SocketId, Vec<u8>)>,
@@ -38,10 +39,66 @@ pub(super) struct Play {
     extra: Extra,
 }
 
+impl Peer for Play {
+    fn parts(&mut self) -> Parts<'_> {
+        Parts {
+            client: &mut self.client,
+            contract: Some(&mut self.contract),
+            now: self.now,
+        }
+    }
+
+    fn dialled(&mut self, socket: SocketId, _: Address) {
+        assert!(self.open.insert(socket));
+        self.dialling.push(socket);
+    }
+
+    fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
+        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        self.unanswered.push((socket, bytes));
+    }
+
+    fn closed(&mut self, socket: SocketId) {
+        assert!(self.open.remove(&socket), "it is closed twice");
+        self.dialling.retain(|&s| s != socket);
+        self.unanswered.retain(|(s, _)| *s != socket);
+        self.draining.remove(&socket);
+    }
+
+    fn interrupted(&mut self, socket: SocketId, _: Error) {
+        let mut leases = self.leases.iter();
+        let is_leased = leases.any(|lease| lease.socket() == socket);
+        assert!(is_leased, "it is no lease's");
+        self.interrupted.insert(socket);
+    }
+
+    fn drained(&mut self, socket: SocketId) {
+        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        let id = self.left.remove(&socket).expect("it was left in its midst");
+        self.draining.insert(socket, id);
+    }
+
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        let Question::DeriveKeys(derivation) = question;
+        assert!(self.questions.insert(id, derivation).is_none());
+    }
+
+    fn withdrawn(&mut self, question: QuestionId) {
+        let is_new = self.withdrawn.insert(question);
+        assert!(is_new && self.questions.contains_key(&question));
+    }
+
+    fn woken(&mut self, operation: OperationId) {
+        assert!(self.client.operations.get(operation).is_some());
+        self.woken.insert(operation);
+    }
+}
+
 impl Play {
     pub(super) fn new(client: Client, extra: Extra) -> Self {
         let mut play = Self {
             client,
+            contract: Contract::default(),
             now: Instant::ZERO,
             dialling: Vec::new(),
             unanswered: Vec::new(),
@@ -66,56 +123,7 @@ impl Play {
     }
 
     pub(super) fn drain(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Ask { id, question } => {
-                    let Question::DeriveKeys(derivation) = question;
-                    assert!(self.questions.insert(id, derivation).is_none());
-                }
-                Action::Withdraw { question } => {
-                    let is_new = self.withdrawn.insert(question);
-                    assert!(is_new && self.questions.contains_key(&question));
-                }
-                Action::Dial { socket, .. } => {
-                    assert!(self.open.insert(socket));
-                    self.dialling.push(socket);
-                }
-                Action::Transmit { socket, bytes } => {
-                    assert!(self.open.contains(&socket), "a closed socket is written to");
-                    assert!(!self.of_parent.contains(&socket), "it is the parent's");
-                    self.unanswered.push((socket, bytes));
-                }
-                Action::Close { socket } => {
-                    assert!(self.open.remove(&socket), "it is closed twice");
-                    self.dialling.retain(|&s| s != socket);
-                    self.unanswered.retain(|(s, _)| *s != socket);
-                    self.draining.remove(&socket);
-                }
-                Action::Drain { socket } => {
-                    assert!(self.open.contains(&socket) && !self.of_parent.contains(&socket));
-                    let id = self.left.remove(&socket).expect("it was left in its midst");
-                    self.draining.insert(socket, id);
-                }
-                Action::Interrupt { socket, .. } => {
-                    let mut leases = self.leases.iter();
-                    assert!(
-                        leases.any(|lease| lease.socket() == socket),
-                        "it is no lease's"
-                    );
-                    self.interrupted.insert(socket);
-                }
-                Action::Wake { operation } => {
-                    assert!(self.client.operations.get(operation).is_some());
-                    self.woken.insert(operation);
-                }
-            }
-        }
-        let due = self.client.exact_deadline();
-        let armed = self.client.deadline();
-        assert!(
-            due.is_none() || armed.is_some_and(|at| Some(at) <= due),
-            "{armed:?} {due:?}"
-        );
+        harness::drain(self);
         assert_eq!(
             self.client.counts().leased.saturating_sub(self.granted()),
             self.leases.len()
@@ -123,7 +131,6 @@ impl Play {
         let drains = draining(&self.client);
         assert!(self.draining.keys().all(|socket| drains.contains(socket)));
         assert_eq!(self.client.counts().waiting, self.waiting.len());
-        assert_eq!(self.client.counts().sockets, self.open.len());
         let asked = self.questions.keys();
         let wanted = asked.filter(|id| !self.withdrawn.contains(id)).copied();
         assert!(self.client.snapshot().questions.into_iter().eq(wanted));
