@@ -180,7 +180,7 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
     for closes in [false, true] {
         let mut world = World::new(URI, primary());
         let lease = world.lease(find());
-        let sessions = world.client.sessions.idle();
+        let sessions = world.client.snapshot().idle_sessions;
         let id = overload(&mut world, lease);
         if closes {
             world.client.close(world.now);
@@ -189,7 +189,11 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
             assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
         } else {
             world.client.cancel(world.now, id);
-            assert_eq!(world.client.sessions.idle(), sessions + 1, "it comes back");
+            assert_eq!(
+                world.client.snapshot().idle_sessions,
+                sessions + 1,
+                "it comes back"
+            );
         }
         assert_eq!(world.client.counts().waiting, 0);
         world.wait(BACKOFF);

@@ -63,7 +63,10 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
             command = next;
         }
         world.now = world.now + LIMIT / 4;
-        let (leased, sessions) = (world.client.counts().leased, world.client.sessions.idle());
+        let (leased, sessions) = (
+            world.client.counts().leased,
+            world.client.snapshot().idle_sessions,
+        );
         let Start::Failed(error) = world.client.start(world.now, command) else {
             panic!("a batch is fetched after the time limit");
         };
@@ -78,7 +81,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         assert!(is_timeout, "{error:?}");
         assert_eq!(world.client.counts().leased, leased);
         assert_eq!(
-            world.client.sessions.idle(),
+            world.client.snapshot().idle_sessions,
             sessions,
             "the cursor keeps it"
         );
@@ -175,7 +178,7 @@ fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
     );
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     world.check_in(lease, Outcome::Completed);
-    assert_eq!(world.client.sessions.idle(), 1);
+    assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));
 }
 
@@ -190,7 +193,7 @@ fn an_exhausted_cursor_keeps_nothing() {
     let step = cursor.handle_reply(&mut lease);
     assert!(matches!(step, Step::Done(Ok(false))), "{step:?}");
     world.check_in(lease, Outcome::Completed);
-    assert_eq!(world.client.sessions.idle(), 1);
+    assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(cursor.next_document().is_none() && !cursor.is_open());
     assert!(matches!(cursor.start(), Step::Done(Ok(false))));
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));

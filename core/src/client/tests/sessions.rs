@@ -50,7 +50,10 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let address = lease.facts().address.clone();
     world.check_in(lease, Outcome::Completed);
     let mut cursor = Cursor::open(reply, "db".into(), address, held).expect("a cursor");
-    assert!((world.client.sessions.idle() == 0), "the cursor has it");
+    assert!(
+        world.client.snapshot().idle_sessions == 0,
+        "the cursor has it"
+    );
 
     let more = cursor.more().expect("it is open");
     let error = rawdoc! { "ok": 0, "code": 43, "errmsg": "cursor not found" };
@@ -58,13 +61,17 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let Verdict::Done(Err(error)) = verdict else {
         panic!("the server has no such cursor: {verdict:?}");
     };
-    assert_eq!(world.client.sessions.idle(), 0, "the cursor still has it");
+    assert_eq!(
+        world.client.snapshot().idle_sessions,
+        0,
+        "the cursor still has it"
+    );
     cursor.handle_failure(&error);
     let Err(leftovers) = cursor.end() else {
         panic!("there is nothing to be ended");
     };
     world.client.take_leftovers(world.now, leftovers);
-    assert_eq!(world.client.sessions.idle(), 1);
+    assert_eq!(world.client.snapshot().idle_sessions, 1);
 
     let held = world.client.sessions.begin(world.now, Some(30));
     let mut kill = ping();

@@ -45,7 +45,11 @@ fn a_first_batch_that_is_all_keeps_nothing() {
     world.check_in(lease, Outcome::Completed);
     let events = told(&mut world);
     assert_eq!(events.last().map(String::as_str), Some("in 1"));
-    assert_eq!(world.client.sessions.idle(), 1, "its session goes back");
+    assert_eq!(
+        world.client.snapshot().idle_sessions,
+        1,
+        "its session goes back"
+    );
     assert!(cursor.end().is_err_and(|left| left.is_empty()));
 }
 
@@ -246,7 +250,7 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
     };
     leave(&mut world, leftovers);
     assert_eq!(told(&mut world), ["in 1"]);
-    assert_eq!(world.client.sessions.idle(), 1);
+    assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(runner.abandon(), Abandoned::Nothing));
 }
 

@@ -255,7 +255,7 @@ impl Play {
         assert!(
             self.client.snapshot().pins.is_empty(),
             "{:?}",
-            self.client.pins
+            self.client.snapshot().pins
         );
         assert_eq!(self.client.counts().leased, 0);
         assert_eq!(self.client.counts().waiting, 0);
