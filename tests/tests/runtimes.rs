@@ -140,7 +140,7 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
         for task in tasks {
             let ended = soon(&other, "an operation", task).expect("no panic");
             let error = ended.expect_err("the runtime has ended");
-            // The shutdown may come before the end of the runtime, and fails who waits.
+            // The client may shut down before the runtime ends: then that is the error.
             let kind = error.kind();
             let is_told = matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
             assert!(is_told, "{error:?}");

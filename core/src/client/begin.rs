@@ -32,7 +32,7 @@ pub(super) enum Attempt {
     Ended(Box<Operation>, End),
 }
 
-/// What turns an operation away from the ordinary road.
+/// Why an operation does not go straight to selecting a server.
 enum Detour {
     /// It runs on a pinned connection.
     Pin(PinId),
@@ -194,7 +194,7 @@ impl Client {
         self.check_out(now, operation, server)
     }
 
-    /// The one question that the ordinary road asks about everything that leads away from it.
+    /// Returns why the operation cannot go straight to selecting a server, if it cannot.
     #[inline]
     fn detour(&self, now: Instant, operation: &Operation) -> Option<Detour> {
         if let Some(until) = operation.paused_until

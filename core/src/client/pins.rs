@@ -27,7 +27,7 @@ struct Pinned {
 
 #[derive(Debug)]
 enum State {
-    /// The connection waits for the next command of its holder.
+    /// No command runs on the connection.
     Free(Box<Established>),
     /// A command runs on it, or is about to.
     Leased,
@@ -70,7 +70,7 @@ pub(super) enum Order {
 
 /// The answer to an operation that asks for its pinned connection.
 pub(super) enum Lent {
-    /// Here it is.
+    /// The connection.
     Connection(Box<Established>),
     /// The reply to an earlier command is outstanding: [`Order::GoOn`] follows.
     Waiting(SocketId),
@@ -109,7 +109,7 @@ impl Pinned {
 /// All pinned connections of a client.
 #[derive(Debug)]
 pub(super) struct Pins {
-    /// The client whose pins these are.
+    /// The id of the client that made the pins.
     client: TopologyId,
     pinned: BTreeMap<SocketId, Pinned>,
     orders: VecDeque<Order>,

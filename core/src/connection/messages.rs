@@ -161,7 +161,7 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     Ok(Some((header, flags)))
 }
 
-/// What has arrived of a message that is dropped.
+/// Returns whether a reply that nobody wants has arrived to its end.
 fn rest(decoder: &FrameDecoder, end: Option<&Error>) -> Result<Arrival<'static>, Error> {
     if end.is_some() || decoder.is_skipping() {
         return pending(end);

@@ -71,7 +71,7 @@ pub struct Command {
     pub(crate) session: SessionUse,
     pub(crate) acknowledged: bool,
     pub(crate) timeout: Option<Duration>,
-    /// When the operation must be over, where its limit began before it: that of a cursor.
+    /// A deadline that an earlier command set, such as the one that opened the cursor.
     pub(crate) deadline: Option<Instant>,
 }
 

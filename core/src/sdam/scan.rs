@@ -64,8 +64,8 @@ pub(super) struct Scan {
     earliest: Instant,
     /// Until when servers are left out, by the last network error of a check.
     cooldowns: BTreeMap<ServerId, Instant>,
-    /// Servers whose last check was cancelled because no operation waited any more, with the time
-    /// of that. The longest ago comes first, after all other servers.
+    /// Servers whose last check was cancelled because the last waiting operation ended, with the
+    /// time of the cancellation. They are checked after all other servers, oldest first.
     pub(super) cancelled: BTreeMap<ServerId, Instant>,
 }
 

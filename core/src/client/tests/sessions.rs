@@ -160,7 +160,7 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
     assert_eq!(in_use(&world), (1, 0));
     world.check_in(lease, Outcome::Abandoned);
     assert_eq!(in_use(&world), (0, 1));
-    // One that waits has none yet.
+    // An operation that waits for a connection has no session yet.
     world.is_silent = true;
     let held: Vec<Lease> = (0..2)
         .map_while(|_| match world.client.start(world.now, ping()) {

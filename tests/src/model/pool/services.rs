@@ -137,7 +137,7 @@ impl Model {
         }
     }
 
-    /// Closes all of these, in any order.
+    /// Closes all of these connections, in any order.
     pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
         for (id, reason) in all {
             let words = self.discard(id, reason);

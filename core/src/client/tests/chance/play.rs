@@ -153,8 +153,8 @@ impl Play {
         }
     }
 
-    /// Nobody waits while a server is known that suits (SEL-36, MON-18), nor longer than allowed
-    /// (SEL-35), and while somebody waits the servers are asked again (SDAM-119).
+    /// No operation waits for selection while a known server suits it (SEL-36, MON-18), nor longer
+    /// than its limit (SEL-35). While one waits, the servers are checked again (SDAM-119).
     fn watch_waits(&self) {
         let client = &self.client;
         if client.settings.scanning.is_some() {
