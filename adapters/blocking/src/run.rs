@@ -2,8 +2,8 @@
 
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
-    Aggregate, CountDocuments, DeleteOne, Execution, Find, FindOne, InsertMany, InsertOne, Program,
-    Result, RunCommand, UpdateOne,
+    Aggregate, CountDocuments, Delete, Execution, Find, FindOne, InsertMany, InsertOne, Program,
+    Result, RunCommand, Update,
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
@@ -60,12 +60,12 @@ macro_rules! run {
 
 run! {
     [T: Send + Sync] CountDocuments<'_, BlockingRuntime, T>;
-    [T: Send + Sync] DeleteOne<'_, BlockingRuntime, T>;
+    [T: Send + Sync] Delete<'_, BlockingRuntime, T>;
     [T: Send + Sync + DeserializeOwned] FindOne<'_, BlockingRuntime, T>;
     [T: Send + Sync] InsertMany<'_, BlockingRuntime, T>;
     [T: Send + Sync] InsertOne<'_, BlockingRuntime, T>;
     [] RunCommand<'_, BlockingRuntime>;
-    [T: Send + Sync] UpdateOne<'_, BlockingRuntime, T>;
+    [T: Send + Sync] Update<'_, BlockingRuntime, T>;
 }
 
 impl<T: Send + Sync, U> Run for Aggregate<'_, BlockingRuntime, T, U> {

@@ -51,8 +51,7 @@ mod waiters;
 pub use action::Execution;
 pub use client::{Client, ClientBuilder};
 pub use collection::{
-    Aggregate, Collection, CountDocuments, DeleteOne, Find, FindOne, InsertMany, InsertOne,
-    UpdateOne,
+    Aggregate, Collection, CountDocuments, Delete, Find, FindOne, InsertMany, InsertOne, Update,
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};

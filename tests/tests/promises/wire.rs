@@ -119,7 +119,7 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
 const CALLS: [&str; 21] = [
     "CountDocuments::read_concern",
     "CountDocuments::read_preference",
-    "DeleteOne::write_concern",
+    "Delete::write_concern",
     "Find::batch_size",
     "Find::limit",
     "Find::projection",
@@ -135,8 +135,8 @@ const CALLS: [&str; 21] = [
     "InsertOne::write_concern",
     "RunCommand::read_preference",
     "RunCommand::timeout",
-    "UpdateOne::upsert",
-    "UpdateOne::write_concern",
+    "Update::upsert",
+    "Update::write_concern",
     // The macro gives it to all other calls.
     "timeout",
 ];

@@ -315,10 +315,9 @@ fn only_logic_counts_towards_an_adapters_budget() {
 
 #[test]
 fn a_call_that_cannot_be_run_is_found() {
-    let client =
-        "impl<R> IntoFuture for Find<'_, R> {}\ncall!(DeleteOne, options, u64, Deleted);\n";
-    assert_eq!(calls(client), ["Find", "DeleteOne"]);
-    let run = "run! { [T] DeleteOne<'_, B, T>; }\n// Find<'_, B>\n";
+    let client = "impl<R> IntoFuture for Find<'_, R> {}\ncall!(Delete, options, u64, Deleted);\n";
+    assert_eq!(calls(client), ["Find", "Delete"]);
+    let run = "run! { [T] Delete<'_, B, T>; }\n// Find<'_, B>\n";
     assert_eq!(calls_without(&calls(client), run).len(), 1);
 }
 

@@ -6,7 +6,7 @@ mod write;
 
 pub use aggregate::Aggregate;
 pub use read::{CountDocuments, Find, FindOne};
-pub use write::{DeleteOne, InsertMany, InsertOne, UpdateOne};
+pub use write::{Delete, InsertMany, InsertOne, Update};
 
 use crate::{Client, Execution, Runtime};
 use bson::{Document, RawDocumentBuf};
@@ -140,18 +140,18 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Changes the first document that matches, by operators such as `$set`.
-    pub fn update_one(&self, filter: Document, update: Document) -> UpdateOne<'_, R, T> {
+    pub fn update_one(&self, filter: Document, update: Document) -> Update<'_, R, T> {
         self.update(filter, update, false)
     }
 
     /// Changes all documents that match.
-    pub fn update_many(&self, filter: Document, update: Document) -> UpdateOne<'_, R, T> {
+    pub fn update_many(&self, filter: Document, update: Document) -> Update<'_, R, T> {
         self.update(filter, update, true)
     }
 
     /// Deletes the first document that matches.
-    pub fn delete_one(&self, filter: Document) -> DeleteOne<'_, R, T> {
-        DeleteOne {
+    pub fn delete_one(&self, filter: Document) -> Delete<'_, R, T> {
+        Delete {
             collection: self,
             filter,
             multi: false,
@@ -160,8 +160,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Deletes all documents that match.
-    pub fn delete_many(&self, filter: Document) -> DeleteOne<'_, R, T> {
-        DeleteOne {
+    pub fn delete_many(&self, filter: Document) -> Delete<'_, R, T> {
+        Delete {
             collection: self,
             filter,
             multi: true,
@@ -181,10 +181,10 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    fn update(&self, filter: Document, update: Document, multi: bool) -> UpdateOne<'_, R, T> {
+    fn update(&self, filter: Document, update: Document, multi: bool) -> Update<'_, R, T> {
         let mut options = UpdateOptions::default();
         options.write = self.write_options();
-        UpdateOne {
+        Update {
             collection: self,
             filter,
             update,

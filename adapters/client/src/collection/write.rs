@@ -121,7 +121,7 @@ const ID_BYTES: usize = 1 + 4 + 12;
 
 /// An update that is about to run.
 #[must_use = "a call runs when it is awaited"]
-pub struct UpdateOne<'a, R: Runtime, T> {
+pub struct Update<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
     pub(super) filter: Document,
     pub(super) update: Document,
@@ -129,9 +129,9 @@ pub struct UpdateOne<'a, R: Runtime, T> {
     pub(super) options: UpdateOptions,
 }
 
-call!(UpdateOne, options.write, UpdateResult, Updated);
+call!(Update, options.write, UpdateResult, Updated);
 
-impl<R: Runtime, T: Send + Sync> UpdateOne<'_, R, T> {
+impl<R: Runtime, T: Send + Sync> Update<'_, R, T> {
     /// Inserts a document where none matches.
     pub fn upsert(mut self, upsert: bool) -> Self {
         self.options.upsert = upsert;
@@ -156,16 +156,16 @@ impl<R: Runtime, T: Send + Sync> UpdateOne<'_, R, T> {
 
 /// A delete that is about to run.
 #[must_use = "a call runs when it is awaited"]
-pub struct DeleteOne<'a, R: Runtime, T> {
+pub struct Delete<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
     pub(super) filter: Document,
     pub(super) multi: bool,
     pub(super) options: WriteOptions,
 }
 
-call!(DeleteOne, options, DeleteResult, Deleted);
+call!(Delete, options, DeleteResult, Deleted);
 
-impl<R: Runtime, T: Send + Sync> DeleteOne<'_, R, T> {
+impl<R: Runtime, T: Send + Sync> Delete<'_, R, T> {
     /// When the write counts as done.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
