@@ -10,7 +10,7 @@ use onionskin_core::{
         MAX_WRITE_ERRORS, WriteFault,
     },
     hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
-    sdam::{Action, CheckId, MAX_SERVERS, Sdam, SdamOptions},
+    sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
     time::Instant,
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
@@ -63,8 +63,8 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
     sdam.start(Instant::ZERO);
     for round in 1..=3 {
         let now = Instant::ZERO + Duration::from_secs(20 * round);
-        let mut opened: Vec<CheckId> = Vec::new();
-        let mut asked: Vec<CheckId> = Vec::new();
+        let mut opened: Vec<MonitorConnectionId> = Vec::new();
+        let mut asked: Vec<MonitorConnectionId> = Vec::new();
         while let Some(action) = sdam.poll_action() {
             match action {
                 Action::Open { check, .. } => opened.push(check),

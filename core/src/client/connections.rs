@@ -14,7 +14,7 @@ use crate::{
     operation::OperationId,
     pool::PooledId,
     random::Random,
-    sdam::CheckId,
+    sdam::MonitorConnectionId,
     time::Instant,
 };
 use std::{
@@ -26,7 +26,7 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     /// To check a server, or to measure its round trip time.
-    Monitor(CheckId),
+    Monitor(MonitorConnectionId),
     /// To run operations, as a member of the pool of this server.
     Pooled(ServerId, PooledId),
 }
@@ -230,7 +230,7 @@ impl Connections {
     pub(super) fn check(
         &mut self,
         now: Instant,
-        check: CheckId,
+        check: MonitorConnectionId,
         legacy: bool,
         awaitable: Option<(TopologyVersion, Duration)>,
     ) {

@@ -11,7 +11,7 @@ use crate::{
     description::ServerId,
     operation::OperationId,
     pool::{self, PoolState, PooledId},
-    sdam::CheckId,
+    sdam::MonitorConnectionId,
     selection::Criteria,
     time::Instant,
 };
@@ -55,7 +55,7 @@ pub struct Snapshot {
 #[non_exhaustive]
 pub enum ConnectionState {
     /// It is dialled, established, or used by this monitor.
-    Monitoring(CheckId),
+    Monitoring(MonitorConnectionId),
     /// It is made for a pool.
     Establishing(ServerId, PooledId),
     /// Its pool holds it.

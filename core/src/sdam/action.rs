@@ -78,7 +78,7 @@ impl SdamOptions {
 /// One connection that a monitor asked for. It is the driver's connection id of heartbeat events,
 /// given out before a socket exists (EVT-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CheckId(pub u64);
+pub struct MonitorConnectionId(pub u64);
 
 /// What a monitor's connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,7 +100,7 @@ pub enum Action {
     /// `handle_failed`.
     Open {
         /// The new connection.
-        check: CheckId,
+        check: MonitorConnectionId,
         /// Its server.
         server: ServerId,
         /// Where to connect.
@@ -112,7 +112,7 @@ pub enum Action {
     /// carries `helloOk: true` and nothing else of the handshake (MON-8, MON-9).
     SendHello {
         /// The connection.
-        check: CheckId,
+        check: MonitorConnectionId,
         /// Under its old name.
         legacy: bool,
         /// `topologyVersion` and `maxAwaitTimeMS`, with `exhaustAllowed` set on the message
@@ -122,7 +122,7 @@ pub enum Action {
     /// Close the connection, whatever it is doing; nothing about it is wanted any more.
     Close {
         /// The connection.
-        check: CheckId,
+        check: MonitorConnectionId,
     },
     /// A pool is needed. It is paused.
     CreatePool {

@@ -2,7 +2,7 @@
 
 use super::{
     Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
-    action::{ApplicationError, CheckId},
+    action::{ApplicationError, MonitorConnectionId},
     application::{self, MonitorOrder, judge},
     keeping::without_reply,
     step::PoolOrder,
@@ -44,7 +44,7 @@ impl Sdam {
     pub fn handle_connected(
         &mut self,
         now: Instant,
-        check: CheckId,
+        check: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
     ) {
@@ -57,7 +57,7 @@ impl Sdam {
     pub fn handle_reply(
         &mut self,
         now: Instant,
-        check: CheckId,
+        check: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
         more_to_come: bool,
@@ -67,7 +67,7 @@ impl Sdam {
     }
 
     /// A monitor's connection could not be made, or broke.
-    pub fn handle_failed(&mut self, now: Instant, check: CheckId, error: Error) {
+    pub fn handle_failed(&mut self, now: Instant, check: MonitorConnectionId, error: Error) {
         let Some((id, owns, checking)) = self.find(check) else {
             return;
         };
@@ -190,7 +190,7 @@ impl Sdam {
     fn on_answer(
         &mut self,
         now: Instant,
-        check: CheckId,
+        check: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
         (connected, more_to_come): (bool, bool),
@@ -295,7 +295,7 @@ impl Sdam {
     }
 
     /// Whose connection it is, whether it is the checking one, and whether a check runs.
-    fn find(&self, check: CheckId) -> Option<(ServerId, bool, bool)> {
+    fn find(&self, check: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
         let id = self.out.server_of(check)?;
         let monitor = self.servers.get(&id)?.monitor.as_ref()?;
         Some((id, monitor.owns(check), monitor.is_checking()))

@@ -5,7 +5,7 @@
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{CheckId, Purpose},
+    action::{MonitorConnectionId, Purpose},
     allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
     pinger::Pinger,
@@ -63,7 +63,7 @@ pub(super) struct Monitor {
     id: ServerId,
     address: Address,
     state: State,
-    connection: Option<CheckId>,
+    connection: Option<MonitorConnectionId>,
     server_connection_id: Option<i64>,
     hello_ok: bool,
     round_trips: RoundTrips,
@@ -239,7 +239,7 @@ impl Monitor {
     /// That says nothing about the server, which stays known: a client whose process stood still
     /// for an hour finds the pushed replies of an hour as well. The next check opens another
     /// connection, and its handshake tells the latest state.
-    fn give_up_stream(&mut self, out: &mut Outbox, check: CheckId) {
+    fn give_up_stream(&mut self, out: &mut Outbox, check: MonitorConnectionId) {
         out.close(check);
         self.connection = None;
         self.server_connection_id = None;
@@ -326,7 +326,7 @@ impl Monitor {
     }
 
     /// True for the connection that checks.
-    pub(super) fn owns(&self, check: CheckId) -> bool {
+    pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
         self.connection == Some(check)
     }
 
@@ -345,7 +345,7 @@ impl Monitor {
         &mut self,
         now: Instant,
         out: &mut Outbox,
-        check: CheckId,
+        check: MonitorConnectionId,
         hello: &HelloReply,
         round_trip: Duration,
     ) {

@@ -2,7 +2,7 @@
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{Action, CheckId, Purpose, SdamOptions},
+    action::{Action, MonitorConnectionId, Purpose, SdamOptions},
     timers::Timers,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(super) struct Outbox {
     pub(super) subscribed: bool,
     notices: bool,
     connect_timeout: Option<Duration>,
-    connections: BTreeMap<CheckId, ServerId>,
+    connections: BTreeMap<MonitorConnectionId, ServerId>,
     last_check: u64,
 }
 
@@ -86,9 +86,9 @@ impl Outbox {
     }
 
     /// A number for the next connection, before it is ordered.
-    pub(super) fn reserve(&mut self, server: ServerId) -> CheckId {
+    pub(super) fn reserve(&mut self, server: ServerId) -> MonitorConnectionId {
         self.last_check += 1;
-        let check = CheckId(self.last_check);
+        let check = MonitorConnectionId(self.last_check);
         self.connections.insert(check, server);
         check
     }
@@ -96,7 +96,7 @@ impl Outbox {
     /// Orders the connection of that number.
     pub(super) fn open(
         &mut self,
-        check: CheckId,
+        check: MonitorConnectionId,
         server: ServerId,
         address: &Address,
         purpose: Purpose,
@@ -112,7 +112,7 @@ impl Outbox {
     /// Orders a hello; the old name is used until a reply says that the new one is understood.
     pub(super) fn send_hello(
         &mut self,
-        check: CheckId,
+        check: MonitorConnectionId,
         hello_ok: bool,
         awaited: Option<TopologyVersion>,
     ) {
@@ -125,14 +125,14 @@ impl Outbox {
     }
 
     /// Orders a connection closed and forgets its number.
-    pub(super) fn close(&mut self, check: CheckId) {
+    pub(super) fn close(&mut self, check: MonitorConnectionId) {
         if self.connections.remove(&check).is_some() {
             self.push(Action::Close { check });
         }
     }
 
     /// Whose connection that is; `None` for one that was closed.
-    pub(super) fn server_of(&self, check: CheckId) -> Option<ServerId> {
+    pub(super) fn server_of(&self, check: MonitorConnectionId) -> Option<ServerId> {
         self.connections.get(&check).copied()
     }
 }

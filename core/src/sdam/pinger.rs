@@ -1,7 +1,7 @@
 //! Measures round trips while the monitor's own connection waits for pushed replies (MON-45).
 
 use super::{
-    action::{CheckId, Purpose},
+    action::{MonitorConnectionId, Purpose},
     outbox::Outbox,
     timers::Timer,
 };
@@ -11,7 +11,7 @@ use crate::{address::Address, description::ServerId, hello::HelloReply, time::In
 /// an event or changes a description (MON-48, MON-54).
 #[derive(Clone, Debug)]
 pub(super) struct Pinger {
-    connection: Option<CheckId>,
+    connection: Option<MonitorConnectionId>,
     busy: bool,
     hello_ok: bool,
 }
@@ -84,7 +84,7 @@ impl Pinger {
         }
     }
 
-    pub(super) fn owns(&self, check: CheckId) -> bool {
+    pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
         self.connection == Some(check)
     }
 

@@ -5,7 +5,10 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::{Action, CheckId, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
+    sdam::{
+        Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam,
+        SdamOptions,
+    },
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
     time::Instant,
 };
@@ -22,7 +25,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 pub struct Set {
     sdam: Sdam,
     now: Instant,
-    checks: Vec<CheckId>,
+    checks: Vec<MonitorConnectionId>,
     ids: Vec<ServerId>,
     /// What each member says now, with its tags as they are and with other ones.
     secondaries: Vec<[RawDocumentBuf; 2]>,
@@ -48,7 +51,7 @@ impl Set {
         let mut set = Self {
             sdam,
             now: Instant::ZERO,
-            checks: vec![CheckId(0); size],
+            checks: vec![MonitorConnectionId(0); size],
             ids: vec![ServerId(0); size],
             secondaries: secondaries.collect(),
             primaries: primaries.collect(),

@@ -8,7 +8,7 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault, Wait},
     hello::HelloReply,
-    sdam::{Action, ApplicationError, CheckId, Purpose, Sdam, SdamOptions},
+    sdam::{Action, ApplicationError, MonitorConnectionId, Purpose, Sdam, SdamOptions},
     time::Instant,
 };
 use onionskin_simulations::strategies::Failure;
@@ -50,7 +50,7 @@ pub(crate) struct Bench {
     /// Every life of every server so far.
     pub(crate) lives: Vec<Known>,
     /// Every connection so far, with its server.
-    pub(crate) checks: Vec<(CheckId, Address)>,
+    pub(crate) checks: Vec<(MonitorConnectionId, Address)>,
     /// What was ordered, word for word, where it is wanted.
     pub(crate) log: Option<Vec<String>>,
     config: Config,
@@ -293,7 +293,7 @@ impl Bench {
     }
 
     /// An answer on a connection that is gone.
-    pub(crate) fn answer_late(&mut self, check: CheckId, reply: &RawDocument) -> Found {
+    pub(crate) fn answer_late(&mut self, check: MonitorConnectionId, reply: &RawDocument) -> Found {
         if self.watch.connections.contains_key(&check) {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     event::SdamEvent,
-    sdam::{Action, CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam},
+    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam},
     time::Instant,
 };
 use onionskin_tests::model::{Clear, PoolView};
@@ -48,7 +48,7 @@ pub(crate) struct Watcher {
     pub(crate) pools: BTreeMap<ServerId, (Address, PoolView, u64)>,
     /// The same of services behind a load balancer.
     services: BTreeMap<(ServerId, ObjectId), u64>,
-    pub(crate) connections: BTreeMap<CheckId, Connection>,
+    pub(crate) connections: BTreeMap<MonitorConnectionId, Connection>,
     last_connection: u64,
     /// Running heartbeats: connection, server, awaited.
     running: BTreeMap<u64, (Address, bool)>,
@@ -84,7 +84,7 @@ impl Watcher {
     }
 
     /// The monitoring connection that an answer is due on.
-    pub(crate) fn pending(&self, address: &Address) -> Option<CheckId> {
+    pub(crate) fn pending(&self, address: &Address) -> Option<MonitorConnectionId> {
         let mut pending = self.connections.iter().filter(|(_, c)| {
             c.pending && !c.broken && c.purpose == Purpose::Monitor && c.address == *address
         });
@@ -99,14 +99,14 @@ impl Watcher {
     }
 
     /// The connection failed; the machine is about to be told.
-    pub(crate) fn on_broken(&mut self, check: CheckId) {
+    pub(crate) fn on_broken(&mut self, check: MonitorConnectionId) {
         if let Some(connection) = self.connections.get_mut(&check) {
             connection.broken = true;
         }
     }
 
     /// The connection was answered; the machine is about to be told.
-    pub(crate) fn on_answered(&mut self, check: CheckId, more_to_come: bool) {
+    pub(crate) fn on_answered(&mut self, check: MonitorConnectionId, more_to_come: bool) {
         if let Some(connection) = self.connections.get_mut(&check) {
             connection.open = true;
             connection.pending = more_to_come;
@@ -148,7 +148,7 @@ impl Watcher {
 
     fn on_open(
         &mut self,
-        check: CheckId,
+        check: MonitorConnectionId,
         server: ServerId,
         address: &Address,
         purpose: Purpose,

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     description::{ServerType, TopologyType},
     error::{CommandFault, Error, ErrorKind},
-    sdam::{ApplicationError, CheckId},
+    sdam::{ApplicationError, MonitorConnectionId},
 };
 use bson::{Document, RawDocumentBuf, doc, oid::ObjectId, rawdoc};
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn routers_are_watched_and_measured_each_by_itself() {
         let trip = Duration::from_millis(10 * check);
         bench
             .sdam
-            .handle_connected(bench.now, CheckId(check), &mongos, trip);
+            .handle_connected(bench.now, MonitorConnectionId(check), &mongos, trip);
     }
     assert_eq!(bench.topology_type(), TopologyType::Sharded);
     let state = |bench: &Bench, address| {
@@ -436,7 +436,7 @@ fn an_overloaded_server_is_not_checked_again_sooner() {
     bench.orders();
     bench
         .sdam
-        .handle_connected(bench.now, CheckId(2), &standalone(), PING);
+        .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), PING);
     bench.pass(10_000);
     assert_eq!(bench.orders(), ["hello on 2"]);
     bench.reply(2, &refused, false);

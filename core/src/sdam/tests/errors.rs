@@ -1,8 +1,8 @@
 //! What errors of operations do to servers, pools and monitors (A.7, A.8).
 
 use super::{
-    Bench, CheckId, Phase, addresses, command, labelled, member, options, polled, reset,
-    standalone, streamed, timeout, versioned,
+    Bench, MonitorConnectionId, Phase, addresses, command, labelled, member, options, polled,
+    reset, standalone, streamed, timeout, versioned,
 };
 use crate::{
     description::{ServerType, TopologyType},
@@ -258,9 +258,13 @@ fn a_server_that_was_lost_is_measured_anew() {
     };
     assert_eq!(average(&bench), None, "it is unknown");
     let slow = std::time::Duration::from_millis(50);
-    bench
-        .sdam
-        .handle_reply(bench.now, CheckId(1), &standalone(), slow, false);
+    bench.sdam.handle_reply(
+        bench.now,
+        MonitorConnectionId(1),
+        &standalone(),
+        slow,
+        false,
+    );
     assert_eq!(average(&bench), Some(slow));
 }
 
@@ -295,7 +299,7 @@ fn a_check_that_the_server_gave_up_interrupts_nobody() {
         bench.pass(10_000);
         bench.orders();
         if late {
-            let check = CheckId(1);
+            let check = MonitorConnectionId(1);
             bench.sdam.handle_failed(bench.now, check, timeout());
         } else {
             bench.reply(1, &rawdoc! { "ok": 0, "code": 50, "errmsg": "late" }, false);

@@ -1,6 +1,8 @@
 //! Servers that lie, clocks that stand still or end: nothing panics, spins or grows without bound.
 
-use super::{Bench, CheckId, Phase, addresses, command, options, standalone, streamed, versioned};
+use super::{
+    Bench, MonitorConnectionId, Phase, addresses, command, options, standalone, streamed, versioned,
+};
 use crate::{
     description::{ServerType, TopologyType},
     hello::{HelloReply, MAX_MEMBERS},
@@ -110,7 +112,7 @@ fn a_thousand_primaries_in_turn_leave_one() {
         );
         let server = bench.id(&all[turn as usize % all.len()]);
         // Whoever says so, on whatever connection: a check of it, or a handshake of its pool.
-        let check = CheckId(1 + u64::from(turn) % 50);
+        let check = MonitorConnectionId(1 + u64::from(turn) % 50);
         if turn < 50 {
             bench
                 .sdam
@@ -172,12 +174,16 @@ fn absurd_round_trips_are_averaged_without_overflow() {
         if n == 0 {
             bench
                 .sdam
-                .handle_connected(bench.now, CheckId(1), &standalone(), trip);
+                .handle_connected(bench.now, MonitorConnectionId(1), &standalone(), trip);
         } else {
             bench.pass(10_000);
-            bench
-                .sdam
-                .handle_reply(bench.now, CheckId(1), &standalone(), trip, false);
+            bench.sdam.handle_reply(
+                bench.now,
+                MonitorConnectionId(1),
+                &standalone(),
+                trip,
+                false,
+            );
         }
         let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
         assert!(server.round_trip_time.is_some());
@@ -358,7 +364,7 @@ proptest! {
                     last = check.0;
                 }
             }
-            let check = CheckId(last.saturating_sub(back));
+            let check = MonitorConnectionId(last.saturating_sub(back));
             let trip = Duration::from_nanos(trip);
             let now = bench.now;
             match kind {

@@ -13,7 +13,7 @@ mod scan;
 mod topology;
 mod turns;
 
-use super::{Action, ApplicationError, CheckId, Phase, Purpose, Sdam, SdamOptions};
+use super::{Action, ApplicationError, MonitorConnectionId, Phase, Purpose, Sdam, SdamOptions};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId, TopologyType},
@@ -75,16 +75,22 @@ impl Bench {
 
     pub(super) fn connected(&mut self, check: u64, reply: &RawDocumentBuf) {
         self.sdam
-            .handle_connected(self.now, CheckId(check), reply, PING);
+            .handle_connected(self.now, MonitorConnectionId(check), reply, PING);
     }
 
     pub(super) fn reply(&mut self, check: u64, reply: &RawDocumentBuf, more_to_come: bool) {
-        self.sdam
-            .handle_reply(self.now, CheckId(check), reply, PING, more_to_come);
+        self.sdam.handle_reply(
+            self.now,
+            MonitorConnectionId(check),
+            reply,
+            PING,
+            more_to_come,
+        );
     }
 
     pub(super) fn failed(&mut self, check: u64) {
-        self.sdam.handle_failed(self.now, CheckId(check), reset());
+        self.sdam
+            .handle_failed(self.now, MonitorConnectionId(check), reset());
     }
 
     pub(super) fn application_error(&mut self, address: &str, phase: Phase, error: Error) {

@@ -1,7 +1,8 @@
 //! When a server is checked, and what is sent (section C of the requirements).
 
 use super::{
-    Bench, CheckId, PING, command, options, polled, reset, standalone, streamed, versioned,
+    Bench, MonitorConnectionId, PING, command, options, polled, reset, standalone, streamed,
+    versioned,
 };
 use crate::{description::ServerType, sdam::Timer};
 use bson::rawdoc;
@@ -92,7 +93,7 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     let measured = Duration::from_millis(11);
     bench
         .sdam
-        .handle_connected(bench.now, CheckId(2), &standalone(), measured);
+        .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), measured);
     assert_eq!(bench.sdam.version(), version);
     bench.pass(10_000);
     assert_eq!(bench.orders(), ["hello on 2"]);
@@ -268,7 +269,9 @@ fn an_idle_connection_that_breaks_says_nothing_about_the_server() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
-    bench.sdam.handle_failed(bench.now, CheckId(1), reset());
+    bench
+        .sdam
+        .handle_failed(bench.now, MonitorConnectionId(1), reset());
     assert_eq!(bench.orders(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.pass(10_000);

@@ -4,7 +4,7 @@
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
     description::ServerType,
-    sdam::{Action, CheckId, MAX_EARLY_REPLIES, MAX_SERVERS, Purpose, Timer},
+    sdam::{Action, MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, Purpose, Timer},
 };
 use bson::RawDocumentBuf;
 
@@ -40,7 +40,7 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
     let mut bench = streamed();
     bench.sdam.set_waiting(bench.now, waiting);
     let mut work = Work::default();
-    let mut due: Vec<(CheckId, bool, bool)> = Vec::new();
+    let mut due: Vec<(MonitorConnectionId, bool, bool)> = Vec::new();
     for turn in 0..millis {
         while let Some(action) = bench.sdam.poll_action() {
             match action {
@@ -85,7 +85,12 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
     work
 }
 
-fn answer(bench: &mut Bench, check: CheckId, reply: &RawDocumentBuf, more_to_come: bool) {
+fn answer(
+    bench: &mut Bench,
+    check: MonitorConnectionId,
+    reply: &RawDocumentBuf,
+    more_to_come: bool,
+) {
     bench
         .sdam
         .handle_reply(bench.now, check, reply, PING, more_to_come);

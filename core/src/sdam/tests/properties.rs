@@ -1,6 +1,8 @@
 //! Properties that hold whatever happens, in whatever order (E.6).
 
-use super::{CheckId, Phase, command, member, options, reset, standalone, timeout, versioned};
+use super::{
+    MonitorConnectionId, Phase, command, member, options, reset, standalone, timeout, versioned,
+};
 use crate::{
     address::Address,
     description::{ServerDescription, ServerId},
@@ -97,7 +99,7 @@ fn application_error(kind: u8) -> Error {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LastEnd {
     Never,
-    Succeeded(Instant, CheckId),
+    Succeeded(Instant, MonitorConnectionId),
     /// A network error on a server that was known: one check may follow at once (MON-66).
     Lost(Instant),
     /// Any other failure, and a cancellation: nothing follows at once.
@@ -109,8 +111,8 @@ struct Watcher {
     sdam: Sdam,
     now: Instant,
     log: Vec<String>,
-    checks: Vec<CheckId>,
-    open: BTreeMap<CheckId, Purpose>,
+    checks: Vec<MonitorConnectionId>,
+    open: BTreeMap<MonitorConnectionId, Purpose>,
     servers: Vec<ServerId>,
     running: BTreeMap<Address, (u64, bool)>,
     /// The end of each server's last check, and its last check that followed another at once.
@@ -158,7 +160,7 @@ impl Watcher {
                 .rev()
                 .nth(*n)
                 .copied()
-                .unwrap_or(CheckId(99_999))
+                .unwrap_or(MonitorConnectionId(99_999))
         };
         let server = |n: &usize| {
             self.servers
@@ -366,7 +368,7 @@ impl Watcher {
             } => {
                 let running = self.running.remove(address);
                 assert_eq!(running, Some((*driver_connection_id, *awaited)));
-                let last = LastEnd::Succeeded(self.now, CheckId(*driver_connection_id));
+                let last = LastEnd::Succeeded(self.now, MonitorConnectionId(*driver_connection_id));
                 self.ended.insert(address.clone(), (last, None));
             }
             SdamEvent::HeartbeatFailed {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     description::{ServerDescription, ServerType, TopologyType},
-    sdam::CheckId,
+    sdam::MonitorConnectionId,
     time::WallTime,
 };
 use bson::{DateTime, RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -47,15 +47,18 @@ fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
         let trip = Duration::from_millis(millis);
         bench
             .sdam
-            .handle_reply(bench.now, CheckId(1), reply, trip, false);
+            .handle_reply(bench.now, MonitorConnectionId(1), reply, trip, false);
         let server = server(bench, "a:1");
         (server.round_trip_time, server.min_round_trip_time)
     };
     let millis = Duration::from_millis;
     let first = millis(10);
-    bench
-        .sdam
-        .handle_connected(bench.now, CheckId(1), &member(false, "b:1"), first);
+    bench.sdam.handle_connected(
+        bench.now,
+        MonitorConnectionId(1),
+        &member(false, "b:1"),
+        first,
+    );
     assert_eq!(server(&bench, "a:1").round_trip_time, Some(first));
     assert_eq!(server(&bench, "a:1").min_round_trip_time, Duration::ZERO);
     let average = trip(&mut bench, &member(true, "a:1"), 20);
@@ -76,9 +79,12 @@ fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
         .and_then(|n| n.parse().ok())
         .expect("a new connection");
     let later = millis(50);
-    bench
-        .sdam
-        .handle_connected(bench.now, CheckId(again), &member(true, "a:1"), later);
+    bench.sdam.handle_connected(
+        bench.now,
+        MonitorConnectionId(again),
+        &member(true, "a:1"),
+        later,
+    );
     assert_eq!(server(&bench, "a:1").round_trip_time, Some(later));
 }
 
@@ -350,8 +356,11 @@ fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
     assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     assert_eq!(server(&bench, "b:1").error, None);
-    bench
-        .sdam
-        .handle_connected(bench.now, CheckId(3), &member(false, "a:1"), PING);
+    bench.sdam.handle_connected(
+        bench.now,
+        MonitorConnectionId(3),
+        &member(false, "a:1"),
+        PING,
+    );
     assert_eq!(bench.server_type("b:1"), ServerType::RsSecondary);
 }

@@ -5,7 +5,7 @@ use crate::{
     description::{ServerType, TopologyType},
     error::{Error, ErrorKind, WriteFault},
     random::Seed,
-    sdam::{Action, CheckId, SdamOptions},
+    sdam::{Action, MonitorConnectionId, SdamOptions},
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use std::{collections::BTreeSet, time::Duration};
@@ -54,7 +54,7 @@ fn scan(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> V
 }
 
 fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
-    let mut open: Vec<(CheckId, String)> = Vec::new();
+    let mut open: Vec<(MonitorConnectionId, String)> = Vec::new();
     let mut asked = Vec::new();
     loop {
         let Some(action) = bench.poll() else {
@@ -92,7 +92,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
 }
 
 /// Whose connection that is.
-fn connections(bench: &Bench, check: CheckId) -> String {
+fn connections(bench: &Bench, check: MonitorConnectionId) -> String {
     let server = bench.sdam.out.server_of(check).expect("it is open");
     let server = bench.sdam.server(server).expect("it is a server");
     server.address.to_string()
@@ -337,7 +337,7 @@ fn what_happens_during_a_scan_may_call_for_another() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.orders();
-    let first = connections(&bench, CheckId(1));
+    let first = connections(&bench, MonitorConnectionId(1));
     bench.connected(1, &mongos());
     bench.application_error(&first, Phase::Operation, command(10107));
     bench.connected(2, &mongos());

@@ -6,7 +6,7 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault},
     event::SdamEvent,
-    sdam::{Action, CheckId, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
+    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam, SdamOptions},
     time::Instant,
     uri,
 };
@@ -27,7 +27,7 @@ enum Waits {
 pub(super) struct World {
     sdam: Sdam,
     now: Instant,
-    connections: BTreeMap<Address, (CheckId, Waits)>,
+    connections: BTreeMap<Address, (MonitorConnectionId, Waits)>,
     /// How often the pool of each server was cleared.
     generations: BTreeMap<ServerId, u64>,
     events: Vec<SdamEvent>,
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    fn expect(&mut self, check: CheckId, waits: Waits) {
+    fn expect(&mut self, check: MonitorConnectionId, waits: Waits) {
         for connection in self.connections.values_mut() {
             if connection.0 == check {
                 connection.1 = waits;
