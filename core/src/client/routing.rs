@@ -10,7 +10,7 @@ use super::{
     operations::Waiting, pins, pools, questions,
 };
 use crate::{
-    connection::{Connection, ConnectionFacts, Established, Output, Purpose, SocketId},
+    connection::{Connection, ConnectionFacts, ConnectionPurpose, Established, Output, SocketId},
     description::{ServerId, ServerType},
     error::{Error, ErrorKind, Label, NetworkFault},
     event::EventKind,
@@ -72,7 +72,7 @@ impl Client {
             sdam::Action::Emit(event) => self.out.emit(now, EventKind::Sdam(event)),
             sdam::Action::Open { check, address, .. } => {
                 let options = self.settings.handshake.clone();
-                let connection = Connection::new(now, address, Purpose::Monitor, options);
+                let connection = Connection::new(now, address, ConnectionPurpose::Monitor, options);
                 self.connections.dial(Role::Monitor(check), connection);
             }
             sdam::Action::SendHello {
@@ -228,9 +228,9 @@ impl Client {
             return;
         };
         let purpose = if pool.is_population(pooled) {
-            Purpose::Population
+            ConnectionPurpose::Population
         } else {
-            Purpose::Operations
+            ConnectionPurpose::Operations
         };
         let address = pool.address().clone();
         let options = self.settings.handshake.clone();

@@ -22,7 +22,9 @@ mod limits;
 mod state;
 mod steps;
 
-use super::{Arrival, HandshakeOptions, Output, Phase, Purpose, Transport, types::lost_early};
+use super::{
+    Arrival, ConnectionPurpose, HandshakeOptions, Output, Phase, Transport, types::lost_early,
+};
 use crate::{
     address::Address,
     auth::{Conversation, DerivedKeys, KeyCache},
@@ -47,7 +49,7 @@ const FIRST_REQUEST_ID: i32 = 1 << 30;
 pub struct Connection {
     address: Address,
     options: Arc<HandshakeOptions>,
-    purpose: Purpose,
+    purpose: ConnectionPurpose,
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
@@ -68,7 +70,7 @@ impl Connection {
     pub fn new(
         now: Instant,
         address: Address,
-        purpose: Purpose,
+        purpose: ConnectionPurpose,
         options: Arc<HandshakeOptions>,
     ) -> Self {
         let mut connection = Self {
@@ -208,7 +210,7 @@ impl Connection {
 
     /// Returns the purpose of the connection.
     #[must_use]
-    pub fn purpose(&self) -> Purpose {
+    pub fn purpose(&self) -> ConnectionPurpose {
         self.purpose
     }
 
@@ -221,7 +223,7 @@ impl Connection {
     /// Frees the buffers of a monitor's connection: each server has two, and they are silent nearly
     /// always.
     fn free_if_monitor(&mut self) {
-        if self.purpose == Purpose::Monitor {
+        if self.purpose == ConnectionPurpose::Monitor {
             self.transport.free();
         }
     }

@@ -19,7 +19,7 @@ pub(crate) use late::LateReply;
 pub use layer::{Layer, LayerPlan, Layers, Progress};
 pub(crate) use messages::{Arrival, Awaited, Place};
 pub use transport::Transport;
-pub use types::{HandshakeOptions, Output, Phase, Purpose, closed_by_peer};
+pub use types::{ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_peer};
 
 use std::fmt;
 

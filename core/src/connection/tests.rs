@@ -6,7 +6,9 @@ mod replies;
 pub(crate) use layers::GreetingPlan;
 pub(crate) use replies::wrong_heads;
 
-use super::{Connection, HandshakeOptions, Layers, Output, Phase, Purpose, closed_by_peer};
+use super::{
+    Connection, ConnectionPurpose, HandshakeOptions, Layers, Output, Phase, closed_by_peer,
+};
 use crate::{
     address::Address,
     auth::KeyCache,
@@ -45,7 +47,7 @@ fn layers(tls: Option<TlsContext>) -> Layers {
 }
 
 /// A connection that is being dialled.
-fn dialled(purpose: Purpose, options: HandshakeOptions) -> Connection {
+fn dialled(purpose: ConnectionPurpose, options: HandshakeOptions) -> Connection {
     let address = Address::tcp("localhost", 27017);
     Connection::new(Instant::ZERO, address, purpose, Arc::new(options))
 }
@@ -59,7 +61,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
         ..options()
     };
     // Monitors bound their checks themselves, and share out the same time.
-    for purpose in [Purpose::Monitor, Purpose::Operations] {
+    for purpose in [ConnectionPurpose::Monitor, ConnectionPurpose::Operations] {
         let connection = dialled(purpose, limited(Some(second(12))));
         for (now, addresses, share) in [
             (0, 3, Some(second(4))),
@@ -79,13 +81,13 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
         }
     }
     let hasty = dialled(
-        Purpose::Operations,
+        ConnectionPurpose::Operations,
         limited(Some(Duration::from_millis(100))),
     );
     let share = Some(Duration::from_millis(50));
     assert_eq!(hasty.attempt_limit(Instant::ZERO, 2), share);
     for without in [None, Some(Duration::ZERO)] {
-        let patient = dialled(Purpose::Operations, limited(without));
+        let patient = dialled(ConnectionPurpose::Operations, limited(without));
         assert_eq!(patient.attempt_limit(Instant::ZERO, 2), None);
     }
 }
@@ -97,7 +99,7 @@ fn hung_up_on(tls: Option<TlsContext>) -> Error {
         layers: layers(tls),
         ..options()
     };
-    let mut connection = dialled(Purpose::Monitor, options);
+    let mut connection = dialled(ConnectionPurpose::Monitor, options);
     connection.handle_connected(now, &mut Seed::new([0; 32]).random());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
@@ -133,7 +135,7 @@ fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
 #[test]
 fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
     let now = Instant::ZERO;
-    let mut connection = dialled(Purpose::Operations, options());
+    let mut connection = dialled(ConnectionPurpose::Operations, options());
     let mut random = Seed::new([0; 32]).random();
     connection.handle_connected(now, &mut random);
     let mut request = Vec::new();
@@ -172,7 +174,7 @@ fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
             connect_timeout,
             ..options()
         };
-        dialled(Purpose::Operations, options)
+        dialled(ConnectionPurpose::Operations, options)
     };
     let mut punctual = new();
     punctual.handle_timeout(at(10_999));
@@ -207,23 +209,24 @@ fn each_step_has_the_limit_that_the_options_give_it() {
     ] {
         let [connect_timeout, socket_timeout, timeout] =
             options.map(|limit| limit.map(Duration::from_millis));
-        let limits = [Purpose::Operations, Purpose::Population].map(|purpose| {
-            let mut connection = dialled(
-                purpose,
-                HandshakeOptions {
-                    connect_timeout,
-                    socket_timeout,
-                    timeout,
-                    ..self::options()
-                },
-            );
-            let socket = connection.deadline();
-            let later = Instant::ZERO + Duration::from_millis(5);
-            connection.handle_connected(later, &mut Seed::new([0; 32]).random());
-            let left = |at: Instant, since| at.saturating_since(since).as_millis();
-            let commands = connection.deadline().map(|at| left(at, later));
-            (socket.map(|at| left(at, Instant::ZERO)), commands)
-        });
+        let limits =
+            [ConnectionPurpose::Operations, ConnectionPurpose::Population].map(|purpose| {
+                let mut connection = dialled(
+                    purpose,
+                    HandshakeOptions {
+                        connect_timeout,
+                        socket_timeout,
+                        timeout,
+                        ..self::options()
+                    },
+                );
+                let socket = connection.deadline();
+                let later = Instant::ZERO + Duration::from_millis(5);
+                connection.handle_connected(later, &mut Seed::new([0; 32]).random());
+                let left = |at: Instant, since| at.saturating_since(since).as_millis();
+                let commands = connection.deadline().map(|at| left(at, later));
+                (socket.map(|at| left(at, Instant::ZERO)), commands)
+            });
         let [(socket, commands), (also_socket, background)] = limits;
         assert_eq!([socket, commands, background], expected, "{options:?}");
         assert_eq!(also_socket, socket);
@@ -241,7 +244,7 @@ fn connecting_and_tls_have_one_limit_together() {
         socket_timeout: Some(Duration::from_millis(100)),
         ..options()
     };
-    let mut connection = dialled(Purpose::Operations, options);
+    let mut connection = dialled(ConnectionPurpose::Operations, options);
     connection.handle_connected(at(250), &mut Seed::new([0; 32]).random());
     assert_eq!(connection.deadline(), Some(at(300)));
     connection.handle_timeout(at(300));

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 /// What a connection is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ConnectionPurpose {
     /// To check a server or to measure its round trip time: never authenticates (AUTH-13).
     Monitor,
     /// To run operations; an operation waited for it when it was begun.

@@ -82,7 +82,7 @@ pub struct MonitorConnectionId(pub u64);
 
 /// What a monitor's connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum MonitorTask {
     /// Checking the server.
     Monitor,
     /// Measuring round trips while the checking connection waits for pushed replies (MON-45).
@@ -106,7 +106,7 @@ pub enum Action {
         /// Where to connect.
         address: Address,
         /// What for; only names threads and logs.
-        purpose: Purpose,
+        purpose: MonitorTask,
     },
     /// Send a hello on an open connection; answer with `handle_reply` or `handle_failed`. It
     /// carries `helloOk: true` and nothing else of the handshake (MON-8, MON-9).

@@ -28,7 +28,7 @@ pub use crate::{
     connection::Phase,
     options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
-pub use action::{Action, ApplicationError, MonitorConnectionId, Purpose, SdamOptions};
+pub use action::{Action, ApplicationError, MonitorConnectionId, MonitorTask, SdamOptions};
 pub use allowance::MAX_EARLY_REPLIES;
 pub use scan::COOLDOWN;
 pub use timers::Timer;

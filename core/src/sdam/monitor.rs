@@ -5,7 +5,7 @@
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{MonitorConnectionId, Purpose},
+    action::{MonitorConnectionId, MonitorTask},
     allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
     pinger::Pinger,
@@ -385,7 +385,7 @@ impl Monitor {
             let check = out.reserve(self.id);
             self.connection = Some(check);
             self.begin(now, out, State::Connecting { started: now });
-            out.open(check, self.id, &self.address, Purpose::Monitor);
+            out.open(check, self.id, &self.address, MonitorTask::Check);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{Action, MonitorConnectionId, Purpose, SdamOptions},
+    action::{Action, MonitorConnectionId, MonitorTask, SdamOptions},
     timers::Timers,
 };
 use crate::{
@@ -99,7 +99,7 @@ impl Outbox {
         check: MonitorConnectionId,
         server: ServerId,
         address: &Address,
-        purpose: Purpose,
+        purpose: MonitorTask,
     ) {
         self.push(Action::Open {
             check,

@@ -1,7 +1,7 @@
 //! Measures round trips while the monitor's own connection waits for pushed replies (MON-45).
 
 use super::{
-    action::{MonitorConnectionId, Purpose},
+    action::{MonitorConnectionId, MonitorTask},
     outbox::Outbox,
     timers::Timer,
 };
@@ -37,7 +37,7 @@ impl Pinger {
                 let check = out.reserve(id);
                 self.connection = Some(check);
                 self.hello_ok = false;
-                out.open(check, id, address, Purpose::Rtt);
+                out.open(check, id, address, MonitorTask::Rtt);
             }
         }
         if let Some(limit) = out.check_limit(false) {

@@ -6,7 +6,7 @@ use onionskin_core::{
     options::{ReadMode, ReadPreference},
     random::Seed,
     sdam::{
-        Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam,
+        Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam,
         SdamOptions,
     },
     selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
@@ -78,7 +78,7 @@ impl Set {
                 continue;
             };
             let n: usize = place.to_string()[1..5].parse().expect("a number");
-            if purpose == Purpose::Monitor {
+            if purpose == MonitorTask::Check {
                 self.checks[n] = check;
                 self.ids[n] = server;
             }

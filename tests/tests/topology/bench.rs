@@ -8,7 +8,7 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault, Wait},
     hello::HelloReply,
-    sdam::{Action, ApplicationError, MonitorConnectionId, Purpose, Sdam, SdamOptions},
+    sdam::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
     time::Instant,
 };
 use onionskin_simulations::strategies::Failure;
@@ -308,7 +308,7 @@ impl Bench {
         let connections = &self.watch.connections;
         let ping = connections
             .iter()
-            .find(|(_, c)| c.purpose == Purpose::Rtt && c.pending);
+            .find(|(_, c)| c.purpose == MonitorTask::Rtt && c.pending);
         let Some((check, open)) = ping.map(|(id, c)| (*id, c.open)) else {
             return Ok(false);
         };

@@ -5,7 +5,7 @@ use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     event::SdamEvent,
-    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam},
+    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam},
     time::Instant,
 };
 use onionskin_tests::model::{Clear, PoolView};
@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) struct Connection {
     pub(crate) server: ServerId,
     pub(crate) address: Address,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: MonitorTask,
     /// The handshake was answered.
     pub(crate) open: bool,
     /// A hello is under way that the server may hold back.
@@ -86,7 +86,7 @@ impl Watcher {
     /// The monitoring connection that an answer is due on.
     pub(crate) fn pending(&self, address: &Address) -> Option<MonitorConnectionId> {
         let mut pending = self.connections.iter().filter(|(_, c)| {
-            c.pending && !c.broken && c.purpose == Purpose::Monitor && c.address == *address
+            c.pending && !c.broken && c.purpose == MonitorTask::Check && c.address == *address
         });
         pending.next().map(|(id, _)| *id)
     }
@@ -151,7 +151,7 @@ impl Watcher {
         check: MonitorConnectionId,
         server: ServerId,
         address: &Address,
-        purpose: Purpose,
+        purpose: MonitorTask,
     ) -> Found {
         expect(check.0 > self.last_connection, || {
             format!("{check:?} was used before")

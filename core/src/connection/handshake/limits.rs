@@ -8,7 +8,7 @@
 
 use super::{Connection, State};
 use crate::{
-    connection::{HandshakeOptions, Purpose},
+    connection::{ConnectionPurpose, HandshakeOptions},
     error::{Error, Wait},
     time::{Instant, deadline_after_freeze},
 };
@@ -20,8 +20,8 @@ const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
     /// Returns the time limit of a wait (CMAP-153, CMAP-154, CMAP-155).
-    pub(super) fn limit(&self, purpose: Purpose, wait: Wait) -> Option<Duration> {
-        if purpose == Purpose::Monitor {
+    pub(super) fn limit(&self, purpose: ConnectionPurpose, wait: Wait) -> Option<Duration> {
+        if purpose == ConnectionPurpose::Monitor {
             // The monitor bounds its checks itself, connecting included (timer T-3).
             return None;
         }
@@ -29,7 +29,9 @@ impl HandshakeOptions {
             return self.connect_timeout;
         }
         match self.timeout {
-            Some(timeout) if purpose == Purpose::Population && !timeout.is_zero() => Some(timeout),
+            Some(timeout) if purpose == ConnectionPurpose::Population && !timeout.is_zero() => {
+                Some(timeout)
+            }
             // `timeoutMS` bounds the operation and switches `socketTimeoutMS` off.
             Some(_) => self.connect_timeout,
             // Without a limit a silent server would hold its place among the few connections that

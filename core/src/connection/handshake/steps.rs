@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::{
     auth::{Conversation, KeyCache, Step},
     bson::DocumentWriter,
-    connection::{Output, Purpose},
+    connection::{ConnectionPurpose, Output},
     description::ServerType,
     error::{CommandFault, Error, ErrorKind, Labels, Wait},
     hello::{HelloCommand, HelloReply, ServerApiFields},
@@ -21,8 +21,10 @@ impl Connection {
     /// All layers are open: sends the hello.
     pub(super) fn on_open(&mut self, now: Instant, random: &mut Random) {
         let credential = match self.purpose {
-            Purpose::Operations | Purpose::Population => self.options.credential.clone(),
-            Purpose::Monitor => None,
+            ConnectionPurpose::Operations | ConnectionPurpose::Population => {
+                self.options.credential.clone()
+            }
+            ConnectionPurpose::Monitor => None,
         };
         if let Some(credential) = credential {
             match Conversation::new(&credential, random) {
@@ -77,11 +79,11 @@ impl Connection {
             service: hello.service_id.filter(|_| self.options.load_balanced),
         });
         match self.purpose {
-            Purpose::Monitor => {
+            ConnectionPurpose::Monitor => {
                 self.deadline = None;
                 self.enter(State::Idle);
             }
-            Purpose::Operations | Purpose::Population => {
+            ConnectionPurpose::Operations | ConnectionPurpose::Population => {
                 // A monitor's connection never carries more than hellos.
                 self.transport.set_max_bytes(hello.max_message_size_bytes);
                 let step = self.first_step(&hello, keys);

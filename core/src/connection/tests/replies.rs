@@ -63,7 +63,7 @@ fn receive(connection: &mut Connection, bytes: &[u8]) {
 type Step = &'static dyn Fn() -> (Connection, i32);
 
 /// A connection that waits for the reply to its hello, and the number of the hello.
-fn greeting(purpose: Purpose) -> (Connection, i32) {
+fn greeting(purpose: ConnectionPurpose) -> (Connection, i32) {
     let mut connection = dialled(purpose, options());
     connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
     let id = request(&mut connection);
@@ -72,7 +72,7 @@ fn greeting(purpose: Purpose) -> (Connection, i32) {
 
 /// A monitor's connection between two checks, and the number of its last request.
 fn idle() -> (Connection, i32) {
-    let (mut connection, id) = greeting(Purpose::Monitor);
+    let (mut connection, id) = greeting(ConnectionPurpose::Monitor);
     receive(&mut connection, &reply(id, Flags::default()));
     assert!(matches!(
         connection.poll_output(),
@@ -104,8 +104,10 @@ fn failure(connection: &mut Connection) -> Option<Error> {
 #[test]
 fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
     let steps: [(&str, Step); 4] = [
-        ("hello", &|| greeting(Purpose::Operations)),
-        ("a monitor's hello", &|| greeting(Purpose::Monitor)),
+        ("hello", &|| greeting(ConnectionPurpose::Operations)),
+        ("a monitor's hello", &|| {
+            greeting(ConnectionPurpose::Monitor)
+        }),
         ("a check", &|| checking(false)),
         ("a stream", &|| checking(true)),
     ];

@@ -13,7 +13,7 @@ mod scan;
 mod topology;
 mod turns;
 
-use super::{Action, ApplicationError, MonitorConnectionId, Phase, Purpose, Sdam, SdamOptions};
+use super::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Phase, Sdam, SdamOptions};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId, TopologyType},
@@ -195,8 +195,8 @@ fn describe(action: &Action) -> String {
             purpose,
             ..
         } => match purpose {
-            Purpose::Monitor => format!("open {} to {address}", check.0),
-            Purpose::Rtt => format!("measure {} to {address}", check.0),
+            MonitorTask::Check => format!("open {} to {address}", check.0),
+            MonitorTask::Rtt => format!("measure {} to {address}", check.0),
         },
         Action::SendHello {
             check,

@@ -4,7 +4,7 @@
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
     description::ServerType,
-    sdam::{Action, MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, Purpose, Timer},
+    sdam::{Action, MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, MonitorTask, Timer},
 };
 use bson::RawDocumentBuf;
 
@@ -46,7 +46,7 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
             match action {
                 Action::Open { check, purpose, .. } => {
                     work.opened += 1;
-                    due.push((check, false, purpose == Purpose::Monitor));
+                    due.push((check, false, purpose == MonitorTask::Check));
                 }
                 Action::SendHello {
                     check, awaitable, ..
@@ -334,7 +334,7 @@ fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() 
             } = action
             {
                 dialled += 1;
-                if address.host() == "a" && purpose == Purpose::Monitor {
+                if address.host() == "a" && purpose == MonitorTask::Check {
                     (last, open) = (check.0, false);
                 }
             }

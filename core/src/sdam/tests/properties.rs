@@ -10,7 +10,7 @@ use crate::{
     event::SdamEvent,
     hello::HelloReply,
     random::Seed,
-    sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, Purpose, Sdam, SdamOptions},
+    sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, MonitorTask, Sdam, SdamOptions},
     time::Instant,
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -112,7 +112,7 @@ struct Watcher {
     now: Instant,
     log: Vec<String>,
     checks: Vec<MonitorConnectionId>,
-    open: BTreeMap<MonitorConnectionId, Purpose>,
+    open: BTreeMap<MonitorConnectionId, MonitorTask>,
     servers: Vec<ServerId>,
     running: BTreeMap<Address, (u64, bool)>,
     /// The end of each server's last check, and its last check that followed another at once.

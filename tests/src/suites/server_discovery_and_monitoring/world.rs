@@ -6,7 +6,7 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault},
     event::SdamEvent,
-    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, Purpose, Sdam, SdamOptions},
+    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
     time::Instant,
     uri,
 };
@@ -123,7 +123,7 @@ impl World {
                 Action::Open {
                     check,
                     address,
-                    purpose: Purpose::Monitor,
+                    purpose: MonitorTask::Check,
                     ..
                 } => {
                     self.connections.insert(address, (check, Waits::Handshake));

@@ -7,7 +7,7 @@ use Kind::{Proxy, Tls, Xor as Changed};
 fn errors_of_a_proxy_are_its_own() {
     // SOCKS-19
     for kinds in [&[Proxy][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
-        let new = |answer| Pair::with(kinds, Purpose::Operations, 1, answer, NOW);
+        let new = |answer| Pair::with(kinds, ConnectionPurpose::Operations, 1, answer, NOW);
         let mut pair = new(b"not from here\n");
         pair.run();
         let (error, phase) = failure(&mut pair.connection);
@@ -70,7 +70,7 @@ fn a_proxy_that_cannot_be_reached_is_not_the_server() {
             layers,
             ..options()
         };
-        let mut connection = dialled(Purpose::Operations, options);
+        let mut connection = dialled(ConnectionPurpose::Operations, options);
         connection.handle_failed(Error::network(NetworkFault::Refused, "refused"));
         assert_eq!(failure(&mut connection).1, phase, "{kinds:?}");
     }
@@ -79,7 +79,7 @@ fn a_proxy_that_cannot_be_reached_is_not_the_server() {
 #[test]
 fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
     for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
-        let mut pair = Pair::new(kinds, Purpose::Operations, usize::MAX);
+        let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, usize::MAX);
         // The server has no TLS.
         pair.server = Transport::new(match kinds {
             [Changed, ..] => vec![
@@ -108,7 +108,7 @@ fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
 fn an_alert_of_tls_passes_the_layers_below() {
     let expired = WallTime::from_unix_millis(4_000_000_000_000);
     for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
-        let mut pair = Pair::with(kinds, Purpose::Operations, 7, b"OK\n", expired);
+        let mut pair = Pair::with(kinds, ConnectionPurpose::Operations, 7, b"OK\n", expired);
         pair.run();
         let (error, phase) = failure(&mut pair.connection);
         assert_eq!(phase, Phase::Hello);

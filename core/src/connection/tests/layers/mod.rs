@@ -56,14 +56,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(kinds: &[Kind], purpose: Purpose, piece: usize) -> Self {
+    fn new(kinds: &[Kind], purpose: ConnectionPurpose, piece: usize) -> Self {
         Self::with(kinds, purpose, piece, b"OK\n", NOW)
     }
 
     /// A pair whose proxy gives this answer, and whose client sees this time of day.
     fn with(
         kinds: &[Kind],
-        purpose: Purpose,
+        purpose: ConnectionPurpose,
         piece: usize,
         answer: &'static [u8],
         time: WallTime,
@@ -166,7 +166,7 @@ fn hello() -> RawDocumentBuf {
 
 /// The transports of both sides after the handshake.
 fn established(kinds: &[Kind], piece: usize) -> (Transport, Transport) {
-    let mut pair = Pair::new(kinds, Purpose::Operations, piece);
+    let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, piece);
     pair.run();
     let request = pair.request();
     pair.reply(request, &hello());
@@ -223,7 +223,7 @@ fn a_connection_is_established_and_used_through_any_stack() {
 #[test]
 fn a_monitor_streams_through_any_stack() {
     for kinds in STACKS {
-        let mut pair = Pair::new(kinds, Purpose::Monitor, usize::MAX);
+        let mut pair = Pair::new(kinds, ConnectionPurpose::Monitor, usize::MAX);
         pair.run();
         let request = pair.request();
         pair.reply(request, &hello());
@@ -265,7 +265,7 @@ fn a_late_reply_is_dropped_as_it_arrives_through_any_stack() {
 #[test]
 fn nothing_of_the_layers_above_passes_before_a_proxy_has_answered() {
     for (kinds, above) in [(&[Proxy][..], "hello"), (&[Proxy, Tls], "TLS")] {
-        let mut pair = Pair::new(kinds, Purpose::Operations, usize::MAX);
+        let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, usize::MAX);
         assert_eq!(pair.connection.dial_address().host(), "proxy");
         assert_eq!(pair.connection.address().host(), HOST);
         let mut bytes = Vec::new();
