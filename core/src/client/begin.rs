@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind},
     event::EventKind,
     operation::{Command, Operation, OperationId, PinId, Span},
-    pool::{CheckOut, RequestId},
+    pool::{CheckOut, CheckOutId},
     selection::{Narrowed, Narrowing},
     time::{Instant, earliest},
 };
@@ -258,7 +258,7 @@ impl Client {
             .command
             .timeout
             .map(|_| self.selection_limit(&operation));
-        let request = RequestId(operation.id.0);
+        let request = CheckOutId(operation.id.0);
         let error = match self.pools.check_out(now, server, request, limit) {
             Some(CheckOut::Granted(_, connection)) => {
                 return Attempt::Granted(operation, connection);

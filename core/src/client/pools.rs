@@ -5,7 +5,9 @@ use crate::{
     connection::Established,
     description::ServerId,
     error::Error,
-    pool::{self, CheckOut, Condition, HeldFor, Pool, PoolOptions, PoolState, PooledId, RequestId},
+    pool::{
+        self, CheckOut, CheckOutId, Condition, HeldFor, Pool, PoolOptions, PoolState, PooledId,
+    },
     time::{Instant, earliest},
 };
 use bson::oid::ObjectId;
@@ -93,7 +95,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        request: RequestId,
+        request: CheckOutId,
         limit: Option<Option<Instant>>,
     ) -> Option<CheckOut<Content>> {
         self.with(server, |pool: &mut Pool<Content>| match limit {
@@ -103,7 +105,7 @@ impl Pools {
     }
 
     /// Withdraws a request that waits.
-    pub(super) fn cancel(&mut self, now: Instant, server: ServerId, request: RequestId) {
+    pub(super) fn cancel(&mut self, now: Instant, server: ServerId, request: CheckOutId) {
         self.with(server, |pool: &mut Pool<Content>| pool.cancel(now, request));
     }
 

@@ -11,7 +11,7 @@ use crate::{
     connection::Established,
     error::{Error, Wait},
     operation::{Operation, OperationId},
-    pool::{Condition, RequestId},
+    pool::{CheckOutId, Condition},
     time::{Instant, earliest},
 };
 use std::time::Duration;
@@ -197,7 +197,7 @@ impl Client {
             }
             Waiting::ForConnection(operation, server) => {
                 self.choice.finished(server);
-                self.pools.cancel(now, server, RequestId(id.0));
+                self.pools.cancel(now, server, CheckOutId(id.0));
                 Some(operation)
             }
             Waiting::Granted(operation, connection) => {

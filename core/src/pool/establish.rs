@@ -1,6 +1,6 @@
 //! New connections: when there is room for one, and what becomes of it.
 
-use super::{Action, Connection, Place, Pool, PooledId, RequestId};
+use super::{Action, CheckOutId, Connection, Place, Pool, PooledId};
 use crate::{
     arena::Slot,
     error::Error,
@@ -84,7 +84,7 @@ impl<C> Pool<C> {
     }
 
     /// Makes a pending connection and asks for its establishment (CMAP-60).
-    pub(super) fn create(&mut self, now: Instant, request: Option<RequestId>) -> Slot {
+    pub(super) fn create(&mut self, now: Instant, request: Option<CheckOutId>) -> Slot {
         self.last_id += 1;
         let number = self.last_id;
         let slot = self.connections.insert(
@@ -116,7 +116,7 @@ impl<C> Pool<C> {
 
     /// Cuts the tie from a request to its connection, which has an end of its own. The request
     /// counts as queued for the short time until it is answered.
-    pub(super) fn release(&mut self, request: RequestId) {
+    pub(super) fn release(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_last(&mut self.queue, slot);
@@ -125,7 +125,7 @@ impl<C> Pool<C> {
 
     /// The request goes back to the head of the queue, which it had left for a connection that came
     /// to nothing.
-    fn ask_again(&mut self, request: RequestId) {
+    fn ask_again(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_first(&mut self.queue, slot);
@@ -135,7 +135,7 @@ impl<C> Pool<C> {
     fn pending_connection(
         &self,
         connection: PooledId,
-    ) -> Option<(Slot, Instant, Option<RequestId>)> {
+    ) -> Option<(Slot, Instant, Option<CheckOutId>)> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).place {
             Place::Pending { created, request } => Some((slot, created, request)),

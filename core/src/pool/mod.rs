@@ -16,8 +16,8 @@ mod views;
 mod waiters;
 
 pub use types::{
-    Action, CheckOut, Condition, Counts, HeldFor, NotCheckedOut, PoolOptions, PoolState, PooledId,
-    RequestId,
+    Action, CheckOut, CheckOutId, Condition, Counts, HeldFor, NotCheckedOut, PoolOptions,
+    PoolState, PooledId,
 };
 
 use crate::{
@@ -47,18 +47,18 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 ///
 /// ```
 /// use onionskin_core::{address::Address, time::Instant};
-/// use onionskin_core::pool::{Action, CheckOut, Condition, Pool, PoolOptions, RequestId};
+/// use onionskin_core::pool::{Action, CheckOut, Condition, Pool, PoolOptions, CheckOutId};
 ///
 /// let now = Instant::ZERO;
 /// let mut pool: Pool<&str> = Pool::new(Address::tcp("db", 27017), PoolOptions::default(), false);
 /// pool.handle_ready(now);
-/// assert_eq!(pool.check_out(now, RequestId(1), None), CheckOut::Waiting);
+/// assert_eq!(pool.check_out(now, CheckOutId(1), None), CheckOut::Waiting);
 /// let Some(Action::Open(connection)) = pool.poll_action() else { unreachable!() };
 /// pool.handle_established(now, connection, "a socket");
-/// let grant = Action::Grant { request: RequestId(1), connection, content: "a socket" };
+/// let grant = Action::Grant { request: CheckOutId(1), connection, content: "a socket" };
 /// assert_eq!(pool.poll_action(), Some(grant));
 /// pool.check_in(now, connection, Condition::Healthy("a socket"))?;
-/// let granted = pool.check_out(now, RequestId(2), None);
+/// let granted = pool.check_out(now, CheckOutId(2), None);
 /// assert_eq!(granted, CheckOut::Granted(connection, "a socket"));
 /// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
 /// ```
@@ -83,11 +83,11 @@ pub struct Pool<C> {
     services: Services,
     requests: Arena<Request>,
     /// Where in `requests` each of them is.
-    places: BTreeMap<RequestId, Slot>,
+    places: BTreeMap<CheckOutId, Slot>,
     /// Requests that wait for something to become possible, first come first served (CMAP-30).
     queue: List,
     /// The deadlines of all requests that have one.
-    deadlines: BTreeSet<(Instant, RequestId)>,
+    deadlines: BTreeSet<(Instant, CheckOutId)>,
     /// When the next background run is due.
     background: Option<Instant>,
     /// The connection that is being established for `minPoolSize`, one at a time: a request that
@@ -115,7 +115,7 @@ enum Place<C> {
     Pending {
         created: Instant,
         /// Whose it will be; nobody's if made for `minPoolSize` or if its request gave up.
-        request: Option<RequestId>,
+        request: Option<CheckOutId>,
     },
     /// In the list of available connections.
     Available { since: Instant, content: C },
@@ -194,7 +194,7 @@ impl<C> Pool<C> {
     pub fn check_out(
         &mut self,
         now: Instant,
-        request: RequestId,
+        request: CheckOutId,
         deadline: Option<Instant>,
     ) -> CheckOut<C> {
         self.ask(now, request, deadline, self.options.wait_queue_timeout)
@@ -205,7 +205,7 @@ impl<C> Pool<C> {
     pub fn check_out_timed(
         &mut self,
         now: Instant,
-        request: RequestId,
+        request: CheckOutId,
         deadline: Option<Instant>,
     ) -> CheckOut<C> {
         self.ask(now, request, deadline, None)
@@ -214,7 +214,7 @@ impl<C> Pool<C> {
     fn ask(
         &mut self,
         now: Instant,
-        request: RequestId,
+        request: CheckOutId,
         deadline: Option<Instant>,
         queue_limit: Option<Duration>,
     ) -> CheckOut<C> {
@@ -367,7 +367,7 @@ impl<C> Pool<C> {
     }
 
     /// The slot of a request that waits.
-    fn find_request(&self, id: RequestId) -> Option<Slot> {
+    fn find_request(&self, id: CheckOutId) -> Option<Slot> {
         self.places.get(&id).copied()
     }
 

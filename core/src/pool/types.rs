@@ -11,7 +11,7 @@ use std::{fmt, time::Duration};
 
 /// A request for a connection, by the number that its operation chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
+pub struct CheckOutId(pub u64);
 
 /// The limits of a pool. All pools of a client have the same (CMAP-5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub enum Action<C> {
     /// This waiting request gets this connection.
     Grant {
         /// Who asked.
-        request: RequestId,
+        request: CheckOutId,
         /// What it gets.
         connection: PooledId,
         /// What the pool held for the connection.
@@ -131,7 +131,7 @@ pub enum Action<C> {
     /// This waiting request gets nothing.
     Fail {
         /// Who asked.
-        request: RequestId,
+        request: CheckOutId,
         /// Why.
         error: Error,
     },

@@ -1,6 +1,6 @@
 //! Requests that wait: the queue, its deadlines, and who gives up.
 
-use super::{Action, Place, Pool, PooledId, Request, RequestId};
+use super::{Action, CheckOutId, Place, Pool, PooledId, Request};
 use crate::{
     arena::Slot,
     error::{Error, ErrorKind},
@@ -16,7 +16,7 @@ impl<C> Pool<C> {
     ///
     /// A request that does not wait (any more) changes nothing; a connection that was granted to
     /// it has to be checked in.
-    pub fn cancel(&mut self, now: Instant, request: RequestId) {
+    pub fn cancel(&mut self, now: Instant, request: CheckOutId) {
         if self.find_request(request).is_none() {
             return;
         }
@@ -29,7 +29,7 @@ impl<C> Pool<C> {
     pub(super) fn enqueue(
         &mut self,
         now: Instant,
-        id: RequestId,
+        id: CheckOutId,
         deadline: Option<Instant>,
         queue_limit: Option<Duration>,
     ) {
@@ -55,7 +55,7 @@ impl<C> Pool<C> {
     pub(super) fn serve_queue(&mut self, now: Instant) {
         while let Some(head) = self.queue.first() {
             if let Some((connection, content)) = self.take_available(now) {
-                let request = RequestId(self.requests.id(head));
+                let request = CheckOutId(self.requests.id(head));
                 self.grant(now, request, connection, content);
             } else if self.has_room() {
                 self.establish_for(now, head);
@@ -66,7 +66,13 @@ impl<C> Pool<C> {
     }
 
     /// Gives a connection that is marked as in use to a request that waits.
-    pub(super) fn grant(&mut self, now: Instant, request: RequestId, connection: Slot, content: C) {
+    pub(super) fn grant(
+        &mut self,
+        now: Instant,
+        request: CheckOutId,
+        connection: Slot,
+        content: C,
+    ) {
         let Some(slot) = self.find_request(request) else {
             return;
         };
@@ -84,7 +90,7 @@ impl<C> Pool<C> {
     pub(super) fn fail(
         &mut self,
         now: Instant,
-        request: RequestId,
+        request: CheckOutId,
         reason: CheckOutFailure,
         error: Error,
     ) {
@@ -96,7 +102,7 @@ impl<C> Pool<C> {
     /// Answers everybody who stands in the queue with an error, first come first.
     pub(super) fn fail_queue(&mut self, now: Instant, reason: CheckOutFailure, error: &Error) {
         while let Some(head) = self.queue.first() {
-            let request = RequestId(self.requests.id(head));
+            let request = CheckOutId(self.requests.id(head));
             self.fail(now, request, reason, error.clone());
         }
     }
@@ -113,7 +119,7 @@ impl<C> Pool<C> {
 
     /// The head of the queue leaves it (CMAP-82) and a connection of its own is established.
     fn establish_for(&mut self, now: Instant, head: Slot) {
-        let request = RequestId(self.requests.id(head));
+        let request = CheckOutId(self.requests.id(head));
         self.requests.unlink(&mut self.queue, head);
         let connection = self.create(now, Some(request));
         let waiting = self.requests.get_mut(head);
@@ -134,7 +140,7 @@ impl<C> Pool<C> {
     fn finish_failed(
         &mut self,
         now: Instant,
-        request: RequestId,
+        request: CheckOutId,
         reason: CheckOutFailure,
         error: &Error,
     ) -> bool {
@@ -150,7 +156,7 @@ impl<C> Pool<C> {
     /// Takes a request out of the books; a connection that was being established for it is
     /// nobody's from now on.
     fn forget(&mut self, slot: Slot) {
-        let id = RequestId(self.requests.id(slot));
+        let id = CheckOutId(self.requests.id(slot));
         let Request {
             armed, connection, ..
         } = *self.requests.get(slot);
@@ -167,7 +173,7 @@ impl<C> Pool<C> {
 
     /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells those
     /// who stand in its queue what it is full of (LB-45).
-    fn timeout_error(&self, request: RequestId) -> Error {
+    fn timeout_error(&self, request: CheckOutId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;
         let slot = self.find_request(request);
@@ -180,7 +186,7 @@ impl<C> Pool<C> {
         Error::new(ErrorKind::WaitQueueTimeout { message }).with_server(&self.address)
     }
 
-    fn disown(&mut self, connection: Slot, id: RequestId) {
+    fn disown(&mut self, connection: Slot, id: CheckOutId) {
         if let Place::Pending { request, .. } = &mut self.connections.get_mut(connection).place
             && *request == Some(id)
         {
@@ -189,7 +195,7 @@ impl<C> Pool<C> {
     }
 
     /// The request that this pending connection is made for.
-    pub(super) fn owner(&self, connection: PooledId) -> Option<RequestId> {
+    pub(super) fn owner(&self, connection: PooledId) -> Option<CheckOutId> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).place {
             Place::Pending { request, .. } => request,

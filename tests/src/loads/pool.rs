@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     address::Address,
-    pool::{Action, CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
+    pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
     time::Instant,
 };
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Warm {
     fn ask(&mut self, deadline: Option<Instant>) -> CheckOut<()> {
         self.last_request += 1;
         self.pool
-            .check_out(self.now, RequestId(self.last_request), deadline)
+            .check_out(self.now, CheckOutId(self.last_request), deadline)
     }
 
     fn give_back(&mut self, connection: PooledId) {

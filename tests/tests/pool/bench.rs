@@ -5,7 +5,7 @@ use crate::watch::Watcher;
 use onionskin_core::{
     address::Address,
     error::{Error, NetworkFault},
-    pool::{CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
+    pool::{CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
     time::Instant,
 };
 use onionskin_tests::model::pool::{
@@ -117,7 +117,7 @@ impl Bench {
                 deadline,
                 timed,
             } => {
-                let request = RequestId(request);
+                let request = CheckOutId(request);
                 let answer = match timed {
                     true => pool.check_out_timed(now, request, deadline),
                     false => pool.check_out(now, request, deadline),
@@ -133,7 +133,7 @@ impl Bench {
                     CheckOut::Failed(error) => Answer::Failed(Why::of(&error, &address())?),
                 });
             }
-            Input::Cancel(request) => pool.cancel(now, RequestId(request)),
+            Input::Cancel(request) => pool.cancel(now, CheckOutId(request)),
             Input::CheckIn { connection, broken } => {
                 let condition = match broken {
                     true => Condition::Broken(Some(cause())),

@@ -4,7 +4,7 @@ use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind, NetworkFault},
     event::{CheckOutFailure, CloseReason, PoolEvent, ReportedPoolOptions},
-    pool::{Action, CheckOut, Condition, Pool, PoolOptions, PooledId, RequestId},
+    pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
     time::{Instant, earliest},
 };
 use onionskin_tests::{
@@ -45,7 +45,7 @@ struct Thread {
     operations: VecDeque<Value>,
     asleep_until: Instant,
     /// What it waits for, and the label under which it remembers it.
-    waiting: Option<(RequestId, Option<String>)>,
+    waiting: Option<(CheckOutId, Option<String>)>,
     error: Option<Error>,
 }
 
@@ -302,7 +302,7 @@ impl World {
             }
             "checkOut" => {
                 self.next_request += 1;
-                let request = RequestId(self.next_request);
+                let request = CheckOutId(self.next_request);
                 let label = operation["label"].as_str().map(str::to_owned);
                 let answer = self.pool.check_out(now, request, None);
                 let thread = self.threads.get_mut(name).expect("threads stay");
@@ -351,7 +351,7 @@ impl World {
     }
 
     /// Wakes the thread that waits for this request and tells the label that it gave.
-    fn answered(&mut self, request: RequestId, error: Option<Error>) -> Option<String> {
+    fn answered(&mut self, request: CheckOutId, error: Option<Error>) -> Option<String> {
         for thread in self.threads.values_mut() {
             if thread.waiting.as_ref().is_some_and(|w| w.0 == request) {
                 thread.error = error;

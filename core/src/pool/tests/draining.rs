@@ -24,7 +24,10 @@ fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained()
     assert_eq!((counts.draining, counts.in_use, counts.total), (1, 0, 1));
     assert_eq!(counts.available, 0);
     // It counts as one of the most that there may be (CMAP-42).
-    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(2), CheckOutId(2), None),
+        CheckOut::Waiting
+    );
     assert_eq!(drain(&mut pool), ["Started"]);
     pool.handle_drained(at(9), a, ());
     let expected = ["CheckedOut 1 after 7 ms", "grant 1 to 2"];
@@ -37,7 +40,10 @@ fn a_connection_that_is_not_drained_in_time_makes_room() {
     let mut pool = ready_pool(options(1, 0, 2));
     let a = in_use(&mut pool);
     leave(&mut pool, a);
-    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(2), CheckOutId(2), None),
+        CheckOut::Waiting
+    );
     drain(&mut pool);
     pool.handle_idle_closed(at(9), a, None);
     let expected = ["Closed 1: Error", "close 1", "Created 2", "open 2"];
@@ -53,11 +59,17 @@ fn while_one_drains_there_is_room_for_others() {
     let mut pool = ready_pool(options(2, 0, 2));
     let a = in_use(&mut pool);
     leave(&mut pool, a);
-    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(2), CheckOutId(2), None),
+        CheckOut::Waiting
+    );
     let expected = ["CheckedIn 1", "Started", "Created 2", "open 2"];
     assert_eq!(drain(&mut pool), expected);
     // Whoever waits is served by what is ready first.
-    assert_eq!(pool.check_out(at(3), RequestId(3), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(3), CheckOutId(3), None),
+        CheckOut::Waiting
+    );
     pool.handle_drained(at(4), a, ());
     let expected = ["Started", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
     assert_eq!(drain(&mut pool), expected);
@@ -129,7 +141,10 @@ fn the_room_of_a_stale_one_goes_to_who_waits_before_the_pool_is_filled_up() {
     leave(&mut pool, a);
     pool.handle_clear(at(2), &reset(), false);
     pool.handle_ready(at(2));
-    assert_eq!(pool.check_out(at(2), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(2), CheckOutId(2), None),
+        CheckOut::Waiting
+    );
     drain(&mut pool);
     pool.handle_timeout(at(2));
     let expected = ["Closed 1: Stale", "close 1", "Created 2", "open 2"];

@@ -6,7 +6,7 @@ use super::*;
 fn a_paused_or_closed_pool_refuses_and_says_so() {
     // CMAP-41, CMAP-49, CMAP-50, CMAP-53, CMAP-57, CMAP-73, CMAP-79, CMAP-80
     let mut pool = new_pool(options(1, 1, 1));
-    let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(1), None) else {
+    let CheckOut::Failed(error) = pool.check_out(at(0), CheckOutId(1), None) else {
         panic!("a paused pool serves nobody");
     };
     assert!(matches!(error.kind(), ErrorKind::PoolCleared { .. }));
@@ -19,7 +19,7 @@ fn a_paused_or_closed_pool_refuses_and_says_so() {
     assert_eq!(drain(&mut pool), expected);
     pool.handle_close(at(1));
     pool.handle_ready(at(1));
-    let CheckOut::Failed(error) = pool.check_out(at(1), RequestId(2), None) else {
+    let CheckOut::Failed(error) = pool.check_out(at(1), CheckOutId(2), None) else {
         panic!("a closed pool serves nobody");
     };
     assert!(matches!(error.kind(), ErrorKind::PoolClosed { .. }));
@@ -83,13 +83,13 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
     let a = fresh(&mut pool, at(0), 1);
     give_back(&mut pool, at(0), a);
     assert_eq!(
-        pool.check_out(at(10), RequestId(2), None),
+        pool.check_out(at(10), CheckOutId(2), None),
         CheckOut::Granted(a, ())
     );
     give_back(&mut pool, at(10), a);
     drain(&mut pool);
     assert_eq!(
-        pool.check_out(at(21), RequestId(3), None),
+        pool.check_out(at(21), CheckOutId(3), None),
         CheckOut::Waiting
     );
     let expected = [
@@ -107,7 +107,7 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
     pool.handle_ready(at(22));
     drain(&mut pool);
     assert_eq!(
-        pool.check_out(at(22), RequestId(4), None),
+        pool.check_out(at(22), CheckOutId(4), None),
         CheckOut::Waiting
     );
     let expected = [
@@ -149,8 +149,8 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
 fn a_failed_establishment_ends_its_check_out_after_the_clear() {
     // CMAP-62, CMAP-83, CMAP-151, traps 1 and 2
     let mut pool = ready_pool(options(5, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     pool.handle_clear(at(3), &reset(), false);
     pool.handle_establish_failed(at(3), id(&pool, 1), &reset());
@@ -172,7 +172,7 @@ fn a_failed_establishment_ends_its_check_out_after_the_clear() {
 #[test]
 fn a_connection_established_across_a_clear_is_not_handed_out() {
     let mut pool = ready_pool(options(5, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
     pool.handle_clear(at(1), &reset(), false);
     pool.handle_ready(at(2));
     drain(&mut pool);
@@ -192,7 +192,7 @@ fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
     // CMAP-94 to CMAP-98, trap 9; CMAP-95: in the very input that clears
     let mut pool = ready_pool(options(5, 0, 5));
     let used = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     pool.handle_clear(at(1), &reset(), true);
     let expected = [
@@ -224,11 +224,11 @@ fn close_ends_everything_in_order() {
     let mut pool = ready_pool(options(3, 0, 1));
     let (used, free) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
     give_back(&mut pool, at(0), free);
-    let _ = pool.check_out(at(0), RequestId(3), None);
-    let _ = pool.check_out(at(0), RequestId(4), None);
-    let _ = pool.check_out(at(0), RequestId(5), None);
+    let _ = pool.check_out(at(0), CheckOutId(3), None);
+    let _ = pool.check_out(at(0), CheckOutId(4), None);
+    let _ = pool.check_out(at(0), CheckOutId(5), None);
     give_back(&mut pool, at(0), free);
-    let _ = pool.check_out(at(0), RequestId(6), None);
+    let _ = pool.check_out(at(0), CheckOutId(6), None);
     drain(&mut pool);
     pool.handle_close(at(1));
     pool.handle_close(at(1));

@@ -112,7 +112,7 @@ fn id<C>(pool: &Pool<C>, number: u64) -> PooledId {
 /// Checks out a new connection that is established at once.
 fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> PooledId {
     assert_eq!(
-        pool.check_out(now, RequestId(request), None),
+        pool.check_out(now, CheckOutId(request), None),
         CheckOut::Waiting
     );
     let opened = std::iter::from_fn(|| pool.poll_action())

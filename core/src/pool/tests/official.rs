@@ -3,7 +3,7 @@
 use super::*;
 
 fn ask(pool: &mut Pool<()>, now: Instant, request: u64) {
-    let answer = pool.check_out(now, RequestId(request), None);
+    let answer = pool.check_out(now, CheckOutId(request), None);
     assert_eq!(answer, CheckOut::Waiting);
 }
 

@@ -212,7 +212,7 @@ impl Books {
                 let request = self.next_request;
                 let deadline = patience.map(|p| at(self.now + 1 + u64::from(p)));
                 let waiting = pool.counts().waiting;
-                match pool.check_out(now, RequestId(request), deadline) {
+                match pool.check_out(now, CheckOutId(request), deadline) {
                     CheckOut::Granted(connection, content) => {
                         assert_eq!(waiting, 0, "newcomers do not overtake");
                         assert_eq!(content, connection.number());
@@ -224,7 +224,7 @@ impl Books {
             }
             Step::Cancel(which) => {
                 if let Some(request) = pick(which, self.live()) {
-                    pool.cancel(now, RequestId(request));
+                    pool.cancel(now, CheckOutId(request));
                     self.forget(request);
                 }
             }
@@ -285,7 +285,7 @@ impl Books {
         pool.handle_establish_failed(now, unknown, &reset());
         pool.handle_idle_closed(now, unknown, None);
         pool.handle_drained(now, unknown, id);
-        pool.cancel(now, RequestId(self.next_request + 1 + id));
+        pool.cancel(now, CheckOutId(self.next_request + 1 + id));
         let refused = pool.check_in(now, unknown, Condition::Healthy(id));
         assert_eq!(refused, Err(NotCheckedOut(unknown)));
     }

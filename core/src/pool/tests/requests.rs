@@ -8,7 +8,10 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
     let mut pool = new_pool(options(0, 0, 2));
     pool.handle_ready(at(0));
     pool.handle_ready(at(0));
-    assert_eq!(pool.check_out(at(1), RequestId(7), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(1), CheckOutId(7), None),
+        CheckOut::Waiting
+    );
     let expected = ["PoolCreated", "PoolReady", "Started", "Created 1", "open 1"];
     assert_eq!(drain(&mut pool), expected);
     pool.handle_established(at(5), id(&pool, 1), ());
@@ -21,7 +24,7 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
     let back = id(&pool, 1);
     give_back(&mut pool, at(6), back);
     assert_eq!(
-        pool.check_out(at(7), RequestId(8), None),
+        pool.check_out(at(7), CheckOutId(8), None),
         CheckOut::Granted(id(&pool, 1), ())
     );
     let expected = ["CheckedIn 1", "Started", "CheckedOut 1 after 0 ms"];
@@ -32,7 +35,7 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
 fn without_subscribers_no_event_is_made() {
     let mut pool = Pool::new(Address::tcp("db", 1), options(1, 0, 1), false);
     pool.handle_ready(at(0));
-    let _ = pool.check_out(at(0), RequestId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
     pool.handle_established(at(1), id(&pool, 1), ());
     let back = id(&pool, 1);
     give_back(&mut pool, at(1), back);
@@ -46,7 +49,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
     let only = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
         assert_eq!(
-            pool.check_out(at(1), RequestId(request), None),
+            pool.check_out(at(1), CheckOutId(request), None),
             CheckOut::Waiting
         );
     }
@@ -55,7 +58,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
         drain(&mut pool);
         give_back(&mut pool, at(1), only);
         assert_eq!(
-            pool.check_out(at(1), RequestId(10 + request), None),
+            pool.check_out(at(1), CheckOutId(10 + request), None),
             CheckOut::Waiting
         );
         let actions = drain(&mut pool);
@@ -71,8 +74,8 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
     // CMAP-77, CMAP-78, trap 6
     let mut pool = ready_pool(options(10, 0, 1));
     let a = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out(at(1), RequestId(2), None);
-    let _ = pool.check_out(at(1), RequestId(3), None);
+    let _ = pool.check_out(at(1), CheckOutId(2), None);
+    let _ = pool.check_out(at(1), CheckOutId(3), None);
     assert_eq!(
         drain(&mut pool),
         ["Started", "Created 2", "open 2", "Started"]
@@ -92,8 +95,8 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
         ..options(1, 0, 1)
     });
     let only = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out(at(1), RequestId(2), Some(at(500)));
-    let _ = pool.check_out(at(2), RequestId(3), Some(at(20)));
+    let _ = pool.check_out(at(1), CheckOutId(2), Some(at(500)));
+    let _ = pool.check_out(at(2), CheckOutId(3), Some(at(20)));
     drain(&mut pool);
     assert_eq!(pool.deadline(), Some(at(20)));
     pool.handle_timeout(at(20));
@@ -119,7 +122,7 @@ fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
     });
-    let _ = pool.check_out(at(0), RequestId(1), Some(at(300)));
+    let _ = pool.check_out(at(0), CheckOutId(1), Some(at(300)));
     drain(&mut pool);
     assert_eq!(pool.deadline(), Some(at(300)));
     pool.handle_timeout(at(300));
@@ -134,10 +137,10 @@ fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
 fn an_establishment_outlives_its_waiter_and_serves_the_next() {
     // Scenarios 11 and 28
     let mut pool = ready_pool(options(1, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    let _ = pool.check_out(at(0), RequestId(2), None);
-    pool.cancel(at(1), RequestId(1));
-    pool.cancel(at(1), RequestId(1));
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
+    pool.cancel(at(1), CheckOutId(1));
+    pool.cancel(at(1), CheckOutId(1));
     drain(&mut pool);
     pool.handle_established(at(2), id(&pool, 1), ());
     let expected = [
@@ -148,8 +151,8 @@ fn an_establishment_outlives_its_waiter_and_serves_the_next() {
     assert_eq!(drain(&mut pool), expected);
     let back = id(&pool, 1);
     give_back(&mut pool, at(3), back);
-    let _ = pool.check_out(at(3), RequestId(3), None);
-    pool.cancel(at(3), RequestId(3));
+    let _ = pool.check_out(at(3), CheckOutId(3), None);
+    pool.cancel(at(3), CheckOutId(3));
     assert_eq!(
         pool.counts().in_use,
         1,
@@ -160,12 +163,12 @@ fn an_establishment_outlives_its_waiter_and_serves_the_next() {
 #[test]
 fn an_abandoned_establishment_becomes_available() {
     let mut pool = ready_pool(options(1, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    pool.cancel(at(1), RequestId(1));
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    pool.cancel(at(1), CheckOutId(1));
     pool.handle_established(at(2), id(&pool, 1), ());
     assert_eq!(pool.counts().available, 1);
     assert_eq!(
-        pool.check_out(at(3), RequestId(2), None),
+        pool.check_out(at(3), CheckOutId(2), None),
         CheckOut::Granted(id(&pool, 1), ())
     );
 }
@@ -174,8 +177,8 @@ fn an_abandoned_establishment_becomes_available() {
 fn a_failed_establishment_lets_the_next_waiter_try() {
     // Scenario 15
     let mut pool = ready_pool(options(5, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     pool.handle_establish_failed(at(3), id(&pool, 1), &reset());
     let actions = drain(&mut pool);
@@ -187,7 +190,7 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
     // CMAP-87, scenario 30
     let mut pool = ready_pool(options(2, 0, 2));
     let a = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     give_back(&mut pool, at(0), a);
     let before = pool.counts();
@@ -208,7 +211,7 @@ fn the_latest_connection_is_used_first() {
     give_back(&mut pool, at(0), b);
     give_back(&mut pool, at(0), a);
     assert_eq!(
-        pool.check_out(at(1), RequestId(3), None),
+        pool.check_out(at(1), CheckOutId(3), None),
         CheckOut::Granted(a, ())
     );
 }
@@ -236,11 +239,11 @@ fn the_texts_are_those_of_the_specification() {
     // CMAP-97, CMAP-141 to CMAP-143
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out(at(0), RequestId(2), Some(at(1)));
+    let _ = pool.check_out(at(0), CheckOutId(2), Some(at(1)));
     drain(&mut pool);
     pool.handle_timeout(at(1));
     pool.handle_clear(at(2), &reset(), true);
-    let _ = pool.check_out(at(2), RequestId(3), None);
+    let _ = pool.check_out(at(2), CheckOutId(3), None);
     let mut texts = Vec::new();
     while let Some(action) = pool.poll_action() {
         match action {
@@ -272,8 +275,8 @@ fn the_queue_limit_does_not_count_for_a_request_with_a_time_limit_of_its_own() {
         ..options(1, 0, 1)
     });
     let only = fresh(&mut pool, at(0), 1);
-    let _ = pool.check_out_timed(at(0), RequestId(2), Some(at(70)));
-    let _ = pool.check_out_timed(at(0), RequestId(3), None);
+    let _ = pool.check_out_timed(at(0), CheckOutId(2), Some(at(70)));
+    let _ = pool.check_out_timed(at(0), CheckOutId(3), None);
     assert_eq!(pool.deadline(), Some(at(70)));
     pool.handle_timeout(at(70));
     assert_eq!(pool.deadline(), None);

@@ -7,7 +7,7 @@ fn a_maximum_of_zero_is_no_limit() {
     // CMAP-8, trap 5
     let mut pool = ready_pool(options(0, 0, 200));
     for request in 0..150 {
-        let _ = pool.check_out(at(0), RequestId(request), None);
+        let _ = pool.check_out(at(0), CheckOutId(request), None);
     }
     assert_eq!((pool.counts().pending, pool.counts().waiting), (150, 0));
 }
@@ -30,7 +30,7 @@ fn what_population_made_serves_who_waits_for_a_slot() {
     // CMAP-72, trap 7: nothing is opened for the waiter.
     let mut pool = ready_pool(options(10, 1, 1));
     pool.handle_timeout(at(0));
-    let _ = pool.check_out(at(1), RequestId(1), None);
+    let _ = pool.check_out(at(1), CheckOutId(1), None);
     drain(&mut pool);
     pool.handle_established(at(2), id(&pool, 1), ());
     let expected = [
@@ -54,7 +54,7 @@ fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
         assert_eq!(pool.deadline(), None, "in use");
         give_back(&mut pool, at(500), connection);
         assert_eq!(pool.deadline().is_none(), limit == 0);
-        let answer = pool.check_out(at(510), RequestId(2), None);
+        let answer = pool.check_out(at(510), CheckOutId(2), None);
         assert_eq!(answer, CheckOut::Granted(connection, ()));
     }
 }
@@ -62,11 +62,11 @@ fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
 #[test]
 fn a_request_that_waits_already_is_refused_without_an_event() {
     let mut pool = ready_pool(options(1, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     for request in [1, 2] {
-        let answer = pool.check_out(at(1), RequestId(request), None);
+        let answer = pool.check_out(at(1), CheckOutId(request), None);
         assert!(matches!(answer, CheckOut::Failed(_)), "{answer:?}");
     }
     assert_eq!(drain(&mut pool), [""; 0]);
@@ -77,11 +77,11 @@ fn a_request_that_waits_already_is_refused_without_an_event() {
 fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
     // Section 1.5.1: a failure event; each start has its end (trap 11).
     let mut pool = ready_pool(options(1, 0, 1));
-    let _ = pool.check_out(at(0), RequestId(1), None);
-    let _ = pool.check_out(at(0), RequestId(2), None);
+    let _ = pool.check_out(at(0), CheckOutId(1), None);
+    let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
-    pool.cancel(at(3), RequestId(2));
-    pool.cancel(at(4), RequestId(1));
+    pool.cancel(at(3), CheckOutId(2));
+    pool.cancel(at(4), CheckOutId(1));
     let expected = ["Failed: Timeout after 3 ms", "Failed: Timeout after 4 ms"];
     assert_eq!(drain(&mut pool), expected);
     assert_eq!(pool.deadline(), None);
@@ -125,18 +125,18 @@ fn the_queue_is_bounded() {
     let mut pool: Pool<()> = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
     pool.handle_ready(at(0));
     for request in 0..=u64::from(MAX_WAITERS) {
-        let answer = pool.check_out(at(0), RequestId(request), None);
+        let answer = pool.check_out(at(0), CheckOutId(request), None);
         assert_eq!(answer, CheckOut::Waiting);
     }
     assert_eq!(pool.counts().waiting, MAX_WAITERS);
-    let CheckOut::Failed(error) = pool.check_out(at(0), RequestId(u64::MAX), None) else {
+    let CheckOut::Failed(error) = pool.check_out(at(0), CheckOutId(u64::MAX), None) else {
         panic!("there is no room");
     };
     let text = error.kind().to_string();
     let numbers = format!("limited to {MAX_WAITERS}, but {}", MAX_WAITERS + 1);
     assert!(text.contains(&numbers), "{text}");
-    pool.cancel(at(0), RequestId(7));
-    let answer = pool.check_out(at(0), RequestId(u64::MAX), None);
+    pool.cancel(at(0), CheckOutId(7));
+    let answer = pool.check_out(at(0), CheckOutId(u64::MAX), None);
     assert_eq!(answer, CheckOut::Waiting);
 }
 
@@ -178,7 +178,7 @@ fn nobody_gets_what_is_not_established() {
     let mut pool = ready_pool(options(1, 1, 1));
     pool.handle_timeout(at(0));
     for request in 1..=2 {
-        let answer = pool.check_out(at(0), RequestId(request), None);
+        let answer = pool.check_out(at(0), CheckOutId(request), None);
         assert_eq!(answer, CheckOut::Waiting);
     }
     assert_eq!((pool.counts().available, pool.counts().pending), (0, 1));
@@ -196,13 +196,13 @@ fn population_stands_in_nobodys_way() {
     let mut pool = ready_pool(options(10, 5, 2));
     pool.handle_timeout(at(0));
     drain(&mut pool);
-    let own = pool.check_out(at(1), RequestId(1), None);
+    let own = pool.check_out(at(1), CheckOutId(1), None);
     assert_eq!(own, CheckOut::Waiting);
     pool.handle_established(at(2), id(&pool, 2), ());
     let expected = ["Started", "Created 2", "open 2", "Ready 2 after 1 ms"];
     assert_eq!(drain(&mut pool)[..4], expected);
     let back = id(&pool, 2);
     give_back(&mut pool, at(3), back);
-    let again = pool.check_out(at(4), RequestId(2), None);
+    let again = pool.check_out(at(4), CheckOutId(2), None);
     assert_eq!(again, CheckOut::Granted(id(&pool, 2), ()));
 }

@@ -18,7 +18,7 @@ fn balanced(max_size: u32) -> Pool<()> {
 /// Checks out a new connection that leads to this service.
 fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> PooledId {
     assert_eq!(
-        pool.check_out(at(0), RequestId(request), None),
+        pool.check_out(at(0), CheckOutId(request), None),
         CheckOut::Waiting
     );
     let opened = opened(pool);
@@ -53,7 +53,10 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
     let mut pool = balanced(3);
     let (a, b) = (fresh_to(&mut pool, 1, 7), fresh_to(&mut pool, 2, 8));
     let c = fresh_to(&mut pool, 3, 7);
-    assert_eq!(pool.check_out(at(1), RequestId(4), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(1), CheckOutId(4), None),
+        CheckOut::Waiting
+    );
     drain(&mut pool);
     pool.handle_clear_service(at(2), service(7));
     assert_eq!(drain(&mut pool), ["PoolCleared(service 7)"]);
@@ -136,10 +139,16 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
         ..options(2, 0, 1)
     });
     let other = fresh_to(&mut pool, 1, 7);
-    assert_eq!(pool.check_out(at(1), RequestId(2), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(1), CheckOutId(2), None),
+        CheckOut::Waiting
+    );
     let second = opened(&mut pool);
     assert_eq!(pool.handle_greeted(second, service(7)), Some(0));
-    assert_eq!(pool.check_out(at(2), RequestId(3), None), CheckOut::Waiting);
+    assert_eq!(
+        pool.check_out(at(2), CheckOutId(3), None),
+        CheckOut::Waiting
+    );
     pool.handle_clear_service(at(3), service(7));
     pool.handle_established(at(4), second, ());
     assert_eq!(
@@ -180,7 +189,7 @@ fn a_full_pool_tells_who_has_its_connections() {
     pool.hold_for(all[2], HeldFor::Transaction);
     let timeout = |pool: &mut Pool<()>, request| {
         assert_eq!(
-            pool.check_out(at(0), RequestId(request), None),
+            pool.check_out(at(0), CheckOutId(request), None),
             CheckOut::Waiting
         );
         pool.handle_timeout(at(50));
@@ -197,7 +206,7 @@ fn a_full_pool_tells_who_has_its_connections() {
     );
     // What went back is no longer held for anything.
     give_back(&mut pool, at(60), all[0]);
-    pool.check_out(at(60), RequestId(11), None)
+    pool.check_out(at(60), CheckOutId(11), None)
         .expect_granted(all[0]);
     let text = timeout(&mut pool, 12);
     assert!(text.contains("cursors: 1, "), "{text}");
@@ -219,7 +228,7 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
         ..options(4, 0, 1)
     });
     for request in [1, 2] {
-        let asked = pool.check_out(at(0), RequestId(request), None);
+        let asked = pool.check_out(at(0), CheckOutId(request), None);
         assert_eq!(asked, CheckOut::Waiting);
     }
     pool.handle_timeout(at(50));
@@ -231,7 +240,7 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
 fn a_wait_for_an_establishment_is_told_as_such() {
     // LB-45: its own connection is what fills the pool.
     let mut pool = balanced(1);
-    let asked = pool.check_out(at(0), RequestId(1), Some(at(50)));
+    let asked = pool.check_out(at(0), CheckOutId(1), Some(at(50)));
     assert_eq!(asked, CheckOut::Waiting);
     assert_eq!(pool.counts().pending, 1);
     pool.handle_timeout(at(50));
@@ -246,7 +255,7 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     assert_eq!(pool.handle_greeted(connection, service(8)), None);
     assert_eq!(pool.handle_greeted(id(&pool, 9), service(8)), None);
     let mut pending = balanced(1);
-    let asked = pending.check_out(at(0), RequestId(1), None);
+    let asked = pending.check_out(at(0), CheckOutId(1), None);
     assert_eq!(asked, CheckOut::Waiting);
     assert_eq!(pending.handle_greeted(id(&pool, 1), service(7)), Some(0));
     assert_eq!(pending.handle_greeted(id(&pool, 1), service(8)), None);
@@ -255,7 +264,7 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     // Nothing is held on a connection that nobody has.
     pool.hold_for(connection, HeldFor::Cursor);
     assert_eq!(
-        pool.check_out(at(1), RequestId(2), None),
+        pool.check_out(at(1), CheckOutId(2), None),
         CheckOut::Granted(connection, ())
     );
 }
