@@ -12,7 +12,7 @@ use crate::{
     description::ServerId,
     error::{Error, ErrorKind, TopologyVersion},
     operation::OperationId,
-    pool::PooledId,
+    pool::ConnectionId,
     random::Random,
     sdam::MonitorConnectionId,
     time::Instant,
@@ -28,7 +28,7 @@ pub(super) enum Role {
     /// To check a server, or to measure its round trip time.
     Monitor(MonitorConnectionId),
     /// To run operations, as a member of the pool of this server.
-    Pooled(ServerId, PooledId),
+    Pooled(ServerId, ConnectionId),
 }
 
 /// Who owns a connection.
@@ -73,7 +73,7 @@ pub(super) enum Order {
     Report(SocketId, Role, Output),
     /// A connection of a pool could not be made. The topology knows already, so that a clear comes
     /// before the connection's end (CMAP-151).
-    Lost(ServerId, PooledId, Error),
+    Lost(ServerId, ConnectionId, Error),
     /// The outstanding reply of a connection is gone.
     Drained(Box<Established>),
     /// The outstanding reply will not come: the connection is to be closed.
@@ -270,7 +270,7 @@ impl Connections {
     }
 
     /// A connection could not be made, which its pool is to hear after the topology.
-    pub(super) fn tell_lost(&mut self, server: ServerId, pooled: PooledId, error: Error) {
+    pub(super) fn tell_lost(&mut self, server: ServerId, pooled: ConnectionId, error: Error) {
         self.orders.push_front(Order::Lost(server, pooled, error));
     }
 

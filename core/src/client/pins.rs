@@ -9,7 +9,7 @@ use crate::{
     description::{ServerId, TopologyId},
     error::{Error, ErrorKind},
     operation::{Keeper, OperationId, Pin, PinId},
-    pool::{Condition, HeldFor, PooledId},
+    pool::{Condition, ConnectionId, HeldFor},
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 struct Pinned {
     server: ServerId,
-    pooled: PooledId,
+    pooled: ConnectionId,
     /// Who keeps it: cursors, and one transaction at most (LB-41).
     keepers: Vec<Keeper>,
     /// Pins that were released before the lease came back from which they were made.
@@ -57,11 +57,11 @@ pub(super) enum Order {
     GiveBack {
         socket: SocketId,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         condition: Condition<Box<Established>>,
     },
     /// The pool counts the connection as held for this.
-    Hold(ServerId, PooledId, HeldFor),
+    Hold(ServerId, ConnectionId, HeldFor),
     /// The operation that waited for the connection goes on.
     GoOn(OperationId),
     /// The operation that waited for the connection fails: nobody keeps it any more.
@@ -79,7 +79,7 @@ pub(super) enum Lent {
 }
 
 impl Pinned {
-    fn new(server: ServerId, pooled: PooledId) -> Self {
+    fn new(server: ServerId, pooled: ConnectionId) -> Self {
         Self {
             server,
             pooled,
@@ -134,7 +134,7 @@ impl Pins {
     pub(super) fn release(
         &mut self,
         pin: Pin,
-        leased: impl FnOnce(SocketId) -> Option<(ServerId, PooledId)>,
+        leased: impl FnOnce(SocketId) -> Option<(ServerId, ConnectionId)>,
     ) {
         let Pin(Keeper { id, .. }) = pin;
         if id.client != self.client {

@@ -6,7 +6,7 @@ use crate::{
     description::ServerId,
     error::Error,
     pool::{
-        self, CheckOut, CheckOutId, Condition, HeldFor, Pool, PoolOptions, PoolState, PooledId,
+        self, CheckOut, CheckOutId, Condition, ConnectionId, HeldFor, Pool, PoolOptions, PoolState,
     },
     time::{Instant, earliest},
 };
@@ -115,7 +115,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         condition: Condition<Content>,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
@@ -127,7 +127,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         content: Content,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
@@ -139,7 +139,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         error: &Error,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
@@ -148,7 +148,12 @@ impl Pools {
     }
 
     /// The hello of a connection was answered by this service behind the load balancer (LB-49).
-    pub(super) fn handle_greeted(&mut self, server: ServerId, pooled: PooledId, service: ObjectId) {
+    pub(super) fn handle_greeted(
+        &mut self,
+        server: ServerId,
+        pooled: ConnectionId,
+        service: ObjectId,
+    ) {
         self.with(server, |pool: &mut Pool<Content>| {
             pool.handle_greeted(pooled, service)
         });
@@ -158,7 +163,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         content: Content,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
@@ -170,7 +175,7 @@ impl Pools {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         error: Error,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
@@ -179,7 +184,7 @@ impl Pools {
     }
 
     /// Says what a connection that is checked out is kept for.
-    pub(super) fn hold_for(&mut self, server: ServerId, pooled: PooledId, held_for: HeldFor) {
+    pub(super) fn hold_for(&mut self, server: ServerId, pooled: ConnectionId, held_for: HeldFor) {
         self.with(server, |pool: &mut Pool<Content>| {
             pool.hold_for(pooled, held_for)
         });
@@ -229,13 +234,13 @@ impl Pools {
 
     /// True for a connection of an earlier generation than its pool or its service, and for one
     /// that its pool does not know any more.
-    pub(super) fn is_outdated(&self, server: ServerId, pooled: PooledId) -> bool {
+    pub(super) fn is_outdated(&self, server: ServerId, pooled: ConnectionId) -> bool {
         let pool = self.pools.get(&server);
         pool.is_none_or(|pool: &Pool<Content>| pool.is_outdated(pooled))
     }
 
     /// The error of a connection that is checked out and was interrupted.
-    pub(super) fn interruption_of(&self, server: ServerId, pooled: PooledId) -> Option<Error> {
+    pub(super) fn interruption_of(&self, server: ServerId, pooled: ConnectionId) -> Option<Error> {
         self.pools.get(&server)?.interruption_of(pooled)
     }
 

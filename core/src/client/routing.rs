@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind, Label, NetworkFault},
     event::EventKind,
     operation::OperationId,
-    pool::{Condition, PooledId},
+    pool::{Condition, ConnectionId},
     sdam::{self, ApplicationError, Phase},
     time::Instant,
 };
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    fn dial_pooled(&mut self, now: Instant, server: ServerId, pooled: PooledId) {
+    fn dial_pooled(&mut self, now: Instant, server: ServerId, pooled: ConnectionId) {
         let Some(pool) = self.pools.get(server) else {
             return;
         };
@@ -291,7 +291,13 @@ impl Client {
         }
     }
 
-    fn on_established(&mut self, now: Instant, id: SocketId, server: ServerId, pooled: PooledId) {
+    fn on_established(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        server: ServerId,
+        pooled: ConnectionId,
+    ) {
         let Some(connection) = self.connections.establish(id) else {
             return;
         };
@@ -335,7 +341,7 @@ impl Client {
         &mut self,
         now: Instant,
         server: ServerId,
-        pooled: PooledId,
+        pooled: ConnectionId,
         error: Error,
         phase: Phase,
     ) {

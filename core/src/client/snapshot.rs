@@ -10,7 +10,7 @@ use crate::{
     connection::SocketId,
     description::ServerId,
     operation::OperationId,
-    pool::{self, PoolState, PooledId},
+    pool::{self, ConnectionId, PoolState},
     sdam::MonitorConnectionId,
     selection::Criteria,
     time::Instant,
@@ -57,17 +57,17 @@ pub enum ConnectionState {
     /// It is dialled, established, or used by this monitor.
     Monitoring(MonitorConnectionId),
     /// It is made for a pool.
-    Establishing(ServerId, PooledId),
+    Establishing(ServerId, ConnectionId),
     /// Its pool holds it.
-    Idle(ServerId, PooledId),
+    Idle(ServerId, ConnectionId),
     /// This operation was granted it and has not resumed.
     Granted(OperationId),
     /// A lease holds it.
-    Leased(ServerId, PooledId),
+    Leased(ServerId, ConnectionId),
     /// A late reply is thrown away.
-    Draining(ServerId, PooledId),
+    Draining(ServerId, ConnectionId),
     /// A cursor or a transaction holds it between two commands.
-    Pinned(ServerId, PooledId),
+    Pinned(ServerId, ConnectionId),
 }
 
 /// A pool.

@@ -1,6 +1,6 @@
 //! What is known of an established connection.
 
-use super::{PooledId, SocketId, Transport};
+use super::{ConnectionId, SocketId, Transport};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId},
@@ -20,7 +20,7 @@ pub struct ConnectionFacts {
     /// The id of the socket.
     pub socket: SocketId,
     /// The id of the connection in its pool.
-    pub pooled: PooledId,
+    pub pooled: ConnectionId,
     /// Behind a load balancer, the service that the connection leads to.
     pub service: Option<ObjectId>,
     /// `connectionId` of the hello reply; `None` if the server does not send it.

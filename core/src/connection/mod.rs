@@ -54,12 +54,12 @@ impl SocketId {
 /// It consists of the connection's number, which events show, and of its place in the pool, so that
 /// no pool searches for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PooledId {
+pub struct ConnectionId {
     number: u64,
     slot: u32,
 }
 
-impl PooledId {
+impl ConnectionId {
     /// The connection with this number in this place of its pool. Pools make their ids themselves;
     /// this is for records of them, and for tests.
     #[must_use]
@@ -80,7 +80,7 @@ impl PooledId {
     }
 }
 
-impl fmt::Display for PooledId {
+impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "connection#{}", self.number)
     }

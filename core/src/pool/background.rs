@@ -1,6 +1,6 @@
 //! What other drivers have a thread for: keeping `minPoolSize`, closing what is stale or idle.
 
-use super::{Place, Pool, PoolState, PooledId};
+use super::{ConnectionId, Place, Pool, PoolState};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl<C> Pool<C> {
     /// True for a connection that is made because there are fewer than `minPoolSize`, and not for a
     /// request (CMAP-154).
     #[must_use]
-    pub fn is_population(&self, connection: PooledId) -> bool {
+    pub fn is_population(&self, connection: ConnectionId) -> bool {
         self.populating == Some(connection)
     }
 

@@ -1,6 +1,6 @@
 //! The two ways in which a pool lets go of all its connections: clear and close.
 
-use super::{Action, Place, Pool, PoolState, PooledId};
+use super::{Action, ConnectionId, Place, Pool, PoolState};
 use crate::{
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
@@ -103,7 +103,7 @@ impl<C> Pool<C> {
     /// `Action::Interrupt` tells of it once. Who has the connection at that moment may not be able
     /// to hear it, and asks here before it goes on.
     #[must_use]
-    pub fn interruption_of(&self, connection: PooledId) -> Option<Error> {
+    pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {
         let slot = self.find(connection)?;
         let place = &self.connections.get(slot).place;
         let is_interrupted = matches!(place, Place::InUse { interrupted, .. } if *interrupted);
@@ -119,11 +119,11 @@ impl<C> Pool<C> {
     }
 
     /// The connections in such a place, oldest first.
-    pub(super) fn numbers(&self, wanted: impl Fn(&Place<C>) -> bool) -> Vec<PooledId> {
+    pub(super) fn numbers(&self, wanted: impl Fn(&Place<C>) -> bool) -> Vec<ConnectionId> {
         let all = self.connections.iter();
-        let mut found: Vec<PooledId> = all
+        let mut found: Vec<ConnectionId> = all
             .filter(|(_, _, connection)| wanted(&connection.place))
-            .map(|(id, slot, _)| PooledId::new(id, slot.0))
+            .map(|(id, slot, _)| ConnectionId::new(id, slot.0))
             .collect();
         found.sort_unstable();
         found

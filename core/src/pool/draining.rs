@@ -6,14 +6,14 @@
 //! letter of CMAP-27, which counts a time limit of the driver's among the errors. Meanwhile the
 //! connection counts (CMAP-42) and is handed to nobody.
 
-use super::{Place, Pool, PooledId};
+use super::{ConnectionId, Place, Pool};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 
 impl<C> Pool<C> {
     /// The outstanding reply of this connection has come and is gone: the next one who asks may
     /// have it. One that was not drained by then is closed by
     /// [`handle_idle_closed`](Self::handle_idle_closed).
-    pub fn handle_drained(&mut self, now: Instant, connection: PooledId, content: C) {
+    pub fn handle_drained(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some(slot) = self.find(connection) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! New connections: when there is room for one, and what becomes of it.
 
-use super::{Action, CheckOutId, Connection, Place, Pool, PooledId};
+use super::{Action, CheckOutId, Connection, ConnectionId, Place, Pool};
 use crate::{
     arena::Slot,
     error::Error,
@@ -13,7 +13,7 @@ impl<C> Pool<C> {
     ///
     /// It goes, with `content`, to the request that it was made for. If that gave up meanwhile, it
     /// serves the head of the queue or becomes available.
-    pub fn handle_established(&mut self, now: Instant, connection: PooledId, content: C) {
+    pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some((slot, created, request)) = self.pending_connection(connection) else {
             return;
         };
@@ -55,7 +55,12 @@ impl<C> Pool<C> {
     ///
     /// The topology has to be told first: if it clears the pool, that comes before the connection's
     /// closed event (CMAP-151).
-    pub fn handle_establish_failed(&mut self, now: Instant, connection: PooledId, error: &Error) {
+    pub fn handle_establish_failed(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        error: &Error,
+    ) {
         let Some((slot, _, request)) = self.pending_connection(connection) else {
             return;
         };
@@ -134,7 +139,7 @@ impl<C> Pool<C> {
 
     fn pending_connection(
         &self,
-        connection: PooledId,
+        connection: ConnectionId,
     ) -> Option<(Slot, Instant, Option<CheckOutId>)> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).place {

@@ -16,8 +16,8 @@ mod views;
 mod waiters;
 
 pub use types::{
-    Action, CheckOut, CheckOutId, Condition, Counts, HeldFor, NotCheckedOut, PoolOptions,
-    PoolState, PooledId,
+    Action, CheckOut, CheckOutId, Condition, ConnectionId, Counts, HeldFor, NotCheckedOut,
+    PoolOptions, PoolState,
 };
 
 use crate::{
@@ -92,7 +92,7 @@ pub struct Pool<C> {
     background: Option<Instant>,
     /// The connection that is being established for `minPoolSize`, one at a time: a request that
     /// comes meanwhile finds room for its own, and is served by whichever is ready first.
-    populating: Option<PooledId>,
+    populating: Option<ConnectionId>,
     /// Population waits until then after a connection for it could not be kept.
     populate_from: Instant,
     actions: VecDeque<Action<C>>,
@@ -243,7 +243,7 @@ impl<C> Pool<C> {
     pub fn check_in(
         &mut self,
         now: Instant,
-        connection: PooledId,
+        connection: ConnectionId,
         condition: Condition<C>,
     ) -> Result<(), NotCheckedOut> {
         let slot = self.find(connection);
@@ -274,7 +274,12 @@ impl<C> Pool<C> {
 
     /// The peer closed a connection that nobody uses, sent something that nobody asked for on it,
     /// or did not send in time what was still due.
-    pub fn handle_idle_closed(&mut self, now: Instant, connection: PooledId, error: Option<Error>) {
+    pub fn handle_idle_closed(
+        &mut self,
+        now: Instant,
+        connection: ConnectionId,
+        error: Option<Error>,
+    ) {
         let Some(slot) = self.find(connection) else {
             return;
         };
@@ -347,7 +352,7 @@ impl<C> Pool<C> {
         std::mem::replace(place, in_use)
     }
 
-    fn tell_checked_out(&mut self, slot: Slot, duration: Duration) -> PooledId {
+    fn tell_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
         let id = self.id(slot);
         self.emit(|address| PoolEvent::CheckedOut {
             address,
@@ -357,12 +362,12 @@ impl<C> Pool<C> {
         id
     }
 
-    fn id(&self, slot: Slot) -> PooledId {
-        PooledId::new(self.connections.id(slot), slot.0)
+    fn id(&self, slot: Slot) -> ConnectionId {
+        ConnectionId::new(self.connections.id(slot), slot.0)
     }
 
     /// The slot of a connection; none for one that is not there any more.
-    fn find(&self, id: PooledId) -> Option<Slot> {
+    fn find(&self, id: ConnectionId) -> Option<Slot> {
         self.connections.find(id.number(), Slot(id.slot()))
     }
 

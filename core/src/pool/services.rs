@@ -4,7 +4,7 @@
 //! The pool of a load balancer is never paused (nobody would ever make it ready again, since there
 //! is no monitor), and an error of one service says nothing about the connections to the others.
 
-use super::{HeldFor, Place, Pool, PoolState, PooledId};
+use super::{ConnectionId, HeldFor, Place, Pool, PoolState};
 use crate::{
     arena::Slot,
     event::{CloseReason, PoolEvent},
@@ -74,7 +74,7 @@ impl<C> Pool<C> {
     /// The service behind the load balancer answered this connection's hello: from now on the
     /// connection is of that service's generation (CMAP-99, LB-49), which is returned. `None` if
     /// the connection is not being established.
-    pub fn handle_greeted(&mut self, connection: PooledId, service: ObjectId) -> Option<u64> {
+    pub fn handle_greeted(&mut self, connection: ConnectionId, service: ObjectId) -> Option<u64> {
         let slot = self.find(connection)?;
         let pending = self.connections.get(slot);
         if pending.service.is_some() || !matches!(pending.place, Place::Pending { .. }) {
@@ -112,7 +112,7 @@ impl<C> Pool<C> {
 
     /// What a connection that is checked out is kept for; an operation, unless this was said.
     /// Nothing happens to one that is not checked out.
-    pub fn hold_for(&mut self, connection: PooledId, held_for: HeldFor) {
+    pub fn hold_for(&mut self, connection: ConnectionId, held_for: HeldFor) {
         let Some(slot) = self.find(connection) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! What goes into a pool and what comes out.
 
-pub use crate::connection::PooledId;
+pub use crate::connection::ConnectionId;
 
 use crate::{
     error::Error,
@@ -65,7 +65,7 @@ pub enum PoolState {
 #[must_use = "a granted connection has to be used and checked in"]
 pub enum CheckOut<C> {
     /// The connection, and what the pool held for it.
-    Granted(PooledId, C),
+    Granted(ConnectionId, C),
     /// `Action::Grant` or `Action::Fail` follows.
     Waiting,
     /// No.
@@ -98,7 +98,7 @@ pub enum HeldFor {
 
 /// A connection that nobody had checked out of this pool was checked in (CMAP-87).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotCheckedOut(pub PooledId);
+pub struct NotCheckedOut(pub ConnectionId);
 
 impl fmt::Display for NotCheckedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,16 +115,16 @@ pub enum Action<C> {
     /// Tell it to subscribers.
     Emit(PoolEvent),
     /// Establish this connection; answer with `handle_established` or `handle_establish_failed`.
-    Open(PooledId),
+    Open(ConnectionId),
     /// Tear this connection down, or abort its establishment. Each opened connection gets exactly
     /// one, also when its establishment failed.
-    Close(PooledId),
+    Close(ConnectionId),
     /// This waiting request gets this connection.
     Grant {
         /// Who asked.
         request: CheckOutId,
         /// What it gets.
-        connection: PooledId,
+        connection: ConnectionId,
         /// What the pool held for the connection.
         content: C,
     },
@@ -138,7 +138,7 @@ pub enum Action<C> {
     /// Break the operation that uses this connection; it then checks the connection in (CMAP-94).
     Interrupt {
         /// The connection.
-        connection: PooledId,
+        connection: ConnectionId,
         /// What the operation fails with.
         error: Error,
     },

@@ -1,6 +1,6 @@
 //! What can be asked of a pool, and the errors by which it refuses.
 
-use super::{Counts, Pool, PoolState, PooledId};
+use super::{ConnectionId, Counts, Pool, PoolState};
 use crate::{
     address::Address,
     error::{Error, ErrorKind, cause_text},
@@ -23,7 +23,7 @@ impl<C> Pool<C> {
     /// The generation of this connection, which is that of its service behind a load balancer;
     /// `None` if there is no such connection.
     #[must_use]
-    pub fn generation_of(&self, connection: PooledId) -> Option<u64> {
+    pub fn generation_of(&self, connection: ConnectionId) -> Option<u64> {
         let slot = self.find(connection)?;
         Some(self.connections.get(slot).generation)
     }
@@ -31,24 +31,24 @@ impl<C> Pool<C> {
     /// True if the connection is of an earlier generation than its pool, or than its service behind
     /// a load balancer; and for a connection that the pool does not know any more (CMAP-25).
     #[must_use]
-    pub fn is_outdated(&self, connection: PooledId) -> bool {
+    pub fn is_outdated(&self, connection: ConnectionId) -> bool {
         self.find(connection).is_none_or(|slot| self.is_stale(slot))
     }
 
     /// Behind a load balancer, the service that this connection leads to; `None` while it is not
     /// known.
     #[must_use]
-    pub fn service_of(&self, connection: PooledId) -> Option<ObjectId> {
+    pub fn service_of(&self, connection: ConnectionId) -> Option<ObjectId> {
         let slot = self.find(connection)?;
         self.connections.get(slot).service
     }
 
     /// The connection with this number, found by a search; for tests and reports.
     #[must_use]
-    pub fn connection(&self, number: u64) -> Option<PooledId> {
+    pub fn connection(&self, number: u64) -> Option<ConnectionId> {
         let mut all = self.connections.iter();
         let (id, slot, _) = all.find(|&(id, ..)| id == number)?;
-        Some(PooledId::new(id, slot.0))
+        Some(ConnectionId::new(id, slot.0))
     }
 
     /// Whether the pool serves.

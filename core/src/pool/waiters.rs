@@ -1,6 +1,6 @@
 //! Requests that wait: the queue, its deadlines, and who gives up.
 
-use super::{Action, CheckOutId, Place, Pool, PooledId, Request};
+use super::{Action, CheckOutId, ConnectionId, Place, Pool, Request};
 use crate::{
     arena::Slot,
     error::{Error, ErrorKind},
@@ -195,7 +195,7 @@ impl<C> Pool<C> {
     }
 
     /// The request that this pending connection is made for.
-    pub(super) fn owner(&self, connection: PooledId) -> Option<CheckOutId> {
+    pub(super) fn owner(&self, connection: ConnectionId) -> Option<CheckOutId> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).place {
             Place::Pending { request, .. } => request,

@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     address::Address,
-    pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
+    pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::Instant,
 };
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Warm {
             let answer = warm.ask(None);
             assert_eq!(answer, CheckOut::Waiting);
         }
-        let opened: Vec<PooledId> = std::iter::from_fn(|| warm.pool.poll_action())
+        let opened: Vec<ConnectionId> = std::iter::from_fn(|| warm.pool.poll_action())
             .filter_map(|action| match action {
                 Action::Open(connection) => Some(connection),
                 _ => None,
@@ -61,7 +61,7 @@ impl Warm {
             .check_out(self.now, CheckOutId(self.last_request), deadline)
     }
 
-    fn give_back(&mut self, connection: PooledId) {
+    fn give_back(&mut self, connection: ConnectionId) {
         let returned = self
             .pool
             .check_in(self.now, connection, Condition::Healthy(()));
@@ -84,7 +84,7 @@ impl Warm {
     }
 
     /// The first half of an operation. There must be a connection to spare.
-    pub fn begin(&mut self) -> PooledId {
+    pub fn begin(&mut self) -> ConnectionId {
         self.now = self.now + Duration::from_nanos(100);
         let CheckOut::Granted(connection, ()) = self.ask(Some(self.now + Duration::from_secs(30)))
         else {
@@ -95,14 +95,14 @@ impl Warm {
     }
 
     /// The second half.
-    pub fn end(&mut self, connection: PooledId) {
+    pub fn end(&mut self, connection: ConnectionId) {
         self.give_back(connection);
     }
 
     /// As many operations at the same time as there are connections, and one more, which waits.
     ///
     /// `used` is a buffer for what they hold.
-    pub fn rush(&mut self, used: &mut Vec<PooledId>) {
+    pub fn rush(&mut self, used: &mut Vec<ConnectionId>) {
         self.now = self.now + Duration::from_nanos(100);
         let deadline = Some(self.now + Duration::from_secs(30));
         while let CheckOut::Granted(connection, ()) = self.ask(deadline) {

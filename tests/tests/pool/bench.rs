@@ -5,7 +5,7 @@ use crate::watch::Watcher;
 use onionskin_core::{
     address::Address,
     error::{Error, NetworkFault},
-    pool::{CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
+    pool::{CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::Instant,
 };
 use onionskin_tests::model::pool::{
@@ -264,9 +264,9 @@ impl Bench {
 }
 
 /// The id of the connection with this number; where there is none, one that the pool has to refuse.
-pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> PooledId {
+pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> ConnectionId {
     let known = pool.connection(number);
-    known.unwrap_or_else(|| PooledId::new(number, 0))
+    known.unwrap_or_else(|| ConnectionId::new(number, 0))
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Found {

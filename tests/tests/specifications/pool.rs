@@ -4,7 +4,7 @@ use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind, NetworkFault},
     event::{CheckOutFailure, CloseReason, PoolEvent, ReportedPoolOptions},
-    pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions, PooledId},
+    pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::{Instant, earliest},
 };
 use onionskin_tests::{
@@ -62,9 +62,9 @@ struct World {
     has_background: bool,
     fail_point: Value,
     failures_left: u64,
-    establishing: BTreeMap<PooledId, Instant>,
+    establishing: BTreeMap<ConnectionId, Instant>,
     threads: BTreeMap<String, Thread>,
-    labels: BTreeMap<String, PooledId>,
+    labels: BTreeMap<String, ConnectionId>,
     next_request: u64,
     events: Vec<Value>,
 }
@@ -233,7 +233,7 @@ impl World {
     fn step(&mut self, now: Instant) {
         self.now = now;
         let due = self.establishing.iter().filter(|&(_, &at)| at <= now);
-        let due: Vec<PooledId> = due.map(|(&id, _)| id).collect();
+        let due: Vec<ConnectionId> = due.map(|(&id, _)| id).collect();
         for id in due {
             if self.establishing.remove(&id).is_some() {
                 self.establish(id);
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    fn establish(&mut self, id: PooledId) {
+    fn establish(&mut self, id: ConnectionId) {
         let fails =
             self.fail_point["closeConnection"] == true || self.fail_point["errorCode"].is_number();
         if fails && self.failures_left > 0 {

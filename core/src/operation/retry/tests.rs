@@ -9,7 +9,7 @@ use crate::{
     description::{ServerId, TopologyId},
     error::{CommandFault, NetworkFault, TlsFault, Wait},
     operation::{Command, OperationId},
-    pool::PooledId,
+    pool::ConnectionId,
     random::Seed,
 };
 use bson::{RawDocumentBuf, rawdoc};
@@ -53,7 +53,7 @@ fn facts() -> ConnectionFacts {
         address: Address::tcp("a", 1),
         server: ServerId(0),
         socket: SocketId::new(1, 0),
-        pooled: PooledId::new(1, 0),
+        pooled: ConnectionId::new(1, 0),
         service: None,
         server_connection_id: None,
         server_type: ServerType::RsPrimary,

@@ -3,13 +3,13 @@
 use super::*;
 
 /// A connection that is checked out, number 1 of the pool.
-fn in_use(pool: &mut Pool<()>) -> PooledId {
+fn in_use(pool: &mut Pool<()>) -> ConnectionId {
     let connection = fresh(pool, at(0), 1);
     drain(pool);
     connection
 }
 
-fn leave(pool: &mut Pool<()>, connection: PooledId) {
+fn leave(pool: &mut Pool<()>, connection: ConnectionId) {
     let left = pool.check_in(at(1), connection, Condition::ReplyDue);
     assert_eq!(left, Ok(()));
 }

@@ -104,13 +104,13 @@ fn short_event(event: &PoolEvent) -> String {
 }
 
 /// The id of the connection with this number, if there is one; else one that the pool never gave.
-fn id<C>(pool: &Pool<C>, number: u64) -> PooledId {
+fn id<C>(pool: &Pool<C>, number: u64) -> ConnectionId {
     let known = pool.connection(number);
-    known.unwrap_or_else(|| PooledId::new(number, 0))
+    known.unwrap_or_else(|| ConnectionId::new(number, 0))
 }
 
 /// Checks out a new connection that is established at once.
-fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> PooledId {
+fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> ConnectionId {
     assert_eq!(
         pool.check_out(now, CheckOutId(request), None),
         CheckOut::Waiting
@@ -126,7 +126,7 @@ fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> PooledId {
     opened
 }
 
-fn give_back(pool: &mut Pool<()>, now: Instant, connection: PooledId) {
+fn give_back(pool: &mut Pool<()>, now: Instant, connection: ConnectionId) {
     assert_eq!(
         pool.check_in(now, connection, Condition::Healthy(())),
         Ok(())

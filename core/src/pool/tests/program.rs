@@ -280,7 +280,7 @@ impl Books {
         let now = at(self.now);
         let id = self.last_created + 1 + id;
         // In a place that may be taken by another connection.
-        let unknown = PooledId::new(id, u32::try_from(id % 4).expect("small"));
+        let unknown = ConnectionId::new(id, u32::try_from(id % 4).expect("small"));
         pool.handle_established(now, unknown, id);
         pool.handle_establish_failed(now, unknown, &reset());
         pool.handle_idle_closed(now, unknown, None);

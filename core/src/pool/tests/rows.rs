@@ -147,7 +147,7 @@ fn a_closed_connection_never_comes_back() {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)
     });
-    let all: Vec<PooledId> = (1..=4).map(|n| fresh(&mut pool, at(0), n)).collect();
+    let all: Vec<ConnectionId> = (1..=4).map(|n| fresh(&mut pool, at(0), n)).collect();
     assert_eq!(
         pool.check_in(at(0), all[0], Condition::Broken(None)),
         Ok(())

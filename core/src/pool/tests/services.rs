@@ -16,7 +16,7 @@ fn balanced(max_size: u32) -> Pool<()> {
 }
 
 /// Checks out a new connection that leads to this service.
-fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> PooledId {
+fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
     assert_eq!(
         pool.check_out(at(0), CheckOutId(request), None),
         CheckOut::Waiting
@@ -38,7 +38,7 @@ fn first_failure(pool: &mut Pool<()>) -> String {
         .expect("its time was over")
 }
 
-fn opened(pool: &mut Pool<()>) -> PooledId {
+fn opened(pool: &mut Pool<()>) -> ConnectionId {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
             Action::Open(connection) => Some(connection),
@@ -82,7 +82,7 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
 #[test]
 fn stale_connections_are_pruned_from_between_the_others() {
     let mut pool = balanced(4);
-    let all: Vec<PooledId> = [7, 8, 7, 8]
+    let all: Vec<ConnectionId> = [7, 8, 7, 8]
         .into_iter()
         .zip(1..)
         .map(|(to, request)| fresh_to(&mut pool, request, to))
@@ -181,7 +181,7 @@ fn a_full_pool_tells_who_has_its_connections() {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(4, 0, 2)
     });
-    let all: Vec<PooledId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
+    let all: Vec<ConnectionId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
     pool.hold_for(all[0], HeldFor::Cursor);
     pool.hold_for(all[1], HeldFor::Cursor);
     pool.hold_for(all[2], HeldFor::Cursor);
@@ -214,7 +214,7 @@ fn a_full_pool_tells_who_has_its_connections() {
 }
 
 impl CheckOut<()> {
-    fn expect_granted(self, connection: PooledId) {
+    fn expect_granted(self, connection: ConnectionId) {
         assert_eq!(self, Self::Granted(connection, ()));
     }
 }
