@@ -6,8 +6,8 @@ use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     description::{ServerType, TopologyId, TopologyType},
     error::{
-        CommandFault, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
-        MAX_WRITE_ERRORS, WriteFault,
+        CommandError, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
+        MAX_WRITE_ERRORS, WriteFailure,
     },
     hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
     sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
@@ -109,9 +109,9 @@ pub fn message(rest: &[u8]) {
     if let Ok(message) = Message::decode(&frame) {
         assert!(message.steps() <= frame.len() + 100, "{}", message.steps());
         assert!(message.sections().count() <= MAX_SEQUENCES + 1);
-        let error = ErrorKind::Command(Box::new(CommandFault::from_reply(message.body)));
+        let error = ErrorKind::Command(Box::new(CommandError::from_reply(message.body)));
         assert_bounded(&error.into(), message.body);
-        if let Some(fault) = WriteFault::from_reply(message.body) {
+        if let Some(fault) = WriteFailure::from_reply(message.body) {
             assert!(fault.errors.len() <= MAX_WRITE_ERRORS);
             assert_bounded(&ErrorKind::Write(Box::new(fault)).into(), message.body);
         }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     bson::is_ok,
-    error::{CommandFault, Error, ErrorKind, Labels, Result},
+    error::{CommandError, Error, ErrorKind, Labels, Result},
     options::{Credential, Mechanism},
     random::Random,
 };
@@ -199,7 +199,7 @@ impl Conversation {
         if is_ok(reply) {
             return self.on_success(reply, keys);
         }
-        let fault = CommandFault::from_reply(reply);
+        let fault = CommandError::from_reply(reply);
         let error = self.error("the server refused", Some(Box::new(fault)));
         // The labels decide whether the pool is cleared (AUTH-19).
         Step::Failed(error.with_labels(&Labels::from_reply(reply)))
@@ -250,7 +250,7 @@ impl Conversation {
         }
     }
 
-    fn error(&self, message: &str, cause: Option<Box<CommandFault>>) -> Error {
+    fn error(&self, message: &str, cause: Option<Box<CommandError>>) -> Error {
         Error::new(ErrorKind::Authentication {
             mechanism: self.mechanism().name(),
             message: message.to_owned(),

@@ -71,7 +71,7 @@ impl TopologyVersion {
 /// A reply with `ok: 0`.
 #[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct CommandFault {
+pub struct CommandError {
     /// `code`; `None` where the server sent none or zero.
     pub code: Option<i32>,
     /// `codeName`, possibly empty.
@@ -88,7 +88,7 @@ pub struct CommandFault {
     pub reply: Option<Arc<RawDocumentBuf>>,
 }
 
-impl CommandFault {
+impl CommandError {
     /// Reads an error reply. Missing fields stay empty: a server may leave out any of them.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
@@ -115,7 +115,7 @@ impl CommandFault {
 }
 
 /// Of the reply only the size is shown: its bytes help nobody, and there may be a megabyte of them.
-impl fmt::Debug for CommandFault {
+impl fmt::Debug for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             code,
@@ -125,7 +125,7 @@ impl fmt::Debug for CommandFault {
             base_backoff,
             reply,
         } = self;
-        f.debug_struct("CommandFault")
+        f.debug_struct("CommandError")
             .field("code", code)
             .field("code_name", code_name)
             .field("message", message)
@@ -136,7 +136,7 @@ impl fmt::Debug for CommandFault {
     }
 }
 
-impl fmt::Display for CommandFault {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.message.is_empty() {
             "no message"
@@ -170,7 +170,7 @@ pub struct WriteError {
 /// `writeConcernError`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct WriteConcernFault {
+pub struct WriteConcernError {
     /// The server's code.
     pub code: i32,
     /// Its name, possibly empty.
@@ -196,7 +196,7 @@ impl WriteError {
     }
 }
 
-impl WriteConcernFault {
+impl WriteConcernError {
     fn from_document(concern: &RawDocument) -> Self {
         let keys = ["code", "codeName", "errmsg", "errInfo"];
         let [code, code_name, message, info] = pick(concern, keys);
@@ -212,23 +212,23 @@ impl WriteConcernFault {
 /// A reply with `ok: 1` whose writes failed in part, or were not confirmed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct WriteFault {
+pub struct WriteFailure {
     /// The statements that failed, in the server's order; no more than [`MAX_WRITE_ERRORS`].
     pub errors: Vec<WriteError>,
     /// The write concern that was not met.
-    pub write_concern: Option<WriteConcernFault>,
+    pub write_concern: Option<WriteConcernError>,
     /// The write concerns that further batches of an `insert_many` did not meet, in the order of
     /// the batches; empty for a single command.
-    pub more_write_concerns: Vec<WriteConcernFault>,
+    pub more_write_concerns: Vec<WriteConcernError>,
     /// `n` of the reply: how many documents were written all the same.
     pub written: i64,
     /// `topologyVersion`, which a write concern error that tells of a state change comes with.
     pub topology_version: Option<TopologyVersion>,
-    /// `baseBackoffMS`, as in [`CommandFault::base_backoff`].
+    /// `baseBackoffMS`, as in [`CommandError::base_backoff`].
     pub base_backoff: Option<Duration>,
 }
 
-impl WriteFault {
+impl WriteFailure {
     /// Reads the errors of a write's reply; `None` if it has none.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
@@ -241,7 +241,7 @@ impl WriteFault {
         ];
         let [errors, concern, written, version, backoff] = pick(reply, keys);
         let concern = concern.and_then(|v| v.as_document());
-        let concern = concern.map(WriteConcernFault::from_document);
+        let concern = concern.map(WriteConcernError::from_document);
         let mut kept = Vec::new();
         if let Some(array) = errors.and_then(|v| v.as_array()) {
             let entries = array.into_iter().flatten().filter_map(|v| v.as_document());
@@ -273,7 +273,7 @@ impl WriteFault {
     }
 }
 
-impl fmt::Display for WriteFault {
+impl fmt::Display for WriteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(first) = self.errors.first() {
             write!(
@@ -343,12 +343,12 @@ mod tests {
         // BP-6
         let read = |value: bson::RawBson| {
             let fault =
-                CommandFault::from_reply(&rawdoc! { "ok": 0, "baseBackoffMS": value.clone() });
+                CommandError::from_reply(&rawdoc! { "ok": 0, "baseBackoffMS": value.clone() });
             let concern = rawdoc! { "code": 462 };
             let reply = rawdoc! {
                 "ok": 1, "writeConcernError": concern, "baseBackoffMS": value,
             };
-            let write = WriteFault::from_reply(&reply).expect("it has an error");
+            let write = WriteFailure::from_reply(&reply).expect("it has an error");
             assert_eq!(fault.base_backoff, write.base_backoff);
             fault.base_backoff.map(|base| base.as_millis())
         };
@@ -369,21 +369,21 @@ mod tests {
             assert_eq!(read(value), Some(u32::MAX.into()));
         }
         assert_eq!(
-            CommandFault::from_reply(&rawdoc! { "ok": 0 }).base_backoff,
+            CommandError::from_reply(&rawdoc! { "ok": 0 }).base_backoff,
             None
         );
     }
 
     #[test]
     fn a_reply_with_odd_types_is_still_read() {
-        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 11600.0, "errmsg": 7 });
+        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 11600.0, "errmsg": 7 });
         assert_eq!((fault.code, fault.message.as_str()), (Some(11600), ""));
     }
 
     #[test]
     fn a_message_without_end_is_cut_between_characters() {
         let endless = "\u{e4}".repeat(MAX_MESSAGE_TEXT_BYTES);
-        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "errmsg": endless });
+        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": endless });
         assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
     }
 
@@ -396,7 +396,7 @@ mod tests {
             "errInfo": { "x": endless.as_str() },
         };
         let statement = rawdoc! { "code": 1, "errmsg": endless.as_str(), "errInfo": deep };
-        let fault = WriteFault::from_reply(&rawdoc! {
+        let fault = WriteFailure::from_reply(&rawdoc! {
             "ok": 1, "writeErrors": [statement], "writeConcernError": concern,
         });
         let fault = fault.expect("it has errors");
@@ -412,14 +412,14 @@ mod tests {
     fn more_write_errors_than_a_command_has_statements_are_not_kept() {
         let entries = (0..=MAX_WRITE_ERRORS).map(|_| rawdoc! {});
         let array = bson::RawArrayBuf::from_iter(entries);
-        let fault = WriteFault::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
+        let fault = WriteFailure::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
         let fault = fault.expect("it has errors");
         assert_eq!(fault.errors.len(), MAX_WRITE_ERRORS);
     }
 
     #[test]
     fn debug_output_shows_no_bytes_of_the_reply() {
-        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "x": "x".repeat(10_000) });
+        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "x": "x".repeat(10_000) });
         let shown = format!("{fault:?}");
         assert!(
             shown.len() < 200 && shown.contains("reply_bytes: Some(10"),
@@ -430,11 +430,11 @@ mod tests {
     #[test]
     fn a_reply_that_is_too_long_is_not_kept() {
         let long = "x".repeat(MAX_ERROR_REPLY_BYTES);
-        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 91, "errmsg": long });
+        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 91, "errmsg": long });
         assert_eq!((fault.code, fault.reply), (Some(91), None));
         assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
         let short = rawdoc! { "ok": 0, "code": 91 };
-        let fault = CommandFault::from_reply(&short);
+        let fault = CommandError::from_reply(&short);
         assert_eq!(fault.reply.as_deref(), Some(&short));
     }
 
@@ -451,7 +451,7 @@ mod tests {
     fn code_zero_is_no_code() {
         // A.12, point 7
         assert_eq!(
-            CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 0 }).code,
+            CommandError::from_reply(&rawdoc! { "ok": 0, "code": 0 }).code,
             None
         );
     }
@@ -483,9 +483,9 @@ mod tests {
             "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "E11000 duplicate key" }],
             "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
         };
-        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
         assert_eq!(fault.errors[0].index, 1);
         assert_eq!(fault.write_concern.as_ref().map(|w| w.code), Some(64));
-        assert_eq!(WriteFault::from_reply(&rawdoc! { "ok": 1, "n": 1 }), None);
+        assert_eq!(WriteFailure::from_reply(&rawdoc! { "ok": 1, "n": 1 }), None);
     }
 }

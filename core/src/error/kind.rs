@@ -1,6 +1,6 @@
 //! The kinds of error.
 
-use super::{CommandFault, Error, WriteFault};
+use super::{CommandError, Error, WriteFailure};
 use std::fmt;
 
 /// Who has to change something for an error to go away.
@@ -169,12 +169,12 @@ pub enum ErrorKind {
         /// Why.
         message: String,
         /// The server's own error, where it sent one.
-        cause: Option<Box<CommandFault>>,
+        cause: Option<Box<CommandError>>,
     },
     /// The server answered with `ok: 0`.
-    Command(Box<CommandFault>),
+    Command(Box<CommandError>),
     /// The server answered with `ok: 1`, but some writes failed or were not confirmed.
-    Write(Box<WriteFault>),
+    Write(Box<WriteFailure>),
     /// No server suited the operation before the deadline.
     ServerSelection {
         /// The criteria, and why the known servers did not suit.

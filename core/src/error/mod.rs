@@ -9,8 +9,8 @@ mod partial;
 mod text;
 
 pub use command::{
-    CommandFault, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
-    TopologyVersion, WriteConcernFault, WriteError, WriteFault,
+    CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
+    TopologyVersion, WriteConcernError, WriteError, WriteFailure,
 };
 pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_code_is_that_of_a_failed_statement_before_that_of_the_write_concern() {
         let code = |reply: &bson::RawDocument| {
-            let fault = WriteFault::from_reply(reply).expect("it has errors");
+            let fault = WriteFailure::from_reply(reply).expect("it has errors");
             Error::new(ErrorKind::Write(Box::new(fault))).code()
         };
         let statement = rawdoc! { "index": 0, "code": 11000, "errmsg": "E11000" };
@@ -322,8 +322,8 @@ mod tests {
         let reply = rawdoc! {
             "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
         };
-        let fault = Box::new(CommandFault::from_reply(&reply));
-        let write = WriteFault::from_reply(&reply).expect("it has an error");
+        let fault = Box::new(CommandError::from_reply(&reply));
+        let write = WriteFailure::from_reply(&reply).expect("it has an error");
         let refused = |cause| ErrorKind::Authentication {
             mechanism: "SCRAM-SHA-256",
             message: String::new(),
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_kept_once_however_often_its_error_is_copied() {
-        let fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
+        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
         let error = Error::new(ErrorKind::Command(Box::new(fault)));
         let tied = error.clone().with_server(&Address::tcp("a", 1));
         let place = |error: &Error| match error.kind() {

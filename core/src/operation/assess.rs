@@ -3,7 +3,7 @@
 use super::{ClusterTime, CommandKind};
 use crate::{
     bson::integer,
-    error::{CommandFault, Error, ErrorKind, Labels, WriteFault},
+    error::{CommandError, Error, ErrorKind, Labels, WriteFailure},
 };
 use bson::{RawBsonRef, RawDocument};
 
@@ -47,10 +47,10 @@ impl Assessment {
         let labels = label_names.map(Labels::from_array).unwrap_or_default();
         let mut for_topology = None;
         let result = if !ok {
-            let fault = CommandFault::from_reply(reply);
+            let fault = CommandError::from_reply(reply);
             Err(Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels))
         } else if has_write_errors || has_concern_error {
-            match WriteFault::from_reply(reply) {
+            match WriteFailure::from_reply(reply) {
                 None => Ok(()),
                 Some(fault) => {
                     let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels);

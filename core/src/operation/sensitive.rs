@@ -1,7 +1,7 @@
 //! Commands whose documents nobody may see in events: they carry passwords or proofs of them
 //! (AUTH-22, HELLO-1).
 
-use crate::error::{CommandFault, Error, ErrorKind};
+use crate::error::{CommandError, Error, ErrorKind};
 use bson::RawDocument;
 
 /// In lower case: servers take `saslstart` for `saslStart`, and so must whoever hides it.
@@ -30,7 +30,7 @@ pub(super) fn without_words(error: &Error) -> Error {
     let ErrorKind::Command(fault) = error.kind() else {
         return error.clone();
     };
-    let fault = CommandFault {
+    let fault = CommandError {
         message: String::new(),
         reply: None,
         ..(**fault).clone()

@@ -2,7 +2,7 @@
 //! the newer rules, where the label tells overload from failure.
 
 use super::{Phase, action::ApplicationError};
-use crate::error::{CommandFault, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
+use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// A server that says that its state has changed (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +124,11 @@ fn judge_operation(error: &Error) -> Verdict {
 pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     match error.kind() {
         ErrorKind::Write(fault) => fault.topology_version,
-        _ => command_fault(error)?.topology_version,
+        _ => command_error(error)?.topology_version,
     }
 }
 
-fn command_fault(error: &Error) -> Option<&CommandFault> {
+fn command_error(error: &Error) -> Option<&CommandError> {
     match error.kind() {
         ErrorKind::Command(fault) => Some(fault),
         ErrorKind::Authentication { cause, .. } => cause.as_deref(),
@@ -176,7 +176,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
             )
         }
         _ => {
-            let fault = command_fault(error)?;
+            let fault = command_error(error)?;
             (fault.code, &fault.message)
         }
     };
@@ -203,7 +203,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{TlsFault, Wait, WriteFault};
+    use crate::error::{TlsFault, Wait, WriteFailure};
     use bson::{RawDocumentBuf, rawdoc};
 
     const MOVED: Verdict = Verdict {
@@ -222,7 +222,7 @@ mod tests {
     };
 
     fn command(reply: RawDocumentBuf) -> Error {
-        Error::new(ErrorKind::Command(Box::new(CommandFault::from_reply(
+        Error::new(ErrorKind::Command(Box::new(CommandError::from_reply(
             &reply,
         ))))
     }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn write(reply: RawDocumentBuf) -> Error {
-        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
         Error::new(ErrorKind::Write(Box::new(fault)))
     }
 
@@ -344,7 +344,7 @@ mod tests {
         let shuts_down = Error::new(ErrorKind::Authentication {
             mechanism: "SCRAM-SHA-256",
             message: "refused".into(),
-            cause: Some(Box::new(CommandFault::from_reply(
+            cause: Some(Box::new(CommandError::from_reply(
                 &rawdoc! { "ok": 0, "code": 91 },
             ))),
         });

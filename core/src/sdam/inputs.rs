@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     description::{ServerDescription, ServerId},
-    error::{CommandFault, Error, ErrorKind, TopologyVersion, Wait},
+    error::{CommandError, Error, ErrorKind, TopologyVersion, Wait},
     hello::HelloReply,
     time::{Instant, deadline_after_freeze},
 };
@@ -212,7 +212,7 @@ impl Sdam {
             return;
         };
         if !hello.ok {
-            let fault = CommandFault::from_reply(reply);
+            let fault = CommandError::from_reply(reply);
             self.on_check_failed(now, id, &ErrorKind::Command(Box::new(fault)).into());
             return;
         }

@@ -1,7 +1,8 @@
 //! What the description of a server keeps of the error that made the server unknown.
 
 use crate::error::{
-    CommandFault, Error, ErrorKind, MAX_CAUSE_TEXT_BYTES, WriteConcernFault, WriteFault, shortened,
+    CommandError, Error, ErrorKind, MAX_CAUSE_TEXT_BYTES, WriteConcernError, WriteFailure,
+    shortened,
 };
 
 /// The same error without the server's whole reply, which holds times and would make two equal
@@ -20,13 +21,13 @@ pub(super) fn without_reply(error: &Error) -> Error {
             cause: Some(bare(cause)),
         },
         ErrorKind::Write(fault) => {
-            let concern = fault.write_concern.as_ref().map(|w| WriteConcernFault {
+            let concern = fault.write_concern.as_ref().map(|w| WriteConcernError {
                 message: shortened(&w.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
                 code_name: w.code_name.clone(),
                 details: None,
                 ..*w
             });
-            ErrorKind::Write(Box::new(WriteFault {
+            ErrorKind::Write(Box::new(WriteFailure {
                 errors: Vec::new(),
                 write_concern: concern,
                 more_write_concerns: Vec::new(),
@@ -42,8 +43,8 @@ pub(super) fn without_reply(error: &Error) -> Error {
     }
 }
 
-fn bare(fault: &CommandFault) -> Box<CommandFault> {
-    Box::new(CommandFault {
+fn bare(fault: &CommandError) -> Box<CommandError> {
+    Box::new(CommandError {
         message: shortened(&fault.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
         code_name: fault.code_name.clone(),
         reply: None,
@@ -57,12 +58,12 @@ mod tests {
     use bson::{RawDocumentBuf, rawdoc};
 
     fn command(reply: RawDocumentBuf) -> Error {
-        let fault = CommandFault::from_reply(&reply);
+        let fault = CommandError::from_reply(&reply);
         Error::new(ErrorKind::Command(Box::new(fault)))
     }
 
     fn write(reply: RawDocumentBuf) -> Error {
-        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
         Error::new(ErrorKind::Write(Box::new(fault)))
     }
 
@@ -74,7 +75,7 @@ mod tests {
         let refused = Error::new(ErrorKind::Authentication {
             mechanism: "SCRAM-SHA-256",
             message: "refused".into(),
-            cause: Some(Box::new(CommandFault::from_reply(
+            cause: Some(Box::new(CommandError::from_reply(
                 &rawdoc! { "ok": 0, "code": 18, "errmsg": long.as_str() },
             ))),
         });

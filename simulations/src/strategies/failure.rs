@@ -5,8 +5,8 @@ use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use onionskin_core::{
     address::Address,
     error::{
-        CommandFault, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
-        Wait, WriteFault,
+        CommandError, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
+        Wait, WriteFailure,
     },
     sdam::Phase,
 };
@@ -89,15 +89,15 @@ impl Failure {
             }),
             Cause::Nonsense => Error::protocol("not a message"),
             Cause::Reply(reply) => Error::new(if is_ok(reply) {
-                ErrorKind::Write(Box::new(WriteFault::from_reply(reply)?))
+                ErrorKind::Write(Box::new(WriteFailure::from_reply(reply)?))
             } else {
-                ErrorKind::Command(Box::new(CommandFault::from_reply(reply)))
+                ErrorKind::Command(Box::new(CommandError::from_reply(reply)))
             })
             .with_labels(&Labels::from_reply(reply)),
             Cause::Refused(reply) => Error::new(ErrorKind::Authentication {
                 mechanism: "SCRAM-SHA-256",
                 message: "refused".to_owned(),
-                cause: Some(Box::new(CommandFault::from_reply(reply))),
+                cause: Some(Box::new(CommandError::from_reply(reply))),
             })
             .with_labels(&Labels::from_reply(reply)),
             Cause::Client(cause) => Error::new(cause.kind()),

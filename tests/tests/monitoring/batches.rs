@@ -8,7 +8,7 @@ use crate::{
 use bson::{Bson, Document, doc};
 use onionskin::{Error, ErrorKind, WriteConcern};
 use onionskin_core::{
-    error::WriteFault,
+    error::WriteFailure,
     event::{CommandEvent, EventKind},
 };
 use onionskin_simulations::deployment::DeploymentOptions;
@@ -72,7 +72,7 @@ async fn stored(watched: &Watched) -> Vec<i32> {
     ids
 }
 
-fn fault(error: &Error) -> &WriteFault {
+fn fault(error: &Error) -> &WriteFailure {
     match error.kind() {
         ErrorKind::Write(fault) => fault,
         _ => panic!("{error:?}"),

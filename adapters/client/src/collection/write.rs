@@ -60,7 +60,7 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 /// over `maxBsonObjectSize` is not sent, and ends the insert with an error.
 ///
 /// Where documents fail, the error lists them by their place in the list
-/// ([`WriteFault::errors`](onionskin_core::error::WriteFault)), and every error tells what was
+/// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)), and every error tells what was
 /// inserted all the same ([`Error::partial_insert`]).
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {

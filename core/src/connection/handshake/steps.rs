@@ -6,7 +6,7 @@ use crate::{
     bson::DocumentWriter,
     connection::{ConnectionPurpose, Output},
     description::ServerType,
-    error::{CommandFault, Error, ErrorKind, Labels, Wait},
+    error::{CommandError, Error, ErrorKind, Labels, Wait},
     hello::{HelloCommand, HelloReply, ServerApiFields},
     random::Random,
     time::Instant,
@@ -61,7 +61,7 @@ impl Connection {
     ) {
         let hello = HelloReply::parse(&reply);
         if !hello.ok {
-            let fault = CommandFault::from_reply(&reply);
+            let fault = CommandError::from_reply(&reply);
             let labels = Labels::from_reply(&reply);
             let error = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels);
             return self.fail(error);

@@ -7,7 +7,7 @@ use super::{Component, Level, Record, class, record, warning};
 use crate::{
     address::Address,
     description::{ServerDescription, TopologyDescription, TopologyId, TopologyType},
-    error::{CommandFault, Error, ErrorKind, NetworkFault},
+    error::{CommandError, Error, ErrorKind, NetworkFault},
     event::{Event, EventKind, NoServersCause, SdamEvent},
     time::Instant,
     uri,
@@ -283,7 +283,7 @@ fn odd_options_are_warnings() {
 fn a_failures_reply_is_not_logged_as_a_whole() {
     let mut reply = rawdoc! { "ok": 0, "code": 5, "errmsg": "no" };
     reply.append(bson::cstr!("more"), "m".repeat(5000).as_str());
-    let fault = Box::new(CommandFault::from_reply(&reply));
+    let fault = Box::new(CommandError::from_reply(&reply));
     let failure = Error::new(ErrorKind::Command(fault));
     let kind = EventKind::Sdam(SdamEvent::HeartbeatFailed {
         topology: TOPOLOGY,

@@ -4,8 +4,8 @@ use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
 use crate::{
     address::Address,
     error::{
-        Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernFault,
-        WriteError, WriteFault,
+        Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernError,
+        WriteError, WriteFailure,
     },
     operation::{Command, CommandKind, DocumentList, Lease, Portion, Program, Step},
     wire::MAX_MESSAGE_BYTES,
@@ -54,7 +54,7 @@ pub struct InsertMany {
 /// What failed in batches after which the operation went on.
 #[derive(Debug, Default)]
 struct Faults {
-    fault: WriteFault,
+    fault: WriteFailure,
     labels: Labels,
     server: Option<Address>,
     /// Bytes of texts and details in the fault.
@@ -76,7 +76,7 @@ impl Faults {
         self.fault.errors.push(failed);
     }
 
-    fn add_concern(&mut self, concern: &WriteConcernFault) {
+    fn add_concern(&mut self, concern: &WriteConcernError) {
         let text = concern.code_name.len() + concern.message.len();
         let is_kept = self.has_room(text, concern.details.as_ref());
         let mut concern = concern.clone();
@@ -169,7 +169,7 @@ impl InsertMany {
     }
 
     /// Adds the errors of a batch to those of the batches before it.
-    fn add_fault(&mut self, fault: &WriteFault, error: &Error) {
+    fn add_fault(&mut self, fault: &WriteFailure, error: &Error) {
         let base = self.done.documents;
         let faults = self.faults.get_or_insert_default();
         for failed in &fault.errors {
@@ -212,7 +212,7 @@ impl InsertMany {
     }
 
     /// A batch of which some documents failed, or whose write concern was not met.
-    fn on_fault(&mut self, fault: &WriteFault, error: &Error) -> Step<InsertManyResult> {
+    fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<InsertManyResult> {
         self.add_fault(fault, error);
         let first_failed = fault.errors.iter().map(|failed| failed.index).min();
         let is_spent = error.has_label(&Label::RetryableWriteError);
@@ -284,7 +284,7 @@ mod tests {
             "writeErrors": [{ "index": 0, "code": 7, "errmsg": "no", "errInfo": details.clone() }],
             "writeConcernError": { "code": 64, "errmsg": "no", "errInfo": details },
         };
-        let fault = WriteFault::from_reply(&reply).expect("it has errors");
+        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
         let error = Error::new(ErrorKind::Write(Box::new(fault)));
         let mut step = insert.start();
         while let Step::Run(_) = step {

@@ -7,7 +7,7 @@ use crate::{
     address::Address,
     connection::SocketId,
     description::{ServerId, TopologyId},
-    error::{CommandFault, NetworkFault, TlsFault, Wait},
+    error::{CommandError, NetworkFault, TlsFault, Wait},
     operation::{Command, OperationId},
     pool::ConnectionId,
     random::Seed,
@@ -68,7 +68,7 @@ fn facts() -> ConnectionFacts {
 
 /// What a server answers, as the error of the operation.
 fn answered(reply: &RawDocumentBuf) -> Error {
-    let fault = CommandFault::from_reply(reply);
+    let fault = CommandError::from_reply(reply);
     let labels = crate::error::Labels::from_reply(reply);
     Error::new(ErrorKind::Command(Box::new(fault)))
         .with_labels(&labels)

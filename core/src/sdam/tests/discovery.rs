@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     description::{ServerType, TopologyType},
-    error::{CommandFault, Error, ErrorKind},
+    error::{CommandError, Error, ErrorKind},
     sdam::{ApplicationError, MonitorConnectionId},
 };
 use bson::{Document, RawDocumentBuf, doc, oid::ObjectId, rawdoc};
@@ -376,7 +376,7 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
                     reply.append(key, value);
                 }
             }
-            let fault = CommandFault::from_reply(&reply);
+            let fault = CommandError::from_reply(&reply);
             let mut bench = polled();
             bench.connected(1, &super::versioned(3));
             bench.orders();
@@ -387,7 +387,7 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
                 orders.contains(&"clear pool".to_owned()),
                 "{reply:?}: {orders:?}"
             );
-            let CommandFault {
+            let CommandError {
                 code,
                 code_name,
                 message,

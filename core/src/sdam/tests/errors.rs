@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     description::{ServerType, TopologyType},
-    error::{CommandFault, Error, ErrorKind, TopologyVersion, WriteFault},
+    error::{CommandError, Error, ErrorKind, TopologyVersion, WriteFailure},
     hello::HelloReply,
     sdam::ApplicationError,
 };
@@ -104,7 +104,7 @@ fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
 fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
     // SDAM-87, A.2.3, A.11 trap 1
     let moved = |counter| {
-        let mut fault = CommandFault::from_reply(&rawdoc! { "ok": 0, "code": 10107 });
+        let mut fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 10107 });
         fault.topology_version = Some(TopologyVersion {
             process_id: ObjectId::from_bytes([1; 12]),
             counter,
@@ -132,7 +132,7 @@ fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
 fn a_write_concern_error_is_judged_by_its_version_too() {
     // SDAM-87, SDAM-93
     let moved = |counter: i64| {
-        let fault = WriteFault::from_reply(&rawdoc! {
+        let fault = WriteFailure::from_reply(&rawdoc! {
             "ok": 1, "writeConcernError": { "code": 10107, "errmsg": "no longer primary" },
             "topologyVersion": { "processId": ObjectId::from_bytes([1; 12]), "counter": counter },
         });
@@ -154,7 +154,7 @@ fn only_a_state_change_leaves_its_version_with_the_server() {
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
     for (code, kept) in [(18, None), (13436, Some(5))] {
         let reply = rawdoc! { "ok": 0, "code": code, "topologyVersion": version.clone() };
-        let fault = CommandFault::from_reply(&reply);
+        let fault = CommandError::from_reply(&reply);
         let mut bench = polled();
         bench.connected(1, &standalone());
         let error = Error::new(ErrorKind::Command(Box::new(fault)));

@@ -17,7 +17,7 @@ use super::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Phase, S
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId, TopologyType},
-    error::{CommandFault, Error, ErrorKind, Label, NetworkFault, Wait},
+    error::{CommandError, Error, ErrorKind, Label, NetworkFault, Wait},
     event::SdamEvent,
     time::Instant,
 };
@@ -174,7 +174,7 @@ pub(super) fn reset() -> Error {
 
 pub(super) fn command(code: i32) -> Error {
     let reply = rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
-    let fault = CommandFault::from_reply(&reply);
+    let fault = CommandError::from_reply(&reply);
     Error::new(ErrorKind::Command(Box::new(fault)))
 }
 

@@ -3,7 +3,7 @@
 use super::{Bench, Phase, addresses, command, member, reset, standalone, timeout, versioned};
 use crate::{
     description::{ServerType, TopologyType},
-    error::{Error, ErrorKind, WriteFault},
+    error::{Error, ErrorKind, WriteFailure},
     random::Seed,
     sdam::{Action, MonitorConnectionId, SdamOptions},
 };
@@ -390,7 +390,7 @@ fn set_of_two() -> Bench {
 
 fn shut_down_in_write_concern() -> Error {
     let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "x" } };
-    let fault = WriteFault::from_reply(&reply).expect("it has an error");
+    let fault = WriteFailure::from_reply(&reply).expect("it has an error");
     Error::new(ErrorKind::Write(Box::new(fault)))
 }
 
