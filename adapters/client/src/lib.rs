@@ -61,7 +61,7 @@ pub use runtime::Runtime;
 pub use bson;
 pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
 pub use onionskin_core::{
-    error::{Error, ErrorKind, Fault, Result},
+    error::{Error, ErrorKind, Responsible, Result},
     hello::DriverInfo,
     operation::Program,
     operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Who has to change something for an error to go away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Responsible {
     /// The application: an argument, an option, a connection string.
     Caller,
     /// The server answered, and the answer is an error or not understandable.
@@ -239,7 +239,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Who has to change something for this error to go away.
     #[must_use]
-    pub const fn fault(&self) -> Fault {
+    pub const fn responsible(&self) -> Responsible {
         match self {
             Self::InvalidUri { .. }
             | Self::InvalidOption { .. }
@@ -248,7 +248,7 @@ impl ErrorKind {
             | Self::Authentication { .. }
             | Self::ClientClosed
             | Self::Runtime { .. }
-            | Self::Abandoned => Fault::Caller,
+            | Self::Abandoned => Responsible::Caller,
             Self::Network { .. }
             | Self::Tls {
                 fault: TlsFault::Broken,
@@ -257,15 +257,15 @@ impl ErrorKind {
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
             | Self::PoolCleared { .. }
-            | Self::Interrupted { .. } => Fault::Network,
+            | Self::Interrupted { .. } => Responsible::Network,
             Self::Tls { .. }
             | Self::Protocol { .. }
             | Self::Command(_)
             | Self::Write(_)
             | Self::Incompatible { .. }
-            | Self::Discovery { .. } => Fault::Peer,
+            | Self::Discovery { .. } => Responsible::Peer,
             Self::PoolClosed { .. } | Self::WaitQueueTimeout { .. } | Self::Limit { .. } => {
-                Fault::Limit
+                Responsible::Limit
             }
         }
     }

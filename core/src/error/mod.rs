@@ -12,7 +12,7 @@ pub use command::{
     CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
     TopologyVersion, WriteConcernError, WriteError, WriteFailure,
 };
-pub use kind::{ErrorKind, Fault, NetworkFault, TlsFault, UriPart, Wait};
+pub use kind::{ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
 pub use partial::PartialInsert;
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
@@ -34,10 +34,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Cloning is cheap and two equal failures compare equal.
 ///
 /// ```
-/// use onionskin_core::error::{Error, ErrorKind, Fault, NetworkFault};
+/// use onionskin_core::error::{Error, ErrorKind, Responsible, NetworkFault};
 ///
 /// let error = Error::network(NetworkFault::Reset, "connection reset by peer");
-/// assert_eq!(error.kind().fault(), Fault::Network);
+/// assert_eq!(error.kind().responsible(), Responsible::Network);
 /// assert!(error.is_network());
 /// ```
 #[derive(Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::Host;
 use onionskin::Client;
-use onionskin_core::error::{ErrorKind, Fault, UriPart};
+use onionskin_core::error::{ErrorKind, Responsible, UriPart};
 
 /// The error names the part that is wrong, and keeps the password to itself.
 pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
@@ -39,7 +39,11 @@ pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
             Ok(builder) => builder.build().map(drop).expect_err(text),
             Err(error) => error,
         };
-        assert_eq!(error.kind().fault(), Fault::Caller, "{text}: {error:?}");
+        assert_eq!(
+            error.kind().responsible(),
+            Responsible::Caller,
+            "{text}: {error:?}"
+        );
         match error.kind() {
             ErrorKind::InvalidUri { part, .. } => assert_eq!(*part, expected, "{text}: {error}"),
             ErrorKind::InvalidOption { .. } => assert_eq!(expected, Options, "{text}: {error}"),

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use bson::{Bson, Document, doc};
-use onionskin::{ErrorKind, Fault, Runtime};
+use onionskin::{ErrorKind, Responsible, Runtime};
 use std::{
     future::{Future as _, IntoFuture as _, poll_fn},
     pin::Pin,
@@ -39,7 +39,7 @@ pub(super) async fn an_unknown_command_is_the_servers_error<R: Runtime + Default
     };
     assert_eq!(fault.code, Some(COMMAND_NOT_FOUND));
     assert_eq!(fault.code_name, "CommandNotFound");
-    assert_eq!(error.kind().fault(), Fault::Peer);
+    assert_eq!(error.kind().responsible(), Responsible::Peer);
     let server = error.server().expect("the server that said so");
     assert!(b.client.topology().servers.contains_key(server), "{error}");
     assert!(error.to_string().contains(&server.to_string()), "{error}");
