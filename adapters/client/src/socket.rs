@@ -10,7 +10,7 @@ use crate::{
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
-    client::Fate,
+    client::SocketUse,
     connection::SocketId,
     error::{Error, ErrorKind, NetworkFault, Wait},
 };
@@ -64,7 +64,7 @@ pub(crate) async fn run<R: Runtime>(
         inner.core.set_wall_time(wall);
         inner.core.handle_connected(now, id)
     });
-    if fate != Fate::Open {
+    if fate != SocketUse::Open {
         shared.with(|inner, _| inner.forget(id));
         return;
     }
@@ -262,9 +262,9 @@ impl<R: Runtime> Pump<'_, R> {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return self.broken(&error),
                 Poll::Ready(Ok(count)) => match self.received(&buffer[..count]) {
-                    Fate::Open => {}
-                    Fate::Parked => return Poll::Ready(()),
-                    Fate::Closed => {
+                    SocketUse::Open => {}
+                    SocketUse::Parked => return Poll::Ready(()),
+                    SocketUse::Closed => {
                         collect(self.signal, &mut self.letter, context);
                         self.leave(context);
                         self.shared.lock().forget(self.id);
@@ -288,19 +288,19 @@ impl<R: Runtime> Pump<'_, R> {
         self.stream = None;
     }
 
-    fn received(&mut self, bytes: &[u8]) -> Fate {
+    fn received(&mut self, bytes: &[u8]) -> SocketUse {
         let Self {
             shared, id, stream, ..
         } = self;
         shared.with(|inner, now| {
             let fate = inner.core.handle_received(now, *id, bytes);
             match (fate, stream.take()) {
-                (Fate::Open, kept) => *stream = kept,
+                (SocketUse::Open, kept) => *stream = kept,
                 // Parked under the lock under which it became ready: the next lease finds it.
-                (Fate::Parked, Some(ready)) => inner.park(*id, ready),
-                (Fate::Parked, None) => inner.forget(*id),
+                (SocketUse::Parked, Some(ready)) => inner.park(*id, ready),
+                (SocketUse::Parked, None) => inner.forget(*id),
                 // It closes outside of the lock, after the last orders.
-                (Fate::Closed, rest) => *stream = rest,
+                (SocketUse::Closed, rest) => *stream = rest,
             }
             fate
         })

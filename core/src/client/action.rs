@@ -24,7 +24,7 @@ pub enum Action {
         address: Address,
     },
     /// Take a parked socket out of its place and read from it, as after
-    /// [`Dial`](Self::Dial): report everything it receives, until its [`Fate`] is not open.
+    /// [`Dial`](Self::Dial): report everything it receives, until its [`SocketUse`] is not open.
     Drain {
         /// Which.
         socket: SocketId,
@@ -102,7 +102,7 @@ pub enum Verdict {
 
 /// What is to become of a dialled socket after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum SocketUse {
     /// Go on: report what it receives.
     Open,
     /// It is ready for operations. Put it where leases find it, before anything else is done.

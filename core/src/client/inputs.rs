@@ -1,12 +1,12 @@
 //! Inputs about sockets that whoever drives the client reads, and answers to questions.
 
-use super::{Answer, Client, Fate, QuestionId, connections::State};
+use super::{Answer, Client, QuestionId, SocketUse, connections::State};
 use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
 use std::time::Duration;
 
 impl Client {
     /// A socket is connected.
-    pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> Fate {
+    pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);
         self.settle(now);
         self.fate(id)
@@ -14,14 +14,14 @@ impl Client {
 
     /// Bytes arrived on a dialled socket that is not parked. An empty slice means that the peer
     /// closed it.
-    pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> Fate {
+    pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
         self.connections.handle_received(now, id, bytes);
         self.settle(now);
         self.fate(id)
     }
 
     /// A socket could not be connected, or broke.
-    pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> Fate {
+    pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> SocketUse {
         self.connections.handle_failed(id, error);
         self.settle(now);
         self.fate(id)
@@ -52,11 +52,13 @@ impl Client {
         self.connections.attempt_limit(now, id, addresses)
     }
 
-    fn fate(&self, id: SocketId) -> Fate {
+    fn fate(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
-            Some(State::Driven(_) | State::Draining(_)) => Fate::Open,
-            Some(State::Idle | State::Granted(_) | State::Leased | State::Pinned) => Fate::Parked,
-            None => Fate::Closed,
+            Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
+            Some(State::Idle | State::Granted(_) | State::Leased | State::Pinned) => {
+                SocketUse::Parked
+            }
+            None => SocketUse::Closed,
         }
     }
 }

@@ -11,7 +11,7 @@ pub mod topology;
 use bson::RawDocument;
 use onionskin_core::{
     address::Address,
-    client::{Action, Client, ConnectionState, Fate, Question, QuestionId},
+    client::{Action, Client, ConnectionState, Question, QuestionId, SocketUse},
     connection::SocketId,
     error::Error,
     operation::OperationId,

@@ -56,7 +56,7 @@ fn waiter(world: &mut World) -> OperationId {
     }
 }
 
-fn receive(world: &mut World, socket: SocketId, bytes: &[u8]) -> Fate {
+fn receive(world: &mut World, socket: SocketId, bytes: &[u8]) -> SocketUse {
     let fate = world.client.handle_received(world.now, socket, bytes);
     world.run();
     fate
@@ -125,7 +125,7 @@ fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
         lease.input().expect("room")[..count].copy_from_slice(head);
         assert_eq!(lease.received(count), Ok(false));
         world.check_in(lease, Outcome::Abandoned);
-        assert_eq!(receive(&mut world, socket, tail), Fate::Parked);
+        assert_eq!(receive(&mut world, socket, tail), SocketUse::Parked);
     }
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert!(world.closed.is_empty());
@@ -179,7 +179,10 @@ fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
         world.wait(Duration::from_secs(600));
         assert!(!world.closed.contains(&socket));
         if comes {
-            assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Parked);
+            assert_eq!(
+                receive(&mut world, socket, &reply_to(id)),
+                SocketUse::Parked
+            );
             assert!(draining(&world.client).is_empty());
         } else {
             world.wait(AFTER_FREEZE);
@@ -210,7 +213,7 @@ fn what_is_not_the_reply_closes_the_connection() {
         let (lease, socket, id) = sent(&mut world, ping());
         world.check_in(lease, Outcome::Abandoned);
         told(&mut world);
-        assert_eq!(receive(&mut world, socket, &bytes(id)), Fate::Closed);
+        assert_eq!(receive(&mut world, socket, &bytes(id)), SocketUse::Closed);
         assert!(world.closed.contains(&socket));
         assert_eq!(told(&mut world), ["closed 1: Error"]);
         world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -227,7 +230,7 @@ fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
     let error = Error::network(NetworkFault::Reset, "reset");
     assert_eq!(
         world.client.handle_failed(world.now, socket, error),
-        Fate::Closed
+        SocketUse::Closed
     );
     assert_eq!(told(&mut world), ["closed 1: Error"]);
     let topology = world.client.topology();
@@ -306,7 +309,10 @@ fn a_closed_client_drains_nothing() {
         assert!(world.closed.contains(&socket));
         assert!(world.client.is_over() && draining(&world.client).is_empty());
         assert_eq!(world.client.deadline(), None);
-        assert_eq!(receive(&mut world, socket, &reply_to(id)), Fate::Closed);
+        assert_eq!(
+            receive(&mut world, socket, &reply_to(id)),
+            SocketUse::Closed
+        );
     }
 }
 

@@ -51,19 +51,19 @@ pub(super) trait Peer {
     fn woken(&mut self, _: OperationId) {}
 
     /// Reports that a socket is connected.
-    fn connect(&mut self, socket: SocketId) -> Fate {
+    fn connect(&mut self, socket: SocketId) -> SocketUse {
         let Parts { client, now, .. } = self.parts();
         client.handle_connected(now, socket)
     }
 
     /// Reports bytes that a socket received.
-    fn receive(&mut self, socket: SocketId, bytes: &[u8]) -> Fate {
+    fn receive(&mut self, socket: SocketId, bytes: &[u8]) -> SocketUse {
         let Parts { client, now, .. } = self.parts();
         client.handle_received(now, socket, bytes)
     }
 
     /// Answers a request that was transmitted.
-    fn respond(&mut self, socket: SocketId, request: &[u8], body: &RawDocument) -> Fate {
+    fn respond(&mut self, socket: SocketId, request: &[u8], body: &RawDocument) -> SocketUse {
         let header = Header::decode(request, 1 << 20).expect("a request");
         self.receive(socket, &framed(header.request_id, body))
     }

@@ -38,7 +38,7 @@ fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
         world.check_in(lease, Outcome::Abandoned);
         let (name, head) = wrong_heads(id).swap_remove(case);
         let fate = world.client.handle_received(world.now, socket, &head);
-        assert_eq!(fate, Fate::Closed, "{name}");
+        assert_eq!(fate, SocketUse::Closed, "{name}");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::world::{
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, Answer, Fate, Question},
+    client::{Action, Answer, Question, SocketUse},
     connection::{SocketId, closed_by_peer},
     error::{Error, NetworkFault},
     event::Event,
@@ -237,14 +237,14 @@ impl CoreWorld {
     }
 
     /// Does with a socket what an input has made of it.
-    fn follow(&mut self, client: usize, id: SocketId, fate: Fate) {
+    fn follow(&mut self, client: usize, id: SocketId, fate: SocketUse) {
         if let Some(socket) = self.sides[client].sockets.get_mut(&id)
-            && fate == Fate::Parked
+            && fate == SocketUse::Parked
         {
             socket.holder = Holder::Nobody;
         }
         self.drain(client);
-        if fate == Fate::Closed && self.sides[client].sockets.contains_key(&id) {
+        if fate == SocketUse::Closed && self.sides[client].sockets.contains_key(&id) {
             let message = format!("client {client} let {id:?} go without closing it");
             self.fail(FailureKind::Crash, message);
         }
@@ -270,7 +270,7 @@ impl CoreWorld {
             core.handle_connected(now, id),
         ];
         let is_changed = core.deadline() != deadline || core.poll_action().is_some();
-        if is_changed || fates.iter().any(|fate| *fate != Fate::Closed) {
+        if is_changed || fates.iter().any(|fate| *fate != SocketUse::Closed) {
             let message = format!("client {client} minds what {id:?} says: {fates:?}");
             self.fail(FailureKind::Crash, message);
         }

@@ -9,7 +9,7 @@ use super::harness::{self, Contract, Parts, Peer};
 use bson::{RawArrayBuf, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::{
     address::Address,
-    client::{Client, ClientConfig, Fate, Outcome, Start},
+    client::{Client, ClientConfig, Outcome, SocketUse, Start},
     connection::SocketId,
     error::Error,
     event::Subscriptions,
@@ -73,18 +73,18 @@ impl Victim {
 
     /// Answers the hello that is outstanding with `frame`, cut into pieces of so many bytes. The
     /// frame's `responseTo` is filled in.
-    pub fn greet(&mut self, frame: &mut [u8], piece: usize) -> Fate {
+    pub fn greet(&mut self, frame: &mut [u8], piece: usize) -> SocketUse {
         let (socket, request) = self.asked.pop_first().expect("a hello is outstanding");
         answer(frame, request);
         self.receive(socket, frame, piece)
     }
 
     /// More bytes on a socket.
-    pub fn receive(&mut self, socket: SocketId, bytes: &[u8], piece: usize) -> Fate {
-        let mut fate = Fate::Open;
+    pub fn receive(&mut self, socket: SocketId, bytes: &[u8], piece: usize) -> SocketUse {
+        let mut fate = SocketUse::Open;
         for piece in bytes.chunks(piece) {
             fate = self.client.handle_received(self.now, socket, piece);
-            if fate != Fate::Open {
+            if fate != SocketUse::Open {
                 break;
             }
         }

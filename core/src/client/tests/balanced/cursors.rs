@@ -142,7 +142,7 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
         .body(&cursor_reply(5, "nextBatch"))
         .end();
     let fate = world.client.handle_received(world.now, facts.socket, &late);
-    assert_eq!(fate, Fate::Parked);
+    assert_eq!(fate, SocketUse::Parked);
     world.run();
     let start = world.client.resume(world.now, waiting);
     let mut lease = world.leased(start);

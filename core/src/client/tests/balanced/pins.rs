@@ -41,7 +41,7 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().waiting, 0);
     let fate = world.client.handle_received(world.now, socket, &late);
-    assert_eq!(fate, Fate::Parked);
+    assert_eq!(fate, SocketUse::Parked);
     assert_eq!(world.lease(ping()).socket(), socket);
 }
 
@@ -54,7 +54,7 @@ fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one(
     let start = world.client.start(world.now, hasty);
     assert!(matches!(start, Start::Failed(_)), "{start:?}");
     let fate = world.client.handle_received(world.now, socket, &late);
-    assert_eq!(fate, Fate::Parked);
+    assert_eq!(fate, SocketUse::Parked);
     assert_eq!(world.leased(Start::Waiting(id)).socket(), socket);
 }
 
@@ -331,7 +331,11 @@ fn a_granted_kept_connection_that_is_interrupted_is_not_written_to() {
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
     let fate = world.client.handle_received(world.now, socket, &late);
-    assert_eq!(fate, Fate::Parked, "the command is granted its connection");
+    assert_eq!(
+        fate,
+        SocketUse::Parked,
+        "the command is granted its connection"
+    );
     interrupt(&mut world);
     assert!(is_interrupted(&fail(&mut world, id)));
     world.client.release(world.now, pin);

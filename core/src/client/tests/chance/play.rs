@@ -271,15 +271,18 @@ impl Play {
             _ => {
                 let (head, tail) = bytes.split_at(30);
                 let fate = self.client.handle_received(self.now, socket, head);
-                assert_eq!(fate, Fate::Open);
+                assert_eq!(fate, SocketUse::Open);
                 self.client.handle_received(self.now, socket, tail)
             }
         };
         let connections = self.client.snapshot().connections;
         let is_closed = connections.iter().all(|(open, _)| *open != socket);
-        assert_eq!(fate == Fate::Closed, is_closed);
+        assert_eq!(fate == SocketUse::Closed, is_closed);
         // A whole reply closes what a clear has made stale.
-        assert!(is_closed || (what >= 2 && fate == Fate::Parked), "{fate:?}");
+        assert!(
+            is_closed || (what >= 2 && fate == SocketUse::Parked),
+            "{fate:?}"
+        );
         self.draining.remove(&socket);
     }
 
