@@ -280,7 +280,7 @@ impl<R: Runtime, P: Program> Drop for Execution<R, P> {
         self.stop();
         match self.runner.abandon() {
             Abandoned::Nothing => {}
-            Abandoned::GiveBack(leftovers) => self.client.give_back(leftovers),
+            Abandoned::GiveBack(resources) => self.client.give_back(resources),
             Abandoned::Run(command) => self.client.run_in_background(command),
         }
     }

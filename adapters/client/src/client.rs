@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
-    operation::{Command, Decode, Lease, Leftovers, Program, Single},
+    operation::{Command, CursorResources, Decode, Lease, Program, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
@@ -377,10 +377,10 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Gives what a program held back to the core.
-    pub(crate) fn give_back(&self, leftovers: Leftovers) {
-        if !leftovers.is_empty() {
+    pub(crate) fn give_back(&self, resources: CursorResources) {
+        if !resources.is_empty() {
             self.shared()
-                .with(|inner, now| inner.core.take_leftovers(now, leftovers));
+                .with(|inner, now| inner.core.release_cursor(now, resources));
         }
     }
 

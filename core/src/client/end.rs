@@ -10,7 +10,7 @@ use crate::{
     connection::{ConnectionFacts, Established, LateReply},
     error::{Error, ErrorKind, Wait},
     operation::{
-        AfterFailure, Assessment, ClusterTime, FailedAttempt, Keeper, Lease, Operation, PinUse,
+        AfterFailure, Assessment, ClusterTime, FailedAttempt, Lease, Operation, PinHolder, PinUse,
         error_at_end,
     },
     pool::Condition,
@@ -305,10 +305,10 @@ impl Client {
     }
 
     /// The lease of a connection ended that somebody wants to keep from now on.
-    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, keepers: Vec<Keeper>) {
+    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         // A connection of the process that this one was forked from is not for later.
-        if !keepers.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
-            self.pins.keep(facts, keepers);
+        if !holders.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
+            self.pins.keep(facts, holders);
         }
     }
 

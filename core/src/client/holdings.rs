@@ -5,7 +5,7 @@ use super::{
     connections::{Role, State},
 };
 use crate::{
-    operation::{Command, CommandKind, Leftovers, Pin, PinUse, SessionUse},
+    operation::{Command, CommandKind, CursorResources, Pin, PinUse, SessionUse},
     options::{ReadMode, ReadPreference},
     session::{END_SESSIONS_BATCH, SessionId},
     time::Instant,
@@ -28,11 +28,11 @@ impl Client {
     }
 
     /// What a cursor held goes back.
-    pub fn take_leftovers(&mut self, now: Instant, leftovers: Leftovers) {
-        if let Some(session) = leftovers.session {
+    pub fn release_cursor(&mut self, now: Instant, resources: CursorResources) {
+        if let Some(session) = resources.session {
             self.return_session(now, session);
         }
-        if let Some(pin) = leftovers.pin {
+        if let Some(pin) = resources.pin {
             self.release(now, pin);
         }
     }

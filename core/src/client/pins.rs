@@ -8,8 +8,8 @@ use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::{ServerId, TopologyId},
     error::{Error, ErrorKind},
-    operation::{Keeper, OperationId, Pin, PinId},
-    pool::{Condition, ConnectionId, HeldFor},
+    operation::{OperationId, Pin, PinHolder, PinId},
+    pool::{Condition, ConnectionId, PinnedFor},
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ struct Pinned {
     server: ServerId,
     pooled: ConnectionId,
     /// Who keeps it: cursors, and one transaction at most (LB-41).
-    keepers: Vec<Keeper>,
+    holders: Vec<PinHolder>,
     /// Pins that were released before the lease came back from which they were made.
     gone: Vec<PinId>,
     state: State,
@@ -61,7 +61,7 @@ pub(super) enum Order {
         condition: Condition<Box<Established>>,
     },
     /// The pool counts the connection as held for this.
-    Hold(ServerId, ConnectionId, HeldFor),
+    Hold(ServerId, ConnectionId, PinnedFor),
     /// The operation that waited for the connection goes on.
     GoOn(OperationId),
     /// The operation that waited for the connection fails: nobody keeps it any more.
@@ -83,26 +83,26 @@ impl Pinned {
         Self {
             server,
             pooled,
-            keepers: Vec::new(),
+            holders: Vec::new(),
             gone: Vec::new(),
             state: State::Leased,
         }
     }
 
     /// What the pool counts it as (LB-44).
-    fn held_for(&self) -> HeldFor {
-        let keepers = self.keepers.iter().map(|keeper| keeper.held_for);
-        keepers.fold(HeldFor::Operation, |held_for, next| {
-            match (held_for, next) {
-                (HeldFor::Transaction, _) | (_, HeldFor::Transaction) => HeldFor::Transaction,
-                (HeldFor::Cursor, _) | (_, HeldFor::Cursor) => HeldFor::Cursor,
-                (HeldFor::Operation, HeldFor::Operation) => HeldFor::Operation,
+    fn pinned_for(&self) -> PinnedFor {
+        let holders = self.holders.iter().map(|holder| holder.pinned_for);
+        holders.fold(PinnedFor::Operation, |pinned_for, next| {
+            match (pinned_for, next) {
+                (PinnedFor::Transaction, _) | (_, PinnedFor::Transaction) => PinnedFor::Transaction,
+                (PinnedFor::Cursor, _) | (_, PinnedFor::Cursor) => PinnedFor::Cursor,
+                (PinnedFor::Operation, PinnedFor::Operation) => PinnedFor::Operation,
             }
         })
     }
 
     fn is_kept_by(&self, id: PinId) -> bool {
-        self.keepers.iter().any(|keeper| keeper.id == id)
+        self.holders.iter().any(|holder| holder.id == id)
     }
 }
 
@@ -136,13 +136,13 @@ impl Pins {
         pin: Pin,
         leased: impl FnOnce(SocketId) -> Option<(ServerId, ConnectionId)>,
     ) {
-        let Pin(Keeper { id, .. }) = pin;
+        let Pin(PinHolder { id, .. }) = pin;
         if id.client != self.client {
             return;
         }
         match self.pinned.get_mut(&id.socket) {
             Some(pinned) if pinned.is_kept_by(id) => {
-                pinned.keepers.retain(|keeper| keeper.id != id);
+                pinned.holders.retain(|holder| holder.id != id);
                 self.after_change(id.socket);
             }
             // The lease that tells of the pin has not come back.
@@ -164,27 +164,27 @@ impl Pins {
         let sockets: Vec<SocketId> = self.pinned.keys().copied().collect();
         for socket in sockets {
             if let Some(pinned) = self.pinned.get_mut(&socket) {
-                pinned.keepers.clear();
+                pinned.holders.clear();
                 self.after_change(socket);
             }
         }
     }
 
-    /// A lease ended whose connection these keepers want to keep.
-    pub(super) fn keep(&mut self, facts: &ConnectionFacts, keepers: Vec<Keeper>) {
+    /// A lease ended whose connection these holders want to keep.
+    pub(super) fn keep(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
         let gone = std::mem::take(&mut entry.gone);
-        let kept = keepers.into_iter().filter(|k| !gone.contains(&k.id));
-        entry.keepers.extend(kept);
-        let hold = Order::Hold(facts.server, facts.pooled, entry.held_for());
+        let kept = holders.into_iter().filter(|k| !gone.contains(&k.id));
+        entry.holders.extend(kept);
+        let hold = Order::Hold(facts.server, facts.pooled, entry.pinned_for());
         self.orders.push_back(hold);
     }
 
     /// True if somebody keeps a connection that comes back. A connection that nobody keeps any more
     /// is forgotten.
     pub(super) fn keeps(&mut self, socket: SocketId) -> bool {
-        let is_kept = |pinned: &Pinned| !pinned.keepers.is_empty();
+        let is_kept = |pinned: &Pinned| !pinned.holders.is_empty();
         if self.pinned.get(&socket).is_some_and(is_kept) {
             return true;
         }
@@ -282,8 +282,8 @@ impl Pins {
             return;
         };
         let (server, pooled) = (pinned.server, pinned.pooled);
-        if !pinned.keepers.is_empty() {
-            let hold = Order::Hold(server, pooled, pinned.held_for());
+        if !pinned.holders.is_empty() {
+            let hold = Order::Hold(server, pooled, pinned.pinned_for());
             self.orders.push_back(hold);
             return;
         }
@@ -315,7 +315,7 @@ impl Pins {
                 State::Draining { next } => PinState::Draining(*next),
                 State::Broken(_) => PinState::Broken,
             };
-            (socket, state, pinned.keepers.len())
+            (socket, state, pinned.holders.len())
         })
     }
 }

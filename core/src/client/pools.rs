@@ -6,7 +6,8 @@ use crate::{
     description::ServerId,
     error::Error,
     pool::{
-        self, CheckOut, CheckOutId, Condition, ConnectionId, HeldFor, Pool, PoolOptions, PoolState,
+        self, CheckOut, CheckOutId, Condition, ConnectionId, PinnedFor, Pool, PoolOptions,
+        PoolState,
     },
     time::{Instant, earliest},
 };
@@ -184,9 +185,14 @@ impl Pools {
     }
 
     /// Says what a connection that is checked out is kept for.
-    pub(super) fn hold_for(&mut self, server: ServerId, pooled: ConnectionId, held_for: HeldFor) {
+    pub(super) fn hold_for(
+        &mut self,
+        server: ServerId,
+        pooled: ConnectionId,
+        pinned_for: PinnedFor,
+    ) {
         self.with(server, |pool: &mut Pool<Content>| {
-            pool.hold_for(pooled, held_for)
+            pool.hold_for(pooled, pinned_for)
         });
     }
 

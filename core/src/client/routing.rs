@@ -168,8 +168,8 @@ impl Client {
                 }
                 self.pools.check_in(now, server, pooled, condition);
             }
-            pins::Order::Hold(server, pooled, held_for) => {
-                self.pools.hold_for(server, pooled, held_for);
+            pins::Order::Hold(server, pooled, pinned_for) => {
+                self.pools.hold_for(server, pooled, pinned_for);
             }
             pins::Order::GoOn(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {

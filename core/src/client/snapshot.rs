@@ -131,7 +131,7 @@ pub struct PinnedState {
     /// What it is used for.
     pub state: PinState,
     /// How many cursors and transactions keep it.
-    pub keepers: usize,
+    pub holders: usize,
 }
 
 impl Client {
@@ -172,10 +172,10 @@ impl Client {
             pins: self
                 .pins
                 .iter()
-                .map(|(socket, state, keepers)| PinnedState {
+                .map(|(socket, state, holders)| PinnedState {
                     socket,
                     state,
-                    keepers,
+                    holders,
                 })
                 .collect(),
             sessions_in_use: self.sessions.used(),

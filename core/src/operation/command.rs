@@ -1,6 +1,6 @@
 //! What an operation asks of a server, before a server and a connection are chosen.
 
-use super::{DocumentList, Leftovers, Pin, PinId, PinUse, documents::Sequence};
+use super::{CursorResources, DocumentList, Pin, PinId, PinUse, documents::Sequence};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
     session::SessionId, time::Instant,
@@ -224,8 +224,8 @@ impl Command {
 
     /// Takes the session and the pin of which the command was to be the last use, where it is not
     /// run.
-    pub(crate) fn into_leftovers(self) -> Leftovers {
-        Leftovers {
+    pub(crate) fn into_resources(self) -> CursorResources {
+        CursorResources {
             session: match self.session {
                 SessionUse::Last(session) => Some(session),
                 SessionUse::Held(_) | SessionUse::Implicit | SessionUse::None => None,

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     address::Address,
     error::{Error, ErrorKind},
-    pool::HeldFor,
+    pool::PinnedFor,
     session::SessionId,
     time::Instant,
 };
@@ -108,7 +108,7 @@ impl Cursor {
                 cursor.deadline = deadline;
                 if cursor.is_open() {
                     lease.keep_session();
-                    cursor.pin = lease.pin(HeldFor::Cursor);
+                    cursor.pin = lease.pin(PinnedFor::Cursor);
                 } else {
                     cursor.session = None;
                 }
@@ -238,9 +238,9 @@ impl Cursor {
     /// Ends the cursor: the command that tells the server, whose result does not matter (RUN-38),
     /// or what was left of a cursor of which the server knows nothing any more. The command has the
     /// time limit [`CLOSE_LIMIT`].
-    pub fn end(&mut self) -> Result<Command, Leftovers> {
+    pub fn end(&mut self) -> Result<Command, CursorResources> {
         if self.id == 0 {
-            return Err(Leftovers {
+            return Err(CursorResources {
                 session: self.session.take(),
                 pin: self.pin.take(),
             });
@@ -305,8 +305,8 @@ impl Program for Cursor {
                 command.set_timeout(Some(ABANDON_LIMIT));
                 Abandoned::Run(command)
             }
-            Err(leftovers) if leftovers.is_empty() => Abandoned::Nothing,
-            Err(leftovers) => Abandoned::GiveBack(leftovers),
+            Err(resources) if resources.is_empty() => Abandoned::Nothing,
+            Err(resources) => Abandoned::GiveBack(resources),
         }
     }
 }
@@ -315,15 +315,15 @@ impl Program for Cursor {
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
 
 /// What a cursor held and no longer needs; it goes back by
-/// [`Client::take_leftovers`](crate::client::Client::take_leftovers).
+/// [`Client::release_cursor`](crate::client::Client::release_cursor).
 #[derive(Debug, Default)]
 #[must_use = "what was held goes back to the client"]
-pub struct Leftovers {
+pub struct CursorResources {
     pub(crate) session: Option<SessionId>,
     pub(crate) pin: Option<Pin>,
 }
 
-impl Leftovers {
+impl CursorResources {
     /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

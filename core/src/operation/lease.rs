@@ -2,7 +2,7 @@
 //! reply.
 
 use super::{
-    Assessment, ClusterTime, Keeper, Operation, OperationId, Portion,
+    Assessment, ClusterTime, Operation, OperationId, PinHolder, Portion,
     documents::{COMMAND_OVERHEAD_BYTES, over},
     observing::Observation,
     request::write_body,
@@ -67,7 +67,7 @@ pub struct Lease {
     /// Bytes that were read from it since.
     pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
-    pub(crate) pinned: Vec<Keeper>,
+    pub(crate) pinned: Vec<PinHolder>,
     /// What listeners are told of the attempt; none while nobody listens.
     pub(super) observation: Option<Box<Observation>>,
     /// Where the reply stands in the connection's buffer.

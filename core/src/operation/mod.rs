@@ -26,7 +26,7 @@ mod sensitive;
 pub use batch::Batch;
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
-pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, Leftovers};
+pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, CursorResources};
 pub use documents::{DocumentList, Portion};
 pub use lease::{Lease, Outcome, Reply};
 pub use pin::{Pin, TransactionPin, TransactionStep};
@@ -34,7 +34,7 @@ pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, St
 
 pub(crate) use assess::Assessment;
 pub(crate) use lease::Context;
-pub(crate) use pin::{Keeper, PinId, PinUse};
+pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, error_at_end};
 
 use crate::{

@@ -6,7 +6,7 @@ use crate::{
     connection::SocketId,
     description::TopologyId,
     error::{Error, Label},
-    pool::HeldFor,
+    pool::PinnedFor,
 };
 
 /// The right to go on using one connection.
@@ -17,7 +17,7 @@ use crate::{
 /// connection from everybody until the client closes.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the connection is kept until the pin is released"]
-pub struct Pin(pub(crate) Keeper);
+pub struct Pin(pub(crate) PinHolder);
 
 /// Which pin of whose connection: no other pin is ever the same, so that one which went back says
 /// nothing about those who keep the connection later.
@@ -33,9 +33,9 @@ pub(crate) struct PinId {
 
 /// Somebody who keeps a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Keeper {
+pub(crate) struct PinHolder {
     pub(crate) id: PinId,
-    pub(crate) held_for: HeldFor,
+    pub(crate) pinned_for: PinnedFor,
 }
 
 /// How a command uses a pinned connection.
@@ -64,7 +64,7 @@ impl Lease {
     /// A connection may be pinned more than once, as by a transaction and the cursors that were
     /// opened in it (LB-42); it is free again when all pins were released. A command whose
     /// connection is kept is not tried again on another (LB-39).
-    pub fn pin(&mut self, held_for: HeldFor) -> Option<Pin> {
+    pub fn pin(&mut self, pinned_for: PinnedFor) -> Option<Pin> {
         let facts = &self.connection.facts;
         if facts.service.is_none() || self.is_preliminary() {
             return None;
@@ -75,11 +75,11 @@ impl Lease {
             request: self.context.request_id,
             nth: self.pinned.len(),
         };
-        let keeper = Keeper { id, held_for };
-        self.pinned.push(keeper);
+        let holder = PinHolder { id, pinned_for };
+        self.pinned.push(holder);
         let command = &mut self.operation.command;
         command.pin.get_or_insert(PinUse::Borrowed(id));
-        Some(Pin(keeper))
+        Some(Pin(holder))
     }
 }
 
@@ -125,7 +125,7 @@ impl TransactionPin {
     /// command of a transaction, before anything is sent, so that it is kept whatever comes of it.
     pub fn keep(&mut self, lease: &mut Lease) {
         if self.0.is_none() {
-            self.0 = lease.pin(HeldFor::Transaction);
+            self.0 = lease.pin(PinnedFor::Transaction);
         }
     }
 

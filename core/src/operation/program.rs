@@ -1,6 +1,6 @@
 //! Programs: operations of one or more commands, without I/O.
 
-use super::{Command, Lease, Leftovers, Operation, OperationId, Outcome};
+use super::{Command, CursorResources, Lease, Operation, OperationId, Outcome};
 use crate::{
     error::{Error, ErrorKind},
     event::{OperationEvent, OperationFacts},
@@ -97,8 +97,8 @@ pub enum Abandoned {
     /// Nothing.
     Nothing,
     /// A session or a pinned connection, which go back to the client
-    /// ([`Client::take_leftovers`](crate::client::Client::take_leftovers)).
-    GiveBack(Leftovers),
+    /// ([`Client::release_cursor`](crate::client::Client::release_cursor)).
+    GiveBack(CursorResources),
     /// A command that is run in the background, whatever comes of it, such as `killCursors`.
     Run(Command),
 }
@@ -338,7 +338,7 @@ impl<D: Decode> Program for Single<D> {
             return Abandoned::Nothing;
         }
         match self.command.take() {
-            Some(Ok(command)) => Abandoned::GiveBack(command.into_leftovers()),
+            Some(Ok(command)) => Abandoned::GiveBack(command.into_resources()),
             Some(Err(_)) | None => Abandoned::Nothing,
         }
     }

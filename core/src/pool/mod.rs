@@ -16,7 +16,7 @@ mod views;
 mod waiters;
 
 pub use types::{
-    Action, CheckOut, CheckOutId, Condition, ConnectionId, Counts, HeldFor, NotCheckedOut,
+    Action, CheckOut, CheckOutId, Condition, ConnectionId, Counts, NotCheckedOut, PinnedFor,
     PoolOptions, PoolState,
 };
 
@@ -125,7 +125,7 @@ enum Place<C> {
     InUse {
         /// The operation was told to stop already.
         interrupted: bool,
-        held_for: HeldFor,
+        pinned_for: PinnedFor,
     },
 }
 
@@ -347,7 +347,7 @@ impl<C> Pool<C> {
         let place = &mut self.connections.get_mut(slot).place;
         let in_use = Place::InUse {
             interrupted: false,
-            held_for: HeldFor::Operation,
+            pinned_for: PinnedFor::Operation,
         };
         std::mem::replace(place, in_use)
     }

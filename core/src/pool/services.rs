@@ -4,7 +4,7 @@
 //! The pool of a load balancer is never paused (nobody would ever make it ready again, since there
 //! is no monitor), and an error of one service says nothing about the connections to the others.
 
-use super::{ConnectionId, HeldFor, Place, Pool, PoolState};
+use super::{ConnectionId, PinnedFor, Place, Pool, PoolState};
 use crate::{
     arena::Slot,
     event::{CloseReason, PoolEvent},
@@ -61,11 +61,11 @@ impl Services {
         }
     }
 
-    fn count(&mut self, held_for: HeldFor) -> Option<&mut u32> {
-        match held_for {
-            HeldFor::Operation => None,
-            HeldFor::Cursor => Some(&mut self.cursors),
-            HeldFor::Transaction => Some(&mut self.transactions),
+    fn count(&mut self, pinned_for: PinnedFor) -> Option<&mut u32> {
+        match pinned_for {
+            PinnedFor::Operation => None,
+            PinnedFor::Cursor => Some(&mut self.cursors),
+            PinnedFor::Transaction => Some(&mut self.transactions),
         }
     }
 }
@@ -112,27 +112,30 @@ impl<C> Pool<C> {
 
     /// What a connection that is checked out is kept for; an operation, unless this was said.
     /// Nothing happens to one that is not checked out.
-    pub fn hold_for(&mut self, connection: ConnectionId, held_for: HeldFor) {
+    pub fn hold_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
         let Some(slot) = self.find(connection) else {
             return;
         };
         let connection = self.connections.get_mut(slot);
-        let Place::InUse { held_for: held, .. } = &mut connection.place else {
+        let Place::InUse {
+            pinned_for: held, ..
+        } = &mut connection.place
+        else {
             return;
         };
-        let before = std::mem::replace(held, held_for);
+        let before = std::mem::replace(held, pinned_for);
         if let Some(count) = self.services.count(before) {
             *count -= 1;
         }
-        if let Some(count) = self.services.count(held_for) {
+        if let Some(count) = self.services.count(pinned_for) {
             *count += 1;
         }
     }
 
     /// A checked out connection leaves its place.
     pub(super) fn release_hold(&mut self, slot: Slot) {
-        if let Place::InUse { held_for, .. } = self.connections.get(slot).place
-            && let Some(count) = self.services.count(held_for)
+        if let Place::InUse { pinned_for, .. } = self.connections.get(slot).place
+            && let Some(count) = self.services.count(pinned_for)
         {
             *count -= 1;
         }

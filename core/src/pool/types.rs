@@ -86,7 +86,7 @@ pub enum Condition<C> {
 
 /// What a checked out connection is kept for (LB-43).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeldFor {
+pub enum PinnedFor {
     /// One operation.
     #[default]
     Operation,

@@ -173,8 +173,8 @@ impl Bench {
             }
             Input::Hold {
                 connection,
-                held_for,
-            } => pool.hold_for(id_of(pool, connection), held_for),
+                pinned_for,
+            } => pool.hold_for(id_of(pool, connection), pinned_for),
         }
         Ok(Answer::Done)
     }

@@ -5,7 +5,7 @@
 //! Two states are the same if machine and model are, down to the last field.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::{HeldFor, PoolOptions};
+use onionskin_core::pool::{PinnedFor, PoolOptions};
 use onionskin_tests::model::pool::{Input, Mistake};
 use std::{
     collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
@@ -135,10 +135,10 @@ impl World {
         }
         if left.holds > 0 {
             for connection in watch.in_use() {
-                let kept = [HeldFor::Cursor, HeldFor::Transaction];
-                moves.extend(kept.map(|held_for| Input::Hold {
+                let kept = [PinnedFor::Cursor, PinnedFor::Transaction];
+                moves.extend(kept.map(|pinned_for| Input::Hold {
                     connection,
-                    held_for,
+                    pinned_for,
                 }));
             }
         }

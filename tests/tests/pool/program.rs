@@ -1,7 +1,7 @@
 //! Drawn programs: what callers, sockets and monitors do with a pool, in any order.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::{HeldFor, PoolOptions};
+use onionskin_core::pool::{PinnedFor, PoolOptions};
 use onionskin_tests::model::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) enum Step {
     ClearService(u8),
     Hold {
         which: Index,
-        held_for: HeldFor,
+        pinned_for: PinnedFor,
     },
     EstablishFailed(Index),
     IdleClosed(Index),
@@ -91,18 +91,18 @@ fn step(load_balanced: bool) -> impl Strategy<Value = Step> {
 
 /// Few services, so that they meet.
 fn balanced_step() -> impl Strategy<Value = Step> {
-    let held_for = prop_oneof![
-        1 => Just(HeldFor::Operation),
-        2 => Just(HeldFor::Cursor),
-        2 => Just(HeldFor::Transaction),
+    let pinned_for = prop_oneof![
+        1 => Just(PinnedFor::Operation),
+        2 => Just(PinnedFor::Cursor),
+        2 => Just(PinnedFor::Transaction),
     ];
     prop_oneof![
         1 => Just(Step::Ready),
         7 => (any::<Index>(), 1..3_u8)
             .prop_map(|(which, service)| Step::Greeted { which, service }),
         5 => (1..3_u8).prop_map(Step::ClearService),
-        4 => (any::<Index>(), held_for)
-            .prop_map(|(which, held_for)| Step::Hold { which, held_for }),
+        4 => (any::<Index>(), pinned_for)
+            .prop_map(|(which, pinned_for)| Step::Hold { which, pinned_for }),
     ]
 }
 
@@ -229,10 +229,10 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
             })
         }
         Step::ClearService(service) => Some(Input::ClearService(*service)),
-        Step::Hold { which, held_for } => {
+        Step::Hold { which, pinned_for } => {
             pick(which, &watch.connections()).map(|connection| Input::Hold {
                 connection,
-                held_for: *held_for,
+                pinned_for: *pinned_for,
             })
         }
         Step::EstablishFailed(which) => pick(which, &watch.pending()).map(Input::EstablishFailed),
@@ -283,7 +283,7 @@ fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
             })?;
             bench.feed(&Input::Hold {
                 connection: id,
-                held_for: HeldFor::Cursor,
+                pinned_for: PinnedFor::Cursor,
             })?;
         }
     }

@@ -67,10 +67,10 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
         "the cursor still has it"
     );
     cursor.handle_failure(&error);
-    let Err(leftovers) = cursor.end() else {
+    let Err(resources) = cursor.end() else {
         panic!("there is nothing to be ended");
     };
-    world.client.take_leftovers(world.now, leftovers);
+    world.client.release_cursor(world.now, resources);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
 
     let held = world.client.sessions.begin(world.now, Some(30));
@@ -190,8 +190,8 @@ fn a_child_that_was_forked_uses_no_session_of_its_parent() {
     world.run();
     assert_eq!(in_use(&world), (0, 0));
     let _ = world.check_in(lease, Outcome::Abandoned);
-    if let Err(leftovers) = cursor.end() {
-        world.client.take_leftovers(world.now, leftovers);
+    if let Err(resources) = cursor.end() {
+        world.client.release_cursor(world.now, resources);
     }
     assert_eq!(
         in_use(&world),

@@ -182,11 +182,11 @@ fn a_full_pool_tells_who_has_its_connections() {
         ..options(4, 0, 2)
     });
     let all: Vec<ConnectionId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
-    pool.hold_for(all[0], HeldFor::Cursor);
-    pool.hold_for(all[1], HeldFor::Cursor);
-    pool.hold_for(all[2], HeldFor::Cursor);
+    pool.hold_for(all[0], PinnedFor::Cursor);
+    pool.hold_for(all[1], PinnedFor::Cursor);
+    pool.hold_for(all[2], PinnedFor::Cursor);
     // A cursor in a transaction counts as the transaction's.
-    pool.hold_for(all[2], HeldFor::Transaction);
+    pool.hold_for(all[2], PinnedFor::Transaction);
     let timeout = |pool: &mut Pool<()>, request| {
         assert_eq!(
             pool.check_out(at(0), CheckOutId(request), None),
@@ -259,10 +259,10 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     assert_eq!(asked, CheckOut::Waiting);
     assert_eq!(pending.handle_greeted(id(&pool, 1), service(7)), Some(0));
     assert_eq!(pending.handle_greeted(id(&pool, 1), service(8)), None);
-    pool.hold_for(id(&pool, 9), HeldFor::Cursor);
+    pool.hold_for(id(&pool, 9), PinnedFor::Cursor);
     give_back(&mut pool, at(1), connection);
     // Nothing is held on a connection that nobody has.
-    pool.hold_for(connection, HeldFor::Cursor);
+    pool.hold_for(connection, PinnedFor::Cursor);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(2), None),
         CheckOut::Granted(connection, ())

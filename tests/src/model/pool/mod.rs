@@ -22,7 +22,7 @@ pub use speech::{Said, Speech, Why};
 
 use onionskin_core::{
     event::CloseReason,
-    pool::{Counts, HeldFor, PoolOptions, PoolState},
+    pool::{Counts, PinnedFor, PoolOptions, PoolState},
     time::Instant,
 };
 use services::Service;
@@ -91,7 +91,7 @@ pub enum Input {
         /// The connection.
         connection: u64,
         /// What for.
-        held_for: HeldFor,
+        pinned_for: PinnedFor,
     },
 }
 
@@ -128,7 +128,7 @@ struct Connection {
     /// Whom the load balancer connected it to.
     service: Option<u8>,
     place: Place,
-    held_for: HeldFor,
+    pinned_for: PinnedFor,
     /// It was held for a cursor since it was checked out.
     was_cursors: bool,
     /// When it was created, and first and last became available.
@@ -244,8 +244,8 @@ impl Model {
             Input::ClearService(service) => self.clear_service(now, service),
             Input::Hold {
                 connection,
-                held_for,
-            } => self.hold(connection, held_for),
+                pinned_for,
+            } => self.hold(connection, pinned_for),
         }
         (answer, self.take_speech())
     }
@@ -391,7 +391,7 @@ impl Model {
             generation: self.generation,
             service: None,
             place: Place::Pending,
-            held_for: HeldFor::Operation,
+            pinned_for: PinnedFor::Operation,
             was_cursors: false,
             created: now,
             first_available: None,

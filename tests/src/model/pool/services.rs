@@ -5,7 +5,7 @@ use super::{Mistake, Model, Place, Said, Waiter};
 use bson::oid::ObjectId;
 use onionskin_core::{
     event::CloseReason,
-    pool::{HeldFor, PoolState},
+    pool::{PinnedFor, PoolState},
     time::Instant,
 };
 
@@ -98,20 +98,20 @@ impl Model {
     }
 
     /// LB-43; a connection has one purpose at a time (LB-44).
-    pub(super) fn hold(&mut self, id: u64, held_for: HeldFor) {
+    pub(super) fn hold(&mut self, id: u64, pinned_for: PinnedFor) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
         if connection.place == Place::InUse || self.mistake == Some(Mistake::UnusedIsHeld) {
-            connection.held_for = held_for;
-            connection.was_cursors |= held_for == HeldFor::Cursor;
+            connection.pinned_for = pinned_for;
+            connection.was_cursors |= pinned_for == PinnedFor::Cursor;
         }
     }
 
     /// It came back, and is kept for nothing any more.
     pub(super) fn release(&mut self, id: u64) {
         let connection = self.connections.get_mut(&id).expect("it exists");
-        connection.held_for = HeldFor::Operation;
+        connection.pinned_for = PinnedFor::Operation;
         connection.was_cursors = false;
     }
 
@@ -171,15 +171,15 @@ impl Model {
         let (mut cursors, mut transactions, mut others) = (0, 0, 0);
         for connection in self.connections.values() {
             let used = connection.place == Place::InUse;
-            match connection.held_for {
-                HeldFor::Cursor if used => cursors += 1,
-                HeldFor::Transaction if used => transactions += 1,
-                HeldFor::Operation if used => others += 1,
+            match connection.pinned_for {
+                PinnedFor::Cursor if used => cursors += 1,
+                PinnedFor::Transaction if used => transactions += 1,
+                PinnedFor::Operation if used => others += 1,
                 _ if self.makes(Mistake::UnusedCountAsOthers) => others += 1,
                 _ => {}
             }
             let counts = twice && used && connection.was_cursors;
-            cursors += u32::from(counts && connection.held_for == HeldFor::Transaction);
+            cursors += u32::from(counts && connection.pinned_for == PinnedFor::Transaction);
         }
         let max_size = self.options.max_size;
         Some(format!(

@@ -74,10 +74,10 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
     let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
         panic!("it backs off");
     };
-    let leftovers = cursor
+    let resources = cursor
         .end()
         .map(|kill| world.client.discard(world.now, kill));
-    assert!(leftovers.is_ok(), "its owner gives it up");
+    assert!(resources.is_ok(), "its owner gives it up");
     world.wait(Duration::from_millis(400));
     let Start::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("its connection is gone");

@@ -98,8 +98,8 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     cursor.handle_failure(&error);
     assert_eq!(told(&mut world), ["cleared 1"]);
     assert!(!cursor.is_open() && cursor.more().is_none());
-    let leftovers = cursor.end().expect_err("the server is out of reach");
-    leave(&mut world, leftovers);
+    let resources = cursor.end().expect_err("the server is out of reach");
+    leave(&mut world, resources);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
     assert_eq!(world.client.counts().leased, 0);
@@ -245,10 +245,10 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
     told(&mut world);
     let kill = cursor.end().expect("it is open");
     let mut runner = Runner::new(Single::new(Ok(kill), Unread));
-    let Abandoned::GiveBack(leftovers) = runner.abandon() else {
+    let Abandoned::GiveBack(resources) = runner.abandon() else {
         panic!("it holds a session and a connection");
     };
-    leave(&mut world, leftovers);
+    leave(&mut world, resources);
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(runner.abandon(), Abandoned::Nothing));
@@ -259,7 +259,7 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
     // LB-26 for the hello is held by the tests of `hello`.
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
     let mut lease = world.lease(find());
-    assert_eq!(lease.pin(HeldFor::Cursor), None);
+    assert_eq!(lease.pin(PinnedFor::Cursor), None);
     assert_eq!(lease.facts().service, None);
     World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
     let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");

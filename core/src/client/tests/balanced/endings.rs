@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
     // One operation has the last use of the pin and pauses. A later one waits for the late reply on
     // the same connection. The close ends both, the first one releases the pin, and so the
-    // connection has no keeper any more while its next operation has failed already.
+    // connection has no holder any more while its next operation has failed already.
     let mut world = world();
     let (mut lease, pin) = lease_a_transaction(&mut world);
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });

@@ -13,9 +13,9 @@ use super::*;
 use crate::{
     connection::ConnectionFacts,
     event::{CloseReason, PoolEvent, SdamEvent},
-    operation::{Cursor, Leftovers, Pin, Program, SessionUse, Step},
+    operation::{Cursor, CursorResources, Pin, Program, SessionUse, Step},
     options::ReadMode,
-    pool::HeldFor,
+    pool::PinnedFor,
 };
 
 const URI: &str = "mongodb://lb/?loadBalanced=true";
@@ -110,14 +110,14 @@ fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<
     }
 }
 
-fn leave(world: &mut World, leftovers: Leftovers) {
+fn leave(world: &mut World, resources: CursorResources) {
     let now = world.now;
-    world.client.take_leftovers(now, leftovers);
+    world.client.release_cursor(now, resources);
     world.run();
 }
 
 fn lease_a_transaction(world: &mut World) -> (Lease, Pin) {
     let mut lease = world.lease(insert());
-    let pin = lease.pin(HeldFor::Transaction).expect("a load balancer");
+    let pin = lease.pin(PinnedFor::Transaction).expect("a load balancer");
     (lease, pin)
 }

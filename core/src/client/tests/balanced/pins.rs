@@ -194,7 +194,7 @@ fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
     let mut command = find();
     command.set_pin(&transaction);
     let mut lease = world.lease(command);
-    let cursor = lease.pin(HeldFor::Cursor).expect("a load balancer");
+    let cursor = lease.pin(PinnedFor::Cursor).expect("a load balancer");
     told(&mut world);
     world.client.release(world.now, cursor);
     World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
@@ -227,13 +227,13 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
     world.wait(std::time::Duration::from_secs(6));
     let mut first = world.lease(insert());
     assert!(first.is_preliminary());
-    assert_eq!(first.pin(HeldFor::Transaction), None);
+    assert_eq!(first.pin(PinnedFor::Transaction), None);
     World::answer(&mut first, &rawdoc! { "ok": 1 });
     let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
         panic!("the operation follows");
     };
     let mut lease = world.leased(start);
-    assert!(lease.pin(HeldFor::Transaction).is_some());
+    assert!(lease.pin(PinnedFor::Transaction).is_some());
 }
 
 #[test]

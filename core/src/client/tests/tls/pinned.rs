@@ -42,8 +42,8 @@ fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
     };
     assert!(is_closed(&error), "{error:?}");
     cursor.handle_failure(&error);
-    let leftovers = cursor.end().expect_err("it is out of reach");
-    scene.client.take_leftovers(scene.now, leftovers);
+    let resources = cursor.end().expect_err("it is out of reach");
+    scene.client.release_cursor(scene.now, resources);
     scene.run();
     assert_eq!(scene.closed.len(), 1);
     scene.perform(ping());

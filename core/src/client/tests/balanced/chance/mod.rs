@@ -148,7 +148,7 @@ impl Play {
         match kept.cursor.end() {
             Ok(command) if runs => self.begin(command, None, Purpose::Kill(Some(kept.socket))),
             Ok(command) => self.client.discard(self.now, command),
-            Err(leftovers) => self.client.take_leftovers(self.now, leftovers),
+            Err(resources) => self.client.release_cursor(self.now, resources),
         }
     }
 
@@ -245,7 +245,7 @@ impl Play {
         while let Some((_, mut kept)) = self.cursors.pop_first() {
             match kept.cursor.end() {
                 Ok(command) => self.client.discard(self.now, command),
-                Err(leftovers) => self.client.take_leftovers(self.now, leftovers),
+                Err(resources) => self.client.release_cursor(self.now, resources),
             }
         }
         while !self.transactions.is_empty() {

@@ -233,7 +233,7 @@ impl Play {
             let users = leased.count() + granted.count();
             let is_leased = pinned.state == PinState::Leased;
             assert_eq!(users, usize::from(is_leased), "{pinned:?}");
-            assert!(is_leased || pinned.keepers > 0, "{pinned:?}");
+            assert!(is_leased || pinned.holders > 0, "{pinned:?}");
         }
         for waiting in &snapshot.operations {
             if let OperationState::ForPin(socket) = waiting.state {
@@ -382,8 +382,8 @@ impl Play {
 
     pub(super) fn keep(&mut self, mut cursor: Cursor, socket: SocketId) {
         if !cursor.is_open() {
-            let leftovers = cursor.end().expect_err("the server has no cursor");
-            return self.client.take_leftovers(self.now, leftovers);
+            let resources = cursor.end().expect_err("the server has no cursor");
+            return self.client.release_cursor(self.now, resources);
         }
         self.next_key += 1;
         let kept = KeptCursor {
