@@ -20,7 +20,7 @@ use onionskin_core::{
     event::Event,
     operation::{Command, Lease, OperationId, Span},
     random::Seed,
-    selection::{Narrowed, Narrowing},
+    selection::{SelectorAnswer, SelectorQuestion},
     time::{Instant, WallTime},
 };
 use std::{
@@ -102,7 +102,7 @@ pub(crate) enum Begun<S> {
     Held(Held<S>),
     Waiting(OperationId),
     /// The application's server selector is to be asked, outside of the lock.
-    Asking(OperationId, Narrowing),
+    Asking(OperationId, SelectorQuestion),
     Failed(Error),
 }
 
@@ -274,10 +274,10 @@ impl<R: Runtime> Shared<R> {
     pub(crate) fn narrowed(
         self: &Arc<Self>,
         id: OperationId,
-        answer: Narrowed,
+        answer: SelectorAnswer,
     ) -> Begun<R::Stream> {
         self.with(|inner, now| {
-            let start = inner.core.handle_narrowed(now, id, answer);
+            let start = inner.core.handle_selector_answer(now, id, answer);
             inner.take_socket(now, start)
         })
     }

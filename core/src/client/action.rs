@@ -6,7 +6,7 @@ use crate::{
     connection::SocketId,
     error::Error,
     operation::{Lease, OperationId},
-    selection::Narrowing,
+    selection::SelectorQuestion,
 };
 
 /// An order to whoever drives the client. Orders are to be carried out in the order in which they
@@ -75,14 +75,14 @@ pub enum Action {
 pub enum Start {
     /// It has a connection: perform the exchange and give the lease back.
     Leased(Lease),
-    /// The application's server selector has a say: [ask](Narrowing::ask) it outside of all locks,
-    /// then hand its answer to [`handle_narrowed`](super::Client::handle_narrowed), or cancel the
+    /// The application's server selector has a say: [ask](SelectorQuestion::ask) it outside of all locks,
+    /// then hand its answer to [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the
     /// operation.
     Asking {
         /// The operation, which waits under this number.
         operation: OperationId,
         /// What to ask.
-        question: Narrowing,
+        question: SelectorQuestion,
     },
     /// It waits for a server or a connection, under this number. Resume it when it is woken, or
     /// cancel it.

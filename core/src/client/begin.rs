@@ -16,7 +16,7 @@ use crate::{
     event::EventKind,
     operation::{Command, Operation, OperationId, PinId, Span},
     pool::{CheckOut, CheckOutId},
-    selection::{Narrowed, Narrowing},
+    selection::{SelectorAnswer, SelectorQuestion},
     time::{Instant, earliest},
 };
 
@@ -27,7 +27,7 @@ pub(super) enum Attempt {
     /// The operation waits, and is kept.
     Waiting,
     /// The application's server selector is to be asked.
-    Asking(Box<Operation>, Narrowing),
+    Asking(Box<Operation>, SelectorQuestion),
     /// The attempt is over.
     Ended(Box<Operation>, End),
 }
@@ -102,7 +102,12 @@ impl Client {
     }
 
     /// The application has said which servers it wants for an operation.
-    pub fn handle_narrowed(&mut self, now: Instant, id: OperationId, answer: Narrowed) -> Start {
+    pub fn handle_selector_answer(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        answer: SelectorAnswer,
+    ) -> Start {
         let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::Asking(_));
         let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
             return self.still_waiting(id);

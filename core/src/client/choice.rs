@@ -11,7 +11,7 @@ use crate::{
     options::ReadPreference,
     random::Random,
     sdam::Sdam,
-    selection::{Criteria, Narrowing, Selector, selection_error},
+    selection::{Criteria, Selector, SelectorQuestion, selection_error},
     time::Instant,
 };
 use std::{sync::Arc, time::Duration};
@@ -23,7 +23,7 @@ pub(super) enum Selected {
     /// None, for now.
     Nothing,
     /// The application's server selector is to be asked.
-    Ask(Narrowing),
+    Ask(SelectorQuestion),
 }
 
 impl From<Option<ServerId>> for Selected {

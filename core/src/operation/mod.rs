@@ -38,7 +38,7 @@ pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, error_at_end};
 
 use crate::{
-    address::Address, error::Error, selection::Narrowed, session::SessionId, time::Instant,
+    address::Address, error::Error, selection::SelectorAnswer, session::SessionId, time::Instant,
 };
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ pub(crate) struct Operation {
     /// are not scanned.
     pub(crate) scans_before: Option<u64>,
     /// The application's answer to the question which servers it wants, until it is used.
-    pub(crate) narrowed: Option<Narrowed>,
+    pub(crate) narrowed: Option<SelectorAnswer>,
     /// This is a ping of the client's own, for the sake of that operation (SEL-72).
     pub(crate) behind: Option<Box<Self>>,
     /// What listeners know of its selection.

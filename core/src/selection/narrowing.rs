@@ -18,17 +18,17 @@ use std::{
 /// The selector is foreign code: it may take long, call the client or panic. So the client gives
 /// the question away, and whoever performs the operation calls [`ask`](Self::ask).
 #[must_use = "the operation goes on when the question is answered"]
-pub struct Narrowing {
+pub struct SelectorQuestion {
     pub(super) custom: ServerSelector,
     pub(super) version: u64,
     pub(super) servers: Vec<Arc<ServerDescription>>,
 }
 
-impl Narrowing {
+impl SelectorQuestion {
     /// Calls the application's selector. A panic of it becomes the operation's error and leaves
     /// nothing half done.
     #[must_use]
-    pub fn ask(self) -> Narrowed {
+    pub fn ask(self) -> SelectorAnswer {
         let Self {
             custom,
             version,
@@ -51,13 +51,13 @@ impl Narrowing {
                 ))
             }
         };
-        Narrowed { version, addresses }
+        SelectorAnswer { version, addresses }
     }
 }
 
-impl fmt::Debug for Narrowing {
+impl fmt::Debug for SelectorQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Narrowing")
+        f.debug_struct("SelectorQuestion")
             .field("servers", &self.servers.len())
             .finish_non_exhaustive()
     }
@@ -65,14 +65,14 @@ impl fmt::Debug for Narrowing {
 
 /// What the application's selector left of the servers that it was asked about.
 #[derive(Clone, Debug)]
-pub struct Narrowed {
+pub struct SelectorAnswer {
     /// The version of the topology description that the question was about.
     version: u64,
     /// Sorted.
     addresses: Result<Vec<Address>>,
 }
 
-impl Narrowed {
+impl SelectorAnswer {
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }

@@ -1,7 +1,7 @@
 //! The choice of one server, and what it remembers between operations.
 
 use super::{
-    Criteria, Narrowed, Narrowing, in_window,
+    Criteria, SelectorAnswer, SelectorQuestion, in_window,
     ranking::{Ranking, window},
     suitable,
 };
@@ -128,14 +128,14 @@ impl Selector {
         description: &TopologyDescription,
         criteria: &Criteria,
         deprioritized: &[Address],
-    ) -> Result<Option<Narrowing>, Error> {
+    ) -> Result<Option<SelectorQuestion>, Error> {
         let Some(custom) = &self.custom else {
             return Ok(None);
         };
         check_compatibility(description)?;
         let frequency = self.heartbeat_frequency;
         let servers = suitable(description, criteria, frequency, deprioritized)?;
-        Ok((!servers.is_empty()).then(|| Narrowing {
+        Ok((!servers.is_empty()).then(|| SelectorQuestion {
             custom: custom.clone(),
             version,
             servers: servers.into_iter().cloned().collect(),
@@ -150,7 +150,7 @@ impl Selector {
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
         deprioritized: &[Address],
-        narrowed: &Narrowed,
+        narrowed: &SelectorAnswer,
     ) -> Result<Option<ServerId>, Error> {
         check_compatibility(description)?;
         let narrowed = Some(narrowed);
@@ -243,7 +243,7 @@ impl Selector {
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
         deprioritized: &[Address],
-        narrowed: Option<&Narrowed>,
+        narrowed: Option<&SelectorAnswer>,
     ) -> Result<Vec<ServerId>, Error> {
         let mut servers = suitable(
             description,

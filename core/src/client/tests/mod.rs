@@ -287,7 +287,7 @@ impl World {
                 question,
             } => {
                 let (now, answer) = (self.now, question.ask());
-                let next = self.client.handle_narrowed(now, operation, answer);
+                let next = self.client.handle_selector_answer(now, operation, answer);
                 return self.leased(next);
             }
             Start::Waiting(id) => {

@@ -9,7 +9,7 @@ use crate::{
     operation::{Command, CommandKind, OperationId},
     options::ServerSelector,
     random::Seed,
-    selection::Narrowing,
+    selection::SelectorQuestion,
     time::Instant,
     uri,
 };
@@ -303,7 +303,7 @@ fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
     (world, calls)
 }
 
-fn asking(start: Start) -> (OperationId, Narrowing) {
+fn asking(start: Start) -> (OperationId, SelectorQuestion) {
     match start {
         Start::Asking {
             operation,
@@ -319,7 +319,9 @@ fn the_application_is_asked_outside_and_chooses() {
     let (mut world, calls) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     assert_eq!(calls.load(Ordering::Relaxed), 0, "not inside of the client");
-    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, question.ask());
     let lease = world.leased(next);
     assert_eq!(lease.facts().address.port(), Some(2));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
@@ -330,7 +332,9 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     // SEL-10, SEL-36
     let (mut world, calls) = narrowed(3);
     let (id, question) = asking(world.client.start(world.now, ping()));
-    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, question.ask());
     assert!(matches!(next, Start::Waiting(_)), "{next:?}");
     let waiting = world.client.snapshot().operations;
     assert_eq!(waiting[0].state, crate::client::OperationState::ForServer);
@@ -341,12 +345,16 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     assert_eq!(calls.load(Ordering::Relaxed), 1, "its own task asks");
     let (again, question) = asking(world.client.resume(world.now, id));
     assert_eq!(again, id);
-    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, question.ask());
     assert!(matches!(next, Start::Waiting(_)), "{next:?}");
     // The limit of its selection holds all the same.
     world.wait(Duration::from_secs(30));
     if let Start::Asking { question, .. } = world.client.resume(world.now, id) {
-        let next = world.client.handle_narrowed(world.now, id, question.ask());
+        let next = world
+            .client
+            .handle_selector_answer(world.now, id, question.ask());
         assert!(matches!(next, Start::Waiting(_)), "{next:?}");
         world.wait(Duration::from_secs(30));
     }
@@ -362,7 +370,9 @@ fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
     world.is_dead = true;
     world.wait(Duration::from_secs(10));
     world.is_dead = false;
-    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, question.ask());
     match next {
         Start::Waiting(waiting) => assert_eq!(waiting, id),
         Start::Asking { operation, .. } => assert_eq!(operation, id),
@@ -377,7 +387,9 @@ fn an_operation_that_is_cancelled_while_the_application_is_asked_is_over() {
     let (mut world, _) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     world.client.cancel(world.now, id);
-    let next = world.client.handle_narrowed(world.now, id, question.ask());
+    let next = world
+        .client
+        .handle_selector_answer(world.now, id, question.ask());
     assert!(matches!(next, Start::Failed(_)), "{next:?}");
     assert_eq!(world.client.counts().waiting, 0);
 }
@@ -389,7 +401,9 @@ fn a_panic_of_the_applications_selector_is_one_operations_error() {
     let mut world = World::with_options(options, mongos(), Subscriptions::default());
     for _ in 0..2 {
         let (id, question) = asking(world.client.start(world.now, ping()));
-        let next = world.client.handle_narrowed(world.now, id, question.ask());
+        let next = world
+            .client
+            .handle_selector_answer(world.now, id, question.ask());
         let Start::Failed(error) = next else {
             panic!("its selector panicked: {next:?}");
         };

@@ -189,7 +189,7 @@ impl CoreWorld {
                 let (now, answer) = (self.now, question.ask());
                 let next = self.sides[client]
                     .core
-                    .handle_narrowed(now, operation, answer);
+                    .handle_selector_answer(now, operation, answer);
                 self.drain(client);
                 self.on_start(client, task, next);
             }

@@ -5,7 +5,7 @@ use crate::{
     auth::KeyDerivation,
     operation::OperationId,
     sdam::MIN_HEARTBEAT_FREQUENCY,
-    selection::{Narrowing, suitable},
+    selection::{SelectorQuestion, suitable},
 };
 
 /// What the driver of the client knows: sockets, unanswered requests, operations, leases.
@@ -31,7 +31,7 @@ pub(super) struct Play {
     /// Those of `questions` that the client does not want to be answered any more.
     withdrawn: BTreeSet<QuestionId>,
     /// Questions to the application.
-    pub(super) asking: BTreeMap<OperationId, Narrowing>,
+    pub(super) asking: BTreeMap<OperationId, SelectorQuestion>,
     /// Operations that were woken and have not resumed.
     pub(super) woken: BTreeSet<OperationId>,
     /// What a probe of the next connection that rested finds.
@@ -339,7 +339,9 @@ impl Play {
         let place = which % self.asking.len();
         let id = *self.asking.keys().nth(place).expect("it is one of them");
         let question = self.asking.remove(&id).expect("it was asked");
-        let start = self.client.handle_narrowed(self.now, id, question.ask());
+        let start = self
+            .client
+            .handle_selector_answer(self.now, id, question.ask());
         match self.waiting.iter().position(|&waiting| waiting == id) {
             Some(place) => {
                 self.waiting.remove(place);
