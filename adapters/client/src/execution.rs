@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
             Poll::Pending => {
                 // Registered first, then looked at: an interruption in between is not lost.
                 self.signal.register(context.waker());
-                match self.signal.take().and_then(|letter| letter.interrupt) {
+                match self.signal.take().and_then(|commands| commands.interrupt) {
                     Some(error) => Poll::Ready(Outcome::Failed(error)),
                     None => Poll::Pending,
                 }

@@ -66,7 +66,7 @@ struct Socket<S> {
 }
 
 /// What is left to be done once the lock is released.
-struct After<S> {
+struct Deferred<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
     drains: Vec<(SocketId, S, Arc<Signal>)>,
     questions: Vec<(QuestionId, Question)>,
@@ -76,7 +76,7 @@ struct After<S> {
     rearm: bool,
 }
 
-impl<S> Default for After<S> {
+impl<S> Default for Deferred<S> {
     fn default() -> Self {
         Self {
             dials: Vec::new(),
@@ -180,7 +180,7 @@ impl<R: Runtime> Shared<R> {
         result
     }
 
-    fn carry_out(self: &Arc<Self>, after: After<R::Stream>) {
+    fn carry_out(self: &Arc<Self>, after: Deferred<R::Stream>) {
         for (socket, address, signal) in after.dials {
             let shared = self.clone();
             let mark = self.delivery.mark();
@@ -398,15 +398,15 @@ impl<S> Inner<S> {
     }
 
     /// What the core ordered; `None` where there is nothing to do, as mostly.
-    fn collect_orders(&mut self) -> Option<After<S>> {
+    fn collect_orders(&mut self) -> Option<Deferred<S>> {
         let mut next = self.core.poll_action();
         let rearm = self.must_rearm();
         if next.is_none() && self.left.is_empty() && !rearm && !self.is_idle() {
             return None;
         }
-        let mut after = After {
+        let mut after = Deferred {
             rearm,
-            ..After::default()
+            ..Deferred::default()
         };
         while let Some(action) = next {
             match action {
@@ -432,20 +432,22 @@ impl<S> Inner<S> {
                     if let Some(socket) = self.sockets.get(&socket) {
                         socket
                             .signal
-                            .write(|letter| letter.bytes.extend_from_slice(&bytes));
+                            .write(|commands| commands.bytes.extend_from_slice(&bytes));
                         after.signals.push(socket.signal.clone());
                     }
                 }
                 Action::Close { socket } => {
                     if let Some(socket) = self.sockets.remove(&socket) {
-                        socket.signal.write(|letter| letter.close = true);
+                        socket.signal.write(|commands| commands.close = true);
                         after.signals.push(socket.signal);
                         after.streams.extend(socket.stream);
                     }
                 }
                 Action::Interrupt { socket, error } => {
                     if let Some(socket) = self.sockets.get(&socket) {
-                        socket.signal.write(|letter| letter.interrupt = Some(error));
+                        socket
+                            .signal
+                            .write(|commands| commands.interrupt = Some(error));
                         after.signals.push(socket.signal.clone());
                     }
                 }

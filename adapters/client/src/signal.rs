@@ -17,12 +17,12 @@ pub(crate) struct Signal {
     /// True if there is something to look at; checked without the lock.
     raised: AtomicBool,
     waker: AtomicWaker,
-    letter: Mutex<Letter>,
+    commands: Mutex<SocketCommands>,
 }
 
 /// What is to be done.
 #[derive(Debug, Default)]
-pub(crate) struct Letter {
+pub(crate) struct SocketCommands {
     /// Bytes to write.
     pub(crate) bytes: Vec<u8>,
     /// Stop, and close the socket.
@@ -33,8 +33,8 @@ pub(crate) struct Letter {
 
 impl Signal {
     /// Adds to what is to be done. The holder is to be [woken](Self::wake) afterwards.
-    pub(crate) fn write(&self, write: impl FnOnce(&mut Letter)) {
-        write(&mut self.letter.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn write(&self, write: impl FnOnce(&mut SocketCommands)) {
+        write(&mut self.commands.lock().unwrap_or_else(PoisonError::into_inner));
         self.raised.store(true, Ordering::Release);
     }
 
@@ -51,12 +51,12 @@ impl Signal {
     }
 
     /// Takes what is to be done; `None` if there is nothing new.
-    pub(crate) fn take(&self) -> Option<Letter> {
+    pub(crate) fn take(&self) -> Option<SocketCommands> {
         if !self.raised.load(Ordering::Acquire) {
             return None;
         }
-        let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         self.raised.store(false, Ordering::Release);
-        Some(std::mem::take(&mut letter))
+        Some(std::mem::take(&mut commands))
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     Runtime,
     shared::Shared,
-    signal::{Letter, Signal},
+    signal::{Signal, SocketCommands},
     system,
 };
 use futures_io::{AsyncRead, AsyncWrite};
@@ -40,9 +40,9 @@ pub(crate) async fn run<R: Runtime>(
 ) {
     let stream = {
         let mut dial = pin!(dial(&shared, id, &address));
-        let mut letter = Letter::default();
+        let mut commands = SocketCommands::default();
         let dialled = poll_fn(|context| {
-            if collect(&signal, &mut letter, context) {
+            if collect(&signal, &mut commands, context) {
                 return Poll::Ready(None);
             }
             dial.as_mut().poll(context).map(Some)
@@ -83,7 +83,7 @@ pub(crate) async fn pump<R: Runtime>(
         id,
         signal: &signal,
         stream: Some(stream),
-        letter: Letter::default(),
+        commands: SocketCommands::default(),
         written: 0,
     };
     poll_fn(|context| pump.poll(context)).await;
@@ -202,13 +202,13 @@ fn is_out_of_sockets(error: &Error) -> bool {
 }
 
 /// Takes what is to be done; true if it is to stop.
-fn collect(signal: &Signal, letter: &mut Letter, context: &Context<'_>) -> bool {
+fn collect(signal: &Signal, commands: &mut SocketCommands, context: &Context<'_>) -> bool {
     signal.register(context.waker());
     if let Some(new) = signal.take() {
-        letter.bytes.extend_from_slice(&new.bytes);
-        letter.close |= new.close;
+        commands.bytes.extend_from_slice(&new.bytes);
+        commands.close |= new.close;
     }
-    letter.close
+    commands.close
 }
 
 struct Pump<'a, R: Runtime> {
@@ -217,8 +217,8 @@ struct Pump<'a, R: Runtime> {
     signal: &'a Signal,
     /// `None` once it was parked or let go.
     stream: Option<R::Stream>,
-    letter: Letter,
-    /// How much of the letter's bytes was written.
+    commands: SocketCommands,
+    /// How much of the commands's bytes was written.
     written: usize,
 }
 
@@ -228,7 +228,7 @@ impl<R: Runtime> Pump<'_, R> {
         // On the stack: a monitor's socket waits nearly always, and there are two for each server.
         let mut buffer = [0; READ_BYTES];
         loop {
-            if collect(self.signal, &mut self.letter, context) {
+            if collect(self.signal, &mut self.commands, context) {
                 // Nothing more is written: the socket may be that of a process that this one was
                 // forked from.
                 self.stream = None;
@@ -237,14 +237,14 @@ impl<R: Runtime> Pump<'_, R> {
             let Some(stream) = &mut self.stream else {
                 return Poll::Ready(());
             };
-            if self.written < self.letter.bytes.len() {
-                let rest = &self.letter.bytes[self.written..];
+            if self.written < self.commands.bytes.len() {
+                let rest = &self.commands.bytes[self.written..];
                 match Pin::new(&mut *stream).poll_write(context, rest) {
                     Poll::Ready(Ok(count)) if count > 0 => {
                         self.written += count;
-                        if self.written == self.letter.bytes.len() {
+                        if self.written == self.commands.bytes.len() {
                             self.written = 0;
-                            self.letter.bytes = Vec::new();
+                            self.commands.bytes = Vec::new();
                         }
                         continue;
                     }
@@ -265,7 +265,7 @@ impl<R: Runtime> Pump<'_, R> {
                     SocketUse::Open => {}
                     SocketUse::Parked => return Poll::Ready(()),
                     SocketUse::Closed => {
-                        collect(self.signal, &mut self.letter, context);
+                        collect(self.signal, &mut self.commands, context);
                         self.leave(context);
                         self.shared.lock().forget(self.id);
                         return Poll::Ready(());
@@ -279,7 +279,7 @@ impl<R: Runtime> Pump<'_, R> {
     /// alert of TLS, goes out as far as the socket takes it at once: closing does not wait for the
     /// peer.
     fn leave(&mut self, context: &mut Context<'_>) {
-        let rest = &self.letter.bytes[self.written..];
+        let rest = &self.commands.bytes[self.written..];
         if let Some(stream) = &mut self.stream
             && !rest.is_empty()
         {
