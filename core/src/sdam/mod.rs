@@ -5,21 +5,21 @@
 //! driven as every machine of the core is; see [`Sdam`].
 
 mod action;
-mod allowance;
 mod application;
 mod forking;
 mod inputs;
 mod keeping;
 mod monitor;
 mod outbox;
-mod pinger;
 mod rtt;
+mod rtt_monitor;
 mod scan;
 mod staleness;
 mod step;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod token_bucket;
 mod topology;
 mod transition;
 mod turns;
@@ -29,9 +29,9 @@ pub use crate::{
     options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
 pub use action::{Action, ApplicationError, MonitorConnectionId, MonitorTask, SdamOptions};
-pub use allowance::MAX_EARLY_REPLIES;
 pub use scan::COOLDOWN;
 pub use timers::Timer;
+pub use token_bucket::MAX_EARLY_REPLIES;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
 pub use transition::MAX_SERVERS;
 
@@ -41,7 +41,6 @@ use crate::{
     random::Seed,
     time::Instant,
 };
-use allowance::Allowance;
 use monitor::Monitor;
 use outbox::Outbox;
 use scan::Scan;
@@ -49,6 +48,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use token_bucket::TokenBucket;
 use topology::Topology;
 
 /// Discovers a deployment and keeps watch over it.
@@ -91,7 +91,7 @@ pub struct Sdam {
     servers: BTreeMap<ServerId, Server>,
     ids: BTreeMap<Address, ServerId>,
     /// How many servers that others name may be checked at once.
-    newcomers: Allowance,
+    newcomers: TokenBucket,
     out: Outbox,
     /// None where monitors work in the background.
     scan: Option<Scan>,
@@ -142,7 +142,7 @@ impl Sdam {
             topology: Topology::new(&options),
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
-            newcomers: Allowance::new(MAX_SERVERS as u32),
+            newcomers: TokenBucket::new(MAX_SERVERS as u32),
             out: Outbox::new(&options),
             scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,

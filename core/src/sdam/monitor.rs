@@ -6,11 +6,11 @@
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
     action::{MonitorConnectionId, MonitorTask},
-    allowance::{Allowance, MAX_EARLY_REPLIES},
     outbox::Outbox,
-    pinger::Pinger,
     rtt::RoundTrips,
+    rtt_monitor::RttMonitor,
     timers::Timer,
+    token_bucket::{MAX_EARLY_REPLIES, TokenBucket},
 };
 use crate::{
     address::Address,
@@ -67,11 +67,11 @@ pub(super) struct Monitor {
     server_connection_id: Option<i64>,
     hello_ok: bool,
     round_trips: RoundTrips,
-    pinger: Option<Pinger>,
+    rtt_monitor: Option<RttMonitor>,
     /// When a check last followed a failed one without a wait.
     retried: Option<Instant>,
     /// How many awaited replies may still come early.
-    allowance: Allowance,
+    token_bucket: TokenBucket,
     /// The reply to the last check was an early one.
     was_early: bool,
     /// After the wait, the next check on the open connection is awaited, from this version on.
@@ -99,9 +99,9 @@ impl Monitor {
             server_connection_id: None,
             hello_ok: false,
             round_trips: RoundTrips::default(),
-            pinger: None,
+            rtt_monitor: None,
             retried: None,
-            allowance: Allowance::new(MAX_EARLY_REPLIES),
+            token_bucket: TokenBucket::new(MAX_EARLY_REPLIES),
             was_early: false,
             next_awaited: None,
         };
@@ -211,14 +211,14 @@ impl Monitor {
             return;
         };
         if !out.streaming || (version.is_none() && !more_to_come) {
-            self.stop_pinger(out);
+            self.stop_rtt_monitor(out);
             self.wait(now, out);
             return;
         }
-        if self.pinger.is_none() {
-            self.pinger = Some(Pinger::start(now, out, self.id, &self.address));
+        if self.rtt_monitor.is_none() {
+            self.rtt_monitor = Some(RttMonitor::start(now, out, self.id, &self.address));
         }
-        if self.was_early && !self.allowance.take(now) {
+        if self.was_early && !self.token_bucket.take(now) {
             let due = now + MIN_HEARTBEAT_FREQUENCY;
             out.timers.set(Timer::Heartbeat(self.id), due);
             if more_to_come {
@@ -349,8 +349,11 @@ impl Monitor {
         hello: &HelloReply,
         round_trip: Duration,
     ) {
-        if let Some(pinger) = self.pinger.as_mut().filter(|pinger| pinger.owns(check))
-            && pinger.on_reply(now, out, self.id, hello)
+        if let Some(rtt_monitor) = self
+            .rtt_monitor
+            .as_mut()
+            .filter(|rtt_monitor| rtt_monitor.owns(check))
+            && rtt_monitor.on_reply(now, out, self.id, hello)
         {
             self.round_trips.add(round_trip, out.check_limit(false));
         }
@@ -358,15 +361,15 @@ impl Monitor {
 
     /// The measuring connection failed, or took too long.
     pub(super) fn on_ping_failed(&mut self, now: Instant, out: &mut Outbox) {
-        if let Some(pinger) = &mut self.pinger {
-            pinger.on_failed(now, out, self.id);
+        if let Some(rtt_monitor) = &mut self.rtt_monitor {
+            rtt_monitor.on_failed(now, out, self.id);
         }
     }
 
     /// The time for the next measurement has come.
     pub(super) fn on_ping_due(&mut self, now: Instant, out: &mut Outbox) {
-        if let Some(pinger) = &mut self.pinger {
-            pinger.ping(now, out, self.id, &self.address);
+        if let Some(rtt_monitor) = &mut self.rtt_monitor {
+            rtt_monitor.ping(now, out, self.id, &self.address);
         }
     }
 
@@ -433,16 +436,16 @@ impl Monitor {
         if let Some(check) = self.connection.take() {
             out.close(check);
         }
-        self.stop_pinger(out);
+        self.stop_rtt_monitor(out);
         self.server_connection_id = None;
         self.hello_ok = false;
         self.next_awaited = None;
         self.round_trips.reset();
     }
 
-    fn stop_pinger(&mut self, out: &mut Outbox) {
-        if let Some(pinger) = self.pinger.take() {
-            pinger.stop(out, self.id);
+    fn stop_rtt_monitor(&mut self, out: &mut Outbox) {
+        if let Some(rtt_monitor) = self.rtt_monitor.take() {
+            rtt_monitor.stop(out, self.id);
         }
     }
 

@@ -152,7 +152,7 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
     );
     bench.pass(500);
     assert_eq!(bench.orders(), ["hello on 1 after 11 within 10000"]);
-    // A server that is quiet again has the whole allowance again.
+    // A server that is quiet again has the whole token_bucket again.
     bench.pass(6_000);
     bench.reply(1, &versioned(12), false);
     bench.orders();

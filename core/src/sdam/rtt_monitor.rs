@@ -10,22 +10,22 @@ use crate::{address::Address, description::ServerId, hello::HelloReply, time::In
 /// A second connection that says hello at the pace of the heartbeat. Nothing that happens to it is
 /// an event or changes a description (MON-48, MON-54).
 #[derive(Clone, Debug)]
-pub(super) struct Pinger {
+pub(super) struct RttMonitor {
     connection: Option<MonitorConnectionId>,
     busy: bool,
     hello_ok: bool,
 }
 
-impl Pinger {
+impl RttMonitor {
     /// The first measurement begins at once.
     pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: &Address) -> Self {
-        let mut pinger = Self {
+        let mut rtt_monitor = Self {
             connection: None,
             busy: false,
             hello_ok: false,
         };
-        pinger.ping(now, out, id, address);
-        pinger
+        rtt_monitor.ping(now, out, id, address);
+        rtt_monitor
     }
 
     /// Asks once more, on a new connection if there is none.

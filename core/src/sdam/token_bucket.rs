@@ -15,14 +15,14 @@ pub const MAX_EARLY_REPLIES: u32 = 10;
 /// (MON-56) and check a server at once that is new (MON-12). Servers that answer awaited checks at
 /// once, or name new members in each reply, would then set the pace of the client's work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
+pub(super) struct TokenBucket {
     /// When all tokens are there again.
     whole_at: Instant,
     /// How long it takes from no token to all.
     whole: Duration,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// A bucket that holds that many tokens, all of them.
     pub(super) const fn new(tokens: u32) -> Self {
         Self {
@@ -49,26 +49,26 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    fn taken(allowance: &mut Allowance, now: Instant) -> usize {
-        (0..100).take_while(|_| allowance.take(now)).count()
+    fn taken(token_bucket: &mut TokenBucket, now: Instant) -> usize {
+        (0..100).take_while(|_| token_bucket.take(now)).count()
     }
 
     #[test]
     fn a_burst_is_granted_and_then_one_token_for_each_500_ms() {
-        let mut allowance = Allowance::new(10);
-        assert_eq!(taken(&mut allowance, at(0)), 10);
+        let mut token_bucket = TokenBucket::new(10);
+        assert_eq!(taken(&mut token_bucket, at(0)), 10);
         // The refused reply's token is used by the check that waited.
-        assert!(!allowance.take(at(500)));
-        assert!(!allowance.take(at(1_499)));
-        assert_eq!(taken(&mut allowance, at(4_000)), 5);
-        assert_eq!(taken(&mut allowance, at(60_000)), 10);
+        assert!(!token_bucket.take(at(500)));
+        assert!(!token_bucket.take(at(1_499)));
+        assert_eq!(taken(&mut token_bucket, at(4_000)), 5);
+        assert_eq!(taken(&mut token_bucket, at(60_000)), 10);
     }
 
     #[test]
     fn a_clock_that_goes_back_takes_no_more_than_the_whole_allowance() {
-        let mut allowance = Allowance::new(10);
-        assert!(allowance.take(at(3_600_000)));
-        assert!(!allowance.take(at(0)));
-        assert_eq!(taken(&mut allowance, at(5_500)), 10);
+        let mut token_bucket = TokenBucket::new(10);
+        assert!(token_bucket.take(at(3_600_000)));
+        assert!(!token_bucket.take(at(0)));
+        assert_eq!(taken(&mut token_bucket, at(5_500)), 10);
     }
 }
