@@ -18,7 +18,7 @@ use std::{fmt, sync::Arc};
 
 /// How far the opening conversation of a layer has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum LayerProgress {
     /// The conversation goes on. No bytes of the layers above may pass yet.
     Opening,
     /// The conversation is over, and the layer changes the bytes that pass.
@@ -45,7 +45,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// means that there are none now.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error>;
 
-    /// Takes bytes from above. Called only while the layer is [open](Progress::Open).
+    /// Takes bytes from above. Called only while the layer is [open](LayerProgress::Open).
     fn write(&mut self, bytes: &[u8]);
 
     /// Appends bytes for below. Returns true if there were any, and then there may be more.
@@ -53,8 +53,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool;
 
     /// Returns how far the opening conversation has come. It never goes back to
-    /// [`Progress::Opening`].
-    fn progress(&self) -> Progress;
+    /// [`LayerProgress::Opening`].
+    fn progress(&self) -> LayerProgress;
 
     /// True if the peer said, by the layer's own means, that no more bytes will come.
     fn peer_closed(&self) -> bool {

@@ -16,7 +16,7 @@ pub(crate) mod tests;
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
 pub(crate) use late::LateReply;
-pub use layer::{Layer, LayerPlan, Layers, Progress};
+pub use layer::{Layer, LayerPlan, LayerProgress, Layers};
 pub(crate) use messages::{Arrival, Awaited, Place};
 pub use transport::Transport;
 pub use types::{ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_peer};

@@ -1,6 +1,6 @@
 //! The layers of one connection, and how bytes pass through them.
 
-use super::{Layer, Progress, closed_by_peer};
+use super::{Layer, LayerProgress, closed_by_peer};
 use crate::{error::Error, wire::FrameDecoder};
 
 /// Room for the bytes of one read from the socket: a full TLS record and its header.
@@ -78,7 +78,8 @@ impl Stack {
         self.flush(output);
         if self.end.is_none() {
             let before = self.layers.len();
-            self.layers.retain(|l| l.progress() != Progress::Passed);
+            self.layers
+                .retain(|l| l.progress() != LayerProgress::Passed);
             if self.layers.len() < before {
                 self.flush(output);
             }
@@ -118,7 +119,7 @@ impl Stack {
     /// Returns the lowest layer whose opening conversation goes on.
     pub(super) fn opening(&self) -> Option<&dyn Layer> {
         let mut layers = self.layers.iter();
-        let opening = layers.find(|layer| layer.progress() == Progress::Opening)?;
+        let opening = layers.find(|layer| layer.progress() == LayerProgress::Opening)?;
         Some(&**opening)
     }
 
@@ -169,7 +170,7 @@ impl Stack {
     /// above it.
     fn flush(&mut self, output: &mut Vec<u8>) {
         let mut layers = self.layers.iter();
-        let held_back = layers.position(|layer| layer.progress() != Progress::Open);
+        let held_back = layers.position(|layer| layer.progress() != LayerProgress::Open);
         let speaking = held_back.map_or(self.layers.len(), |level| level + 1);
         let mut passing = Vec::new();
         for level in (1..speaking).rev() {

@@ -1,6 +1,6 @@
 //! TLS as a layer.
 
-use super::{Layer, LayerPlan, Progress};
+use super::{Layer, LayerPlan, LayerProgress};
 use crate::{
     address::Address,
     error::Error,
@@ -43,11 +43,11 @@ impl Layer for TlsSession {
         Self::poll_transmit(self, out)
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LayerProgress {
         if self.is_handshaking() {
-            Progress::Opening
+            LayerProgress::Opening
         } else {
-            Progress::Open
+            LayerProgress::Open
         }
     }
 

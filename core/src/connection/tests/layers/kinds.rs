@@ -3,7 +3,7 @@
 
 use crate::{
     address::Address,
-    connection::{Layer, LayerPlan, Phase, Progress},
+    connection::{Layer, LayerPlan, LayerProgress, Phase},
     error::{Error, NetworkFault},
 };
 use rustls::ServerConnection;
@@ -56,8 +56,8 @@ impl Layer for Xor {
         give(&mut self.below, out)
     }
 
-    fn progress(&self) -> Progress {
-        Progress::Open
+    fn progress(&self) -> LayerProgress {
+        LayerProgress::Open
     }
 }
 
@@ -129,11 +129,11 @@ impl Layer for Greeting {
         give(&mut self.below, out)
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LayerProgress {
         if self.is_over {
-            Progress::Passed
+            LayerProgress::Passed
         } else {
-            Progress::Opening
+            LayerProgress::Opening
         }
     }
 
@@ -209,11 +209,11 @@ impl Layer for Greeted {
         give(&mut self.below, out)
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LayerProgress {
         if self.is_over {
-            Progress::Passed
+            LayerProgress::Passed
         } else {
-            Progress::Opening
+            LayerProgress::Opening
         }
     }
 }
@@ -253,11 +253,11 @@ impl Layer for ServerTls {
         out.len() > before
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LayerProgress {
         if self.0.is_handshaking() {
-            Progress::Opening
+            LayerProgress::Opening
         } else {
-            Progress::Open
+            LayerProgress::Open
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) use kinds::{Greeting, GreetingPlan, MAX_ANSWER_BYTES, Xor, XorPlan};
 use super::*;
 use crate::{
     auth::KeyCache,
-    connection::{Arrival, Awaited, LateReply, Layer, Progress, Transport},
+    connection::{Arrival, Awaited, LateReply, Layer, LayerProgress, Transport},
     error::{TlsFault, Wait},
     time::WallTime,
     tls::tests::{Authority, NOW},
@@ -306,11 +306,11 @@ fn a_layer_alone_is_told_bytes_and_gives_bytes() {
     let mut above = [0; 8];
     for byte in b"OK" {
         greeting.handle_received(&[*byte]).expect("an answer");
-        assert_eq!(greeting.progress(), Progress::Opening);
+        assert_eq!(greeting.progress(), LayerProgress::Opening);
         assert_eq!(greeting.read(&mut above), Ok(0));
     }
     greeting.handle_received(b"\nmore").expect("an answer");
-    assert_eq!(greeting.progress(), Progress::Passed);
+    assert_eq!(greeting.progress(), LayerProgress::Passed);
     assert_eq!(greeting.read(&mut above), Ok(4));
     assert_eq!(&above[..4], b"more");
 
