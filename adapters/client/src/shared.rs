@@ -14,7 +14,7 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
-    client::{Action, Client as Core, Outcome, Question, QuestionId, Start, Verdict},
+    client::{Action, AfterExchange, Client as Core, Outcome, Question, QuestionId, Start},
     connection::SocketId,
     error::Error,
     event::Event,
@@ -321,8 +321,8 @@ impl<R: Runtime> Shared<R> {
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &lease);
             match inner.core.check_in(now, lease, outcome) {
-                Verdict::Done(result) => result.map(|()| None),
-                Verdict::Again(start) => Ok(Some(inner.take_socket(now, start))),
+                AfterExchange::Done(result) => result.map(|()| None),
+                AfterExchange::Again(start) => Ok(Some(inner.take_socket(now, start))),
             }
         })
     }
@@ -390,9 +390,11 @@ impl<S> Inner<S> {
             // The core leases only what was parked, so this is a socket that broke meanwhile.
             let error = onionskin_core::connection::closed_by_peer();
             start = match self.core.check_in(now, lease, Outcome::Failed(error)) {
-                Verdict::Again(start) => start,
-                Verdict::Done(Ok(())) => return Begun::Failed(Error::argument("lost its socket")),
-                Verdict::Done(Err(error)) => return Begun::Failed(error),
+                AfterExchange::Again(start) => start,
+                AfterExchange::Done(Ok(())) => {
+                    return Begun::Failed(Error::argument("lost its socket"));
+                }
+                AfterExchange::Done(Err(error)) => return Begun::Failed(error),
             };
         }
     }

@@ -93,7 +93,7 @@ pub enum Start {
 
 /// What the client makes of an exchange.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum AfterExchange {
     /// The operation is over.
     Done(Result<(), Error>),
     /// It is tried once more.

@@ -2,7 +2,7 @@
 //! and say how the operation goes on.
 
 use super::{
-    Client, Outcome, Timer, Verdict,
+    AfterExchange, Client, Outcome, Timer,
     connections::{Drain, State},
     pins,
 };
@@ -56,7 +56,7 @@ impl Client {
     ///
     /// The socket must be parked again before this is called. The client orders to close it
     /// afterwards if the connection cannot be used again.
-    pub fn check_in(&mut self, now: Instant, lease: Lease, outcome: Outcome) -> Verdict {
+    pub fn check_in(&mut self, now: Instant, lease: Lease, outcome: Outcome) -> AfterExchange {
         let verdict = if self.is_ordinary(&lease, &outcome) {
             self.end(now, lease)
         } else {
@@ -86,7 +86,7 @@ impl Client {
 
     /// Ends an ordinary exchange.
     #[inline]
-    fn end(&mut self, now: Instant, mut lease: Lease) -> Verdict {
+    fn end(&mut self, now: Instant, mut lease: Lease) -> AfterExchange {
         lease.finish();
         let Lease {
             connection,
@@ -110,15 +110,15 @@ impl Client {
         };
         self.give_back(now, connection, condition);
         match self.end_attempt(now, operation, End::Answered) {
-            Next::Over(result) => Verdict::Done(result),
+            Next::Over(result) => AfterExchange::Done(result),
             Next::Again(operation) => self.again(now, operation),
         }
     }
 
     /// Ends any other exchange.
-    fn end_otherwise(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+    fn end_otherwise(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> AfterExchange {
         if let Err(error) = self.own(&lease) {
-            return Verdict::Done(Err(error));
+            return AfterExchange::Done(Err(error));
         }
         if lease.is_preliminary() {
             return self.end_ping(now, lease, outcome);
@@ -221,18 +221,18 @@ impl Client {
         operation: Box<Operation>,
         end: End,
         was_left: bool,
-    ) -> Verdict {
+    ) -> AfterExchange {
         match self.end_attempt(now, operation, end) {
             Next::Again(operation) => self.again(now, operation),
-            Next::Over(_) if was_left => Verdict::Done(Ok(())),
-            Next::Over(result) => Verdict::Done(result),
+            Next::Over(_) if was_left => AfterExchange::Done(Ok(())),
+            Next::Over(result) => AfterExchange::Done(result),
         }
     }
 
-    pub(super) fn again(&mut self, now: Instant, operation: Box<Operation>) -> Verdict {
+    pub(super) fn again(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
         let id = operation.id;
         let attempt = self.attempt(now, operation);
-        Verdict::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.go(now, id, attempt))
     }
 
     /// The state in which a lease's connection comes back. Takes a request back of which nothing

@@ -45,7 +45,7 @@ mod timing;
 mod waits;
 
 pub use crate::operation::Outcome;
-pub use action::{Action, SocketUse, Start, Verdict};
+pub use action::{Action, AfterExchange, SocketUse, Start};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;

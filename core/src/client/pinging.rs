@@ -1,7 +1,7 @@
 //! The ping by which a client that scans asks an idle connection whether it still stands.
 
 use super::{
-    Client, Outcome, Timer, Verdict,
+    AfterExchange, Client, Outcome, Timer,
     begin::Attempt,
     end::{End, Next},
 };
@@ -55,7 +55,12 @@ impl Client {
 
     /// The lease of a ping comes back: the operation behind it uses the connection, or selects a
     /// server once more (SEL-72).
-    pub(super) fn end_ping(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> Verdict {
+    pub(super) fn end_ping(
+        &mut self,
+        now: Instant,
+        mut lease: Lease,
+        outcome: Outcome,
+    ) -> AfterExchange {
         let is_clean = !lease.in_exchange && lease.output().is_empty();
         let assessment = lease.assessment.take();
         lease.finish();
@@ -65,7 +70,7 @@ impl Client {
             ..
         } = lease;
         let Some(operation) = ping.behind else {
-            return Verdict::Done(Err(Error::argument("this lease is not a ping's")));
+            return AfterExchange::Done(Err(Error::argument("this lease is not a ping's")));
         };
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         let failure = match (outcome, assessment) {
@@ -95,12 +100,12 @@ impl Client {
         now: Instant,
         operation: Box<Operation>,
         mut connection: Box<Established>,
-    ) -> Verdict {
+    ) -> AfterExchange {
         // For its pool the connection is checked out all the time.
         connection.used = now;
         let id = operation.id;
         let attempt = Attempt::Granted(operation, connection);
-        Verdict::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.go(now, id, attempt))
     }
 
     fn on_ping_failed(
@@ -109,7 +114,7 @@ impl Client {
         operation: Box<Operation>,
         connection: Box<Established>,
         failure: Option<Error>,
-    ) -> Verdict {
+    ) -> AfterExchange {
         let failure = failure.unwrap_or_else(|| Error::protocol("a reply to nothing"));
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
         let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
@@ -123,8 +128,8 @@ impl Client {
             };
             let next = self.end_attempt(now, operation, end);
             return match next {
-                Next::Over(Err(_)) if is_left => Verdict::Done(Ok(())),
-                Next::Over(result) => Verdict::Done(result),
+                Next::Over(Err(_)) if is_left => AfterExchange::Done(Ok(())),
+                Next::Over(result) => AfterExchange::Done(result),
                 Next::Again(operation) => self.again(now, operation),
             };
         }
@@ -141,10 +146,10 @@ impl Client {
     }
 
     /// Nothing of the operation was sent, so this was no attempt of it.
-    fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> Verdict {
+    fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
         let id = operation.id;
         let attempt = Attempt::Ended(operation, End::NotBegun);
-        Verdict::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.go(now, id, attempt))
     }
 }
 

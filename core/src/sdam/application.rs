@@ -28,7 +28,7 @@ pub(super) enum MonitorOrder {
 
 /// What an error leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Consequence {
     /// The server becomes unknown; never so for a load balancer.
     pub(super) mark_unknown: bool,
     /// Its pool is cleared.
@@ -40,54 +40,54 @@ pub(super) struct Verdict {
     pub(super) rescan: bool,
 }
 
-const NOTHING: Verdict = Verdict {
+const NOTHING: Consequence = Consequence {
     mark_unknown: false,
     clear_pool: false,
     monitor: MonitorOrder::Leave,
     rescan: false,
 };
 
-const LOST: Verdict = Verdict {
+const LOST: Consequence = Consequence {
     mark_unknown: true,
     clear_pool: true,
     monitor: MonitorOrder::Cancel,
     rescan: false,
 };
 
-/// The verdict on an error that passed the tests of staleness.
-pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Verdict {
+/// The consequence on an error that passed the tests of staleness.
+pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequence {
     if load_balanced && error.phase <= Phase::Hello {
         // SDAM-112: before the reply it is not even known which service was meant.
         return NOTHING;
     }
-    let verdict = match error.phase {
+    let consequence = match error.phase {
         Phase::Proxy | Phase::Hello | Phase::Authentication => {
             judge_handshake(&error.error, load_balanced)
         }
         Phase::Operation => judge_operation(&error.error),
     };
     if load_balanced {
-        Verdict {
+        Consequence {
             mark_unknown: false,
             monitor: MonitorOrder::Leave,
             rescan: false,
-            ..verdict
+            ..consequence
         }
     } else {
-        verdict
+        consequence
     }
 }
 
 /// SDAM-103, SDAM-104: whatever prevents a connection makes the server unknown, unless it is
 /// overload.
-fn judge_handshake(error: &Error, load_balanced: bool) -> Verdict {
+fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
     if error.has_label(&Label::SystemOverloadedError) || is_own(error) {
         return NOTHING;
     }
     match state_change(error) {
         // The pool is cleared for any of them: it cannot make connections (A.12, point 3). Behind a
         // load balancer only for a service that shuts down, as in operations.
-        Some(change) => Verdict {
+        Some(change) => Consequence {
             mark_unknown: true,
             clear_pool: !load_balanced || change == StateChange::ShuttingDown,
             monitor: MonitorOrder::Check,
@@ -98,7 +98,7 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Verdict {
 }
 
 /// SDAM-95 to SDAM-101, SDAM-110.
-fn judge_operation(error: &Error) -> Verdict {
+fn judge_operation(error: &Error) -> Consequence {
     match error.kind() {
         ErrorKind::Network { .. } | ErrorKind::Tls { .. }
             if !error.has_label(&Label::SystemOverloadedError) =>
@@ -106,7 +106,7 @@ fn judge_operation(error: &Error) -> Verdict {
             LOST
         }
         ErrorKind::Command(_) | ErrorKind::Write(_) => match state_change(error) {
-            Some(change) => Verdict {
+            Some(change) => Consequence {
                 mark_unknown: true,
                 clear_pool: change == StateChange::ShuttingDown,
                 monitor: MonitorOrder::Check,
@@ -206,17 +206,17 @@ mod tests {
     use crate::error::{TlsFault, Wait, WriteFailure};
     use bson::{RawDocumentBuf, rawdoc};
 
-    const MOVED: Verdict = Verdict {
+    const MOVED: Consequence = Consequence {
         mark_unknown: true,
         clear_pool: false,
         monitor: MonitorOrder::Check,
         rescan: true,
     };
-    const RECOVERING: Verdict = Verdict {
+    const RECOVERING: Consequence = Consequence {
         rescan: false,
         ..MOVED
     };
-    const SHUT_DOWN: Verdict = Verdict {
+    const SHUT_DOWN: Consequence = Consequence {
         clear_pool: true,
         ..MOVED
     };
@@ -240,7 +240,7 @@ mod tests {
         Error::network(NetworkFault::Reset, "reset")
     }
 
-    fn verdict(phase: Phase, error: Error, load_balanced: bool) -> Verdict {
+    fn consequence(phase: Phase, error: Error, load_balanced: bool) -> Consequence {
         let error = ApplicationError {
             error,
             phase,
@@ -321,7 +321,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                verdict(Phase::Operation, error.clone(), false),
+                consequence(Phase::Operation, error.clone(), false),
                 expected,
                 "{error:?}"
             );
@@ -374,7 +374,7 @@ mod tests {
                 ),
             ] {
                 assert_eq!(
-                    verdict(phase, error.clone(), false),
+                    consequence(phase, error.clone(), false),
                     expected,
                     "{phase:?} {error:?}"
                 );
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn a_load_balancer_never_becomes_unknown() {
         // SDAM-112 to SDAM-114
-        let clear = Verdict {
+        let clear = Consequence {
             clear_pool: true,
             ..NOTHING
         };
@@ -411,7 +411,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                verdict(phase, error.clone(), true),
+                consequence(phase, error.clone(), true),
                 expected,
                 "{phase:?} {error:?}"
             );

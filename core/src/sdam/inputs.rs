@@ -118,15 +118,15 @@ impl Sdam {
             return;
         }
         let load_balanced = self.is_load_balanced();
-        let verdict = judge(error, load_balanced);
+        let consequence = judge(error, load_balanced);
         if load_balanced {
-            if verdict.clear_pool && error.service.is_some() {
+            if consequence.clear_pool && error.service.is_some() {
                 self.clear_pool(server, error.service, &error.error, false);
             }
             return;
         }
-        if verdict.mark_unknown {
-            let pool = if verdict.clear_pool {
+        if consequence.mark_unknown {
+            let pool = if consequence.clear_pool {
                 PoolOrder::Clear {
                     cause: &error.error,
                     interrupt: false,
@@ -135,18 +135,18 @@ impl Sdam {
                 PoolOrder::Leave
             };
             // Any other error makes a default Unknown (SDAM-55, SDAM-95).
-            let version = version.filter(|_| verdict.monitor == MonitorOrder::Check);
+            let version = version.filter(|_| consequence.monitor == MonitorOrder::Check);
             self.mark_unknown(now, server, &error.error, version, pool);
             self.doubt_scanned(server);
         }
-        match verdict.monitor {
+        match consequence.monitor {
             MonitorOrder::Leave => {}
             MonitorOrder::Check => self.with_monitor(server, |m, out| m.request(now, out)),
             MonitorOrder::Cancel => {
                 self.with_monitor(server, |m, out| m.cancel(now, out, &error.error));
             }
         }
-        if verdict.rescan {
+        if consequence.rescan {
             self.mark_stale(now);
         }
         self.continue_scan(now);

@@ -3,7 +3,7 @@
 use super::harness::{self, Parts, Peer};
 use bson::{RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
-    client::{Client, ClientConfig, Outcome, Start, Verdict},
+    client::{AfterExchange, Client, ClientConfig, Outcome, Start},
     connection::SocketId,
     operation::{Command, CommandKind, Lease, OperationId, SessionUse},
     random::Seed,
@@ -105,7 +105,10 @@ impl Idle {
         let mut lease = self.start();
         self.begin(&mut lease);
         let verdict = self.client.check_in(self.now, lease, Outcome::Abandoned);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
         self.settle();
     }
 
@@ -155,7 +158,10 @@ impl Idle {
             }
         }
         let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
         self.settle();
     }
 

@@ -25,7 +25,7 @@ use std::{
 /// The default of `heartbeatFrequencyMS`.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-type Verdict = Result<(), String>;
+type AfterExchange = Result<(), String>;
 
 /// The tree of specifications: named by the environment, or beside the workspace.
 pub(crate) fn server_selection() {
@@ -44,7 +44,7 @@ pub(crate) fn max_staleness() {
     }
 }
 
-fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Verdict) -> bool {
+fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> AfterExchange) -> bool {
     let Some(files) = files(folder) else {
         return false;
     };
@@ -58,7 +58,7 @@ fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Verdict) -> bool {
 }
 
 /// Suitable servers and those in the latency window.
-fn logic(file: &Value) -> Verdict {
+fn logic(file: &Value) -> AfterExchange {
     let wants_error = file["error"] == true;
     let criteria = if file["operation"] == "write" {
         Criteria::Writable
@@ -111,7 +111,7 @@ fn logic(file: &Value) -> Verdict {
     same("chosen", &chosen, &window)
 }
 
-fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Verdict {
+fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> AfterExchange {
     if found == wanted {
         return Ok(());
     }
@@ -119,7 +119,7 @@ fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Ve
 }
 
 /// How often each server of the window is chosen, given what runs on it.
-fn frequencies(file: &Value) -> Verdict {
+fn frequencies(file: &Value) -> AfterExchange {
     let description = topology(&file["topology_description"]);
     let nearest = ReadPreference::new(ReadMode::Nearest);
     let criteria = Criteria::Readable(Arc::new(nearest));

@@ -30,7 +30,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     assert_eq!(*interrupted, socket);
     assert_eq!(error, why().kind());
     // A socket that broke with its runtime has the same reason.
-    let Verdict::Done(Err(error)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, reset()) else {
         panic!("nothing is tried again");
     };
     assert_eq!(&error, why().kind());
@@ -67,6 +67,6 @@ fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
     world.run();
     assert_eq!(world.interrupted.len(), 1);
     let verdict = world.check_in(lease, reset());
-    assert!(matches!(verdict, Verdict::Done(Err(error)) if &error == why().kind()));
+    assert!(matches!(verdict, AfterExchange::Done(Err(error)) if &error == why().kind()));
     assert!(world.client.is_over());
 }

@@ -24,7 +24,7 @@ pub(super) fn overloaded() -> RawDocumentBuf {
 fn overload(world: &mut World, mut lease: Lease) -> OperationId {
     World::answer(&mut lease, &overloaded());
     match world.check_in(lease, Outcome::Completed) {
-        Verdict::Again(Start::Waiting(id)) => id,
+        AfterExchange::Again(Start::Waiting(id)) => id,
         other => panic!("it backs off: {other:?}"),
     }
 }
@@ -67,7 +67,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
             }
             World::answer(&mut lease, &overloaded());
             let verdict = world.check_in(lease, Outcome::Completed);
-            let Verdict::Done(Err(error)) = verdict else {
+            let AfterExchange::Done(Err(error)) = verdict else {
                 panic!("it was tried three times: {verdict:?}");
             };
             assert_eq!(error.code(), Some(462));
@@ -96,13 +96,13 @@ fn the_number_of_retries_is_an_option() {
         loop {
             World::answer(&mut lease, &overloaded());
             match world.check_in(lease, Outcome::Completed) {
-                Verdict::Again(Start::Waiting(id)) => {
+                AfterExchange::Again(Start::Waiting(id)) => {
                     attempts += 1;
                     // The backoff of the fourth retry is 1.6 s at most.
                     world.wait(Duration::from_millis(1_600));
                     lease = world.leased(Start::Waiting(id));
                 }
-                Verdict::Done(Err(_)) => break,
+                AfterExchange::Done(Err(_)) => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -121,12 +121,18 @@ fn the_connection_is_free_during_the_backoff() {
         assert_eq!(world.client.counts().leased, 0);
         // There is one connection, and another operation has it meanwhile.
         let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
         lease = again(&mut world, id);
     }
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     let (mut out, mut back) = (0, 0);
     while let Some(event) = world.client.poll_event() {
         match event.kind {
@@ -161,7 +167,7 @@ fn an_operation_without_time_for_its_backoff_ends_at_once() {
     let mut lease = world.lease(timed(find(), Duration::from_millis(1)));
     World::answer(&mut lease, &overloaded());
     let verdict = world.check_in(lease, Outcome::Completed);
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("its time ends before the backoff does: {verdict:?}");
     };
     assert_eq!(error.code(), Some(462), "its time is not over yet");
@@ -252,8 +258,8 @@ fn overload_is_avoided_only_where_the_option_says_so() {
         assert_eq!(lease.facts().address.host(), "a");
         World::answer(&mut lease, &reply);
         let lease = match world.check_in(lease, Outcome::Completed) {
-            Verdict::Again(start @ Start::Leased(_)) => world.leased(start),
-            Verdict::Again(Start::Waiting(id)) => again(&mut world, id),
+            AfterExchange::Again(start @ Start::Leased(_)) => world.leased(start),
+            AfterExchange::Again(Start::Waiting(id)) => again(&mut world, id),
             other => panic!("it is tried again: {other:?}"),
         };
         let expected = if moves { "b" } else { "a" };

@@ -90,7 +90,7 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
         );
         // RR-5
         let verdict = world.check_in(lease, reset());
-        assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+        assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confi
     for stage in writing_stages() {
         let mut world = World::new(URI, member(true, 21));
         let verdict = world.perform(ending_in(stage.clone(), ReadMode::Primary), &reply);
-        let Verdict::Done(Err(error)) = verdict else {
+        let AfterExchange::Done(Err(error)) = verdict else {
             panic!("{verdict:?}");
         };
         assert_eq!(error.code(), Some(64));
@@ -112,6 +112,9 @@ fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confi
         assert!(!sent.contains_key("txnNumber"), "{sent}");
         assert_eq!(sent.get_document("cursor").ok(), Some(&doc! {}));
         let verdict = world.check_in(lease, reset());
-        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Err(_))),
+            "{verdict:?}"
+        );
     }
 }

@@ -95,8 +95,8 @@ fn answer<P: Program>(
     World::answer(&mut lease, reply);
     let step = runner.handle_end(&mut lease, &Outcome::Completed);
     match (world.check_in(lease, Outcome::Completed), step) {
-        (Verdict::Done(Ok(())), Some(step)) => step,
-        (Verdict::Done(Err(error)), None) => runner.handle_error(error),
+        (AfterExchange::Done(Ok(())), Some(step)) => step,
+        (AfterExchange::Done(Err(error)), None) => runner.handle_error(error),
         (verdict, _) => panic!("{verdict:?}"),
     }
 }
@@ -121,7 +121,7 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     let (sent, first_number) = (documents(&first), number(&first));
     assert_eq!(sent.len(), expected.bytes);
     world.hello = limited(100);
-    let Verdict::Again(start) = world.check_in(first, reset()) else {
+    let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("it is retried");
     };
     let again = leased(&mut world, start);
@@ -148,7 +148,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
     let step = runner.start();
     let first = lease(&mut world, &mut runner, step);
     world.hello = limited(2);
-    let Verdict::Again(start) = world.check_in(first, reset()) else {
+    let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("it is retried");
     };
     let again = leased(&mut world, start);
@@ -157,7 +157,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
         panic!("three documents are too many");
     };
     assert!(again.output().is_empty(), "nothing is sent");
-    let Verdict::Done(Err(error)) = world.check_in(*again, outcome) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(*again, outcome) else {
         panic!("it is not split anew");
     };
     let expected = "a batch that must be repeated as it was sent to another server is limited to \

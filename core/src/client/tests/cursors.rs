@@ -90,7 +90,10 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         // The end of the cursor has a limit of its own.
         let kill = cursor.end().expect("the server still has it");
         let verdict = world.perform(kill, &rawdoc! { "ok": 1 });
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -125,7 +128,8 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
         let first = World::request(&lease);
         for _ in 0..2 {
             World::answer(&mut lease, &overloaded());
-            let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed)
+            let AfterExchange::Again(Start::Waiting(id)) =
+                world.check_in(lease, Outcome::Completed)
             else {
                 panic!("it backs off");
             };
@@ -136,7 +140,10 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
         }
         World::answer(&mut lease, &overloaded());
         let verdict = world.check_in(lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Err(_))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -147,7 +154,7 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
     let mut cursor = open(&mut world, None);
     let mut lease = world.lease(first(&mut cursor));
     World::answer(&mut lease, &overloaded());
-    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("it is tried again");
     };
     let mut lease = world.leased(start);

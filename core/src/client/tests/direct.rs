@@ -56,11 +56,17 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
         let mut world = World::new(DIRECT, hello);
         for kind in KINDS {
             let verdict = world.perform(of_kind(kind), &rawdoc! { "ok": 1 });
-            assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+            assert!(
+                matches!(verdict, AfterExchange::Done(Ok(()))),
+                "{verdict:?}"
+            );
         }
         let refused = rawdoc! { "ok": 0, "code": 8000, "errmsg": "not here" };
         let verdict = world.perform(insert(), &refused);
-        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Err(_))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -78,7 +84,10 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
         ] {
             let command = reading(of_kind(kind), mode);
             let verdict = world.perform(command, &rawdoc! { "ok": 1 });
-            assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+            assert!(
+                matches!(verdict, AfterExchange::Done(Ok(()))),
+                "{verdict:?}"
+            );
         }
     }
     for kind in KINDS {
@@ -158,7 +167,10 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
     }
     assert_eq!(world.client.counts().leased, 0);
     let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     // Without a credential there is nothing to prove.
     let mut open = World::new(DIRECT, arbiter);
     open.lease(of_kind(CommandKind::Read));

@@ -83,7 +83,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
             Outcome::Abandoned
         };
         let verdict = world.check_in(lease, outcome);
-        assert_eq!(matches!(verdict, Verdict::Done(Err(_))), is_timeout);
+        assert_eq!(matches!(verdict, AfterExchange::Done(Err(_))), is_timeout);
         assert_eq!(world.draining, [socket]);
         let next = waiter(&mut world);
         world.run();
@@ -335,7 +335,7 @@ fn a_deadline_that_passed_is_told_as_a_time_limit() {
     command.set_timeout(Some(Duration::from_millis(10)));
     let (lease, _, _) = sent(&mut world, command);
     world.wait(Duration::from_millis(10));
-    let Verdict::Done(Err(error)) = world.check_in(lease, timed_out()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, timed_out()) else {
         panic!("its time is over");
     };
     assert!(matches!(error.kind(), ErrorKind::Timeout { .. }), "{error}");

@@ -21,7 +21,7 @@ fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
     let mut world = World::new(URI, primary());
     let mut lease = world.lease(insert());
     World::answer(&mut lease, &reply());
-    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
         panic!("it failed");
     };
     assert_eq!(error.code(), Some(11000));
@@ -45,5 +45,5 @@ fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels()
     let mut lease = world.lease(insert());
     World::answer(&mut lease, &reply());
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+    assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
 }

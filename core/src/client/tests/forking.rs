@@ -110,7 +110,10 @@ fn operations_that_wait_begin_again() {
         assert_eq!(lease.operation.attempts, if id == first { 1 } else { 2 });
         World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
         let verdict = world.check_in(lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -204,7 +207,7 @@ fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
     let Some((_, error)) = world.interrupted.pop() else {
         panic!("it is broken off");
     };
-    let Verdict::Again(start) = world.check_in(lease, Outcome::Failed(error)) else {
+    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Failed(error)) else {
         panic!("it is tried again");
     };
     let lease = world.leased(start);
@@ -226,7 +229,7 @@ fn a_ping_that_was_answered_to_the_parent_says_nothing_to_the_child() {
         assert!(first.is_preliminary());
         let before = fork(&mut world);
         World::answer(&mut first, &rawdoc! { "ok": 1 });
-        let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
+        let AfterExchange::Again(start) = world.check_in(first, Outcome::Completed) else {
             panic!("the operation follows");
         };
         let lease = world.leased(start);

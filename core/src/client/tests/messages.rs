@@ -154,12 +154,15 @@ fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
     let socket = lease.socket();
     lease.sent(lease.output().len());
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     // The server has lost its primary and closed the connection; nobody reads from it.
     let lease = world.lease(find());
     assert_eq!(lease.socket(), socket);
     let verdict = world.check_in(lease, Outcome::Failed(closed_by_peer()));
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("{verdict:?}");
     };
     assert!(error.is_network(), "{error}");

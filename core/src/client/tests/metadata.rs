@@ -40,7 +40,7 @@ fn told(world: &mut World) -> Document {
     world.wait(Duration::from_millis(5));
     let (dialled, before) = (world.dialled.len(), world.messages.len());
     let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(world.dialled.len(), dialled + 1, "a new connection");
     let hello = World::decoded(&world.messages[before]);
     hello.get_document("client").expect("a handshake").clone()

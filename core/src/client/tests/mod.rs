@@ -37,7 +37,7 @@ mod waits;
 
 use super::*;
 use crate::{
-    client::{Outcome, Start, Verdict},
+    client::{AfterExchange, Outcome, Start},
     connection::SocketId,
     description::ServerId,
     error::{Error, NetworkFault},
@@ -339,14 +339,14 @@ impl World {
         }
     }
 
-    pub(super) fn check_in(&mut self, lease: Lease, outcome: Outcome) -> Verdict {
+    pub(super) fn check_in(&mut self, lease: Lease, outcome: Outcome) -> AfterExchange {
         let verdict = self.client.check_in(self.now, lease, outcome);
         self.run();
         verdict
     }
 
     /// Runs a command that the server answers.
-    pub(super) fn perform(&mut self, command: Command, reply: &RawDocument) -> Verdict {
+    pub(super) fn perform(&mut self, command: Command, reply: &RawDocument) -> AfterExchange {
         let mut lease = self.lease(command);
         Self::answer(&mut lease, reply);
         self.check_in(lease, Outcome::Completed)

@@ -33,7 +33,7 @@ fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
                 "ok": 0, "code": 6, "errmsg": "x", "errorLabels": ["RetryableWriteError"],
             };
             World::answer(&mut lease, &error);
-            let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+            let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
                 panic!("it is tried again");
             };
             let second = world.leased(start);
@@ -183,7 +183,7 @@ fn a_deeply_nested_reply_costs_no_stack() {
             "writeConcernError": { "code": 64, "errmsg": "x", "errInfo": deep.clone() },
         };
         let verdict = world.perform(insert(), &error);
-        assert!(matches!(verdict, Verdict::Done(Err(_))));
+        assert!(matches!(verdict, AfterExchange::Done(Err(_))));
         let reply = rawdoc! { "ok": 1, "n": 1, "upserted": [{ "index": 0, "_id": deep }] };
         let result = crate::operation::crud::UpdateResult::from_reply(&reply);
         assert_eq!(result.upserted_id.is_some(), levels == 50);
@@ -302,7 +302,7 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
     assert_eq!(own.socket(), foreign.socket());
     let before = world.client.counts();
     let verdict = world.check_in(foreign, reset());
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("it was taken: {verdict:?}");
     };
     let kind = error.kind();
@@ -318,7 +318,10 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
     assert!(world.closed.is_empty() && world.client.topology().servers.len() == 1);
     World::answer(&mut own, &rawdoc! { "ok": 1 });
     let verdict = world.check_in(own, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     assert_eq!(world.client.counts().leased, 0);
 }
 

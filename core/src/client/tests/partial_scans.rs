@@ -91,7 +91,10 @@ fn finish(world: &mut World, start: Start) -> String {
     let server = lease.facts().address.to_string();
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     server
 }
 
@@ -243,7 +246,10 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
         panic!("the primary was checked");
     };
     let verdict = world.check_in(lease, reset());
-    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Err(_))),
+        "{verdict:?}"
+    );
     let id = waiting(begin(&mut world, insert()));
     let start = half_a_second_later(&mut world, id);
     assert_eq!(finish(&mut world, start), "a:27017");

@@ -17,13 +17,13 @@ fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
             attempts.push(world.now);
             World::answer(&mut lease, &unreachable());
             match world.check_in(lease, Outcome::Completed) {
-                Verdict::Done(Err(error)) => break error,
-                Verdict::Again(Start::Leased(again)) => {
+                AfterExchange::Done(Err(error)) => break error,
+                AfterExchange::Again(Start::Leased(again)) => {
                     lease = again;
                     lease.begin(world.now).expect("it fits");
                     continue;
                 }
-                Verdict::Again(Start::Waiting(waiting)) => assert_eq!(waiting, id),
+                AfterExchange::Again(Start::Waiting(waiting)) => assert_eq!(waiting, id),
                 other => panic!("{other:?}"),
             }
             let next = loop {

@@ -85,7 +85,7 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
         assert_eq!(lease.operation.lsid, session);
         World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
         let verdict = world.check_in(lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 }
 

@@ -41,8 +41,8 @@ fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>,
     for attempt in 1..=most {
         World::answer(&mut lease, &unreachable());
         match world.check_in(lease, Outcome::Completed) {
-            Verdict::Again(start) => lease = world.leased(start),
-            Verdict::Done(result) => return (result.err(), attempt),
+            AfterExchange::Again(start) => lease = world.leased(start),
+            AfterExchange::Done(result) => return (result.err(), attempt),
         }
     }
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
@@ -92,7 +92,7 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
         let mut reply = unreachable();
         reply.append(bson::cstr!("$clusterTime"), rawdoc! { "clusterTime": time });
         World::answer(&mut lease, &reply);
-        let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
             panic!("it is tried again");
         };
         lease = world.leased(start);
@@ -114,7 +114,7 @@ fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
         let mut lease = world.lease(timed(command(), LIMIT));
         World::answer(&mut lease, &unreachable());
         world.now = world.now + LIMIT;
-        let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+        let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
             panic!("no time is left");
         };
         assert!(error.is_timeout(), "{error:?}");
@@ -136,7 +136,7 @@ fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
     );
     world.now = world.now + LIMIT;
     let verdict = world.check_in(lease, Outcome::Completed);
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("{verdict:?}");
     };
     assert_eq!(error.code(), Some(8000));
@@ -159,7 +159,8 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
             "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
         };
         World::answer(&mut lease, &stepped_down);
-        let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed) else {
+        let AfterExchange::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed)
+        else {
             panic!("it waits for another primary");
         };
         world.wait(limit.unwrap_or(Duration::from_secs(30)));
@@ -187,14 +188,14 @@ fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
     let mut world = World::new(URI, primary());
     let mut lease = world.lease(timed(find(), LIMIT));
     World::answer(&mut lease, &unreachable());
-    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("it is tried again");
     };
     let mut lease = world.leased(start);
     lease.sent(lease.output().len());
     world.wait(LIMIT);
     let (_, error) = world.interrupted.pop().expect("its time is over");
-    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Failed(error)) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Failed(error)) else {
         panic!("no time is left");
     };
     assert!(error.is_timeout(), "{error:?}");
@@ -343,7 +344,7 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
             assert!(!World::request(&lease).contains_key("txnNumber"));
             World::answer(&mut lease, &unreachable());
             let verdict = world.check_in(lease, Outcome::Completed);
-            let Verdict::Done(Err(error)) = verdict else {
+            let AfterExchange::Done(Err(error)) = verdict else {
                 panic!("it is sent again: {verdict:?}");
             };
             assert_eq!(error.code(), Some(6));
@@ -373,7 +374,7 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
     let lease = world.lease(insert());
     assert!(World::request(&lease).contains_key("txnNumber"));
     world.hello = standalone();
-    let Verdict::Again(Start::Waiting(id)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Again(Start::Waiting(id)) = world.check_in(lease, reset()) else {
         panic!("it is tried again");
     };
     world.wait(Duration::from_millis(500));
@@ -404,7 +405,7 @@ fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
     ] {
         let mut world = World::new(URI, primary());
         let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
-        let Verdict::Done(Err(error)) = world.perform(command, &reply) else {
+        let AfterExchange::Done(Err(error)) = world.perform(command, &reply) else {
             panic!("it is an error");
         };
         let ErrorKind::Command(fault) = error.kind() else {
@@ -422,7 +423,7 @@ fn a_router_is_avoided_once_however_often_it_fails() {
     let mut lease = world.lease(timed(find(), LIMIT));
     for _ in 0..ATTEMPTS {
         World::answer(&mut lease, &unreachable());
-        let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
             panic!("it is tried again");
         };
         lease = world.leased(start);
@@ -439,7 +440,7 @@ fn failed_statements_are_told_and_not_tried_again() {
     };
     let verdict = world.perform(insert(), &reply);
     assert!(
-        matches!(verdict, Verdict::Done(Err(ref e)) if e.code() == Some(91)),
+        matches!(verdict, AfterExchange::Done(Err(ref e)) if e.code() == Some(91)),
         "{verdict:?}"
     );
 }
@@ -452,7 +453,10 @@ fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
         "ok": 0, "code": 8000, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
     };
     let verdict = world.perform(find(), &reply);
-    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Err(_))),
+        "{verdict:?}"
+    );
 }
 
 #[test]

@@ -255,13 +255,13 @@ fn a_lost_connection_leads_to_a_scan_and_a_retry() {
     let mut world = warm(URI, primary());
     world.wait(Duration::from_secs(1));
     let lease = world.lease(find());
-    let Verdict::Again(start) = world.check_in(lease, reset()) else {
+    let AfterExchange::Again(start) = world.check_in(lease, reset()) else {
         panic!("it is tried again");
     };
     let mut lease = world.leased(start);
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     assert_eq!(request.get_i32("ping").ok(), Some(1));
     assert!(!request.contains_key("lsid"), "{request}");
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("the operation follows");
     };
     let mut lease = world.leased(start);
@@ -331,7 +331,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     assert_eq!(World::request(&lease).get_str("insert").ok(), Some("c"));
     World::answer(&mut lease, &rawdoc! { "ok": 1 });
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(world.client.counts().leased, 0);
 }
 
@@ -353,7 +353,7 @@ fn an_idle_connection_that_broke_costs_the_operation_nothing() {
         let socket = lease.socket();
         let verdict = world.client.check_in(world.now, lease, outcome);
         assert!(is_unknown(&world));
-        let Verdict::Again(start) = verdict else {
+        let AfterExchange::Again(start) = verdict else {
             panic!("a server is looked for once more: {verdict:?}");
         };
         let mut lease = world.leased(start);
@@ -362,7 +362,7 @@ fn an_idle_connection_that_broke_costs_the_operation_nothing() {
         assert_eq!(lease.operation.attempts, 1);
         World::answer(&mut lease, &rawdoc! { "ok": 1 });
         let verdict = world.check_in(lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 }
 
@@ -383,7 +383,7 @@ fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
         .client
         .check_in(world.now, lease, Outcome::Failed(error));
     assert!(is_unknown(&world));
-    assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+    assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
 }
 
 #[test]
@@ -392,7 +392,10 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     world.wait(SOCKET_CHECK_INTERVAL);
     let lease = world.lease(ping());
     let verdict = world.check_in(lease, Outcome::Abandoned);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
 
     let mut world = warm(URI, primary());
     world.wait(SOCKET_CHECK_INTERVAL);
@@ -402,7 +405,7 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     world.wait(Duration::from_millis(100));
     let (_, error) = world.interrupted.pop().expect("its time is over");
     let verdict = world.check_in(lease, Outcome::Failed(error));
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("its time is over: {verdict:?}");
     };
     assert!(error.is_timeout(), "{error}");

@@ -3,7 +3,7 @@
 use super::{World, find, insert, mongos, ping, primary, reset};
 use crate::{
     address::Address,
-    client::{Client, ClientConfig, Outcome, Start, Verdict},
+    client::{AfterExchange, Client, ClientConfig, Outcome, Start},
     error::{Error, ErrorKind},
     event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
     operation::{Command, CommandKind, OperationId},
@@ -64,7 +64,7 @@ fn a_selection_is_told_with_its_operation_and_what_was_known() {
     // SEL-61, SEL-62, SEL-63
     let mut world = world(primary());
     let verdict = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     let events = selection(&mut world);
     let [
         SelectionEvent::Started { facts },
@@ -128,7 +128,7 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
     let lease = world.leased(start);
     assert_eq!(told(&mut world), ["insert started", "insert to a:27017"]);
     let verdict = world.check_in(lease, reset());
-    assert!(matches!(verdict, Verdict::Again(Start::Waiting(_))));
+    assert!(matches!(verdict, AfterExchange::Again(Start::Waiting(_))));
     assert_eq!(
         told(&mut world),
         ["insert started", "insert waits 2000"],

@@ -15,7 +15,7 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
     let mut world = World::new(URI, primary());
     let first = world.lease(insert());
     let (session, number) = (id_of(&first), first.operation.txn_number);
-    let Verdict::Again(start) = world.check_in(first, reset()) else {
+    let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("a retryable write is tried again");
     };
     // The server has to be found usable again first.
@@ -28,7 +28,7 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
     );
     World::answer(&mut second, &rawdoc! { "ok": 1, "n": 1 });
     let verdict = world.check_in(second, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     let next = world.lease(ping());
     assert_ne!(
         id_of(&next),
@@ -58,7 +58,7 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let more = cursor.more().expect("it is open");
     let error = rawdoc! { "ok": 0, "code": 43, "errmsg": "cursor not found" };
     let verdict = world.perform(more, &error);
-    let Verdict::Done(Err(error)) = verdict else {
+    let AfterExchange::Done(Err(error)) = verdict else {
         panic!("the server has no such cursor: {verdict:?}");
     };
     assert_eq!(

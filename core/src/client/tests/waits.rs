@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    client::{Outcome, Start, Verdict},
+    client::{AfterExchange, Outcome, Start},
     connection::SocketId,
     error::ErrorKind,
     operation::{Command, Lease, OperationId},
@@ -123,7 +123,10 @@ impl World {
         lease.begin(self.now).expect("it fits");
         Self::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
         let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+        assert!(
+            matches!(verdict, AfterExchange::Done(Ok(()))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -424,7 +427,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
             panic!("it need not wait: {verdict:?}");
         };
         let verdict = world.client.check_in(world.now, lease, super::reset());
-        let Verdict::Again(Start::Waiting(id)) = verdict else {
+        let AfterExchange::Again(Start::Waiting(id)) = verdict else {
             panic!("no primary is left: {verdict:?}");
         };
         let mut woken = world.answer_as(&answers);

@@ -8,7 +8,7 @@ use crate::world::{
     workload::{Deed, Ending, found},
 };
 use onionskin_core::{
-    client::{Outcome, Verdict},
+    client::{AfterExchange, Outcome},
     connection::closed_by_peer,
     error::Error,
     event::{Event, EventKind},
@@ -153,12 +153,12 @@ impl CoreWorld {
         let verdict = self.sides[client].core.check_in(now, *lease, outcome);
         self.drain(client);
         match verdict {
-            Verdict::Done(Ok(())) => {
+            AfterExchange::Done(Ok(())) => {
                 let ending = ending.unwrap_or_else(Ending::Failed);
                 self.end(client, task, ending);
             }
-            Verdict::Done(Err(error)) => self.end(client, task, Ending::Failed(error)),
-            Verdict::Again(start) => self.on_start(client, task, start),
+            AfterExchange::Done(Err(error)) => self.end(client, task, Ending::Failed(error)),
+            AfterExchange::Again(start) => self.on_start(client, task, start),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 fn overload(world: &mut World, mut lease: Lease) -> Lease {
     let socket = lease.socket();
     World::answer(&mut lease, &overloaded());
-    let Verdict::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("it is tried again");
     };
     assert!(matches!(start, Start::Waiting(_)), "{start:?}");
@@ -37,7 +37,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
         lease = overload(&mut world, lease);
     }
     World::answer(&mut lease, &overloaded());
-    let Verdict::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
         panic!("it was tried three times");
     };
     assert_eq!(error.code(), Some(462));
@@ -60,7 +60,10 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
     let mut lease = overload(&mut world, lease);
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Ok(()))),
+        "{verdict:?}"
+    );
     world.client.release(world.now, pin);
 }
 
@@ -71,7 +74,8 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut lease = more(&mut world, &mut cursor);
     World::answer(&mut lease, &overloaded());
-    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    else {
         panic!("it backs off");
     };
     let resources = cursor
@@ -93,7 +97,8 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
     let (mut cursor, _) = open_cursor(&mut world);
     let mut lease = more(&mut world, &mut cursor);
     World::answer(&mut lease, &overloaded());
-    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    else {
         panic!("it backs off");
     };
     world.sent.clear();
@@ -110,7 +115,8 @@ fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_erro
     let mut world = world();
     let (mut lease, pin) = lease_a_transaction(&mut world);
     World::answer(&mut lease, &overloaded());
-    let Verdict::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed) else {
+    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    else {
         panic!("it backs off");
     };
     let mut other = insert();

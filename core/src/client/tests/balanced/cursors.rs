@@ -92,7 +92,7 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     let (mut cursor, facts) = open_cursor(&mut world);
     let lease = more(&mut world, &mut cursor);
     told(&mut world);
-    let Verdict::Done(Err(error)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(lease, reset()) else {
         panic!("it broke");
     };
     cursor.handle_failure(&error);

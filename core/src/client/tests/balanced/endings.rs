@@ -20,7 +20,7 @@ fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
     let mut lease = world.lease(last);
     World::answer(&mut lease, &overloaded());
     let verdict = world.check_in(lease, Outcome::Completed);
-    let Verdict::Again(Start::Waiting(last)) = verdict else {
+    let AfterExchange::Again(Start::Waiting(last)) = verdict else {
         panic!("it backs off: {verdict:?}");
     };
     let mut left = world.lease(left);

@@ -80,7 +80,7 @@ fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
     World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
     let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
     let verdict = world.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     (cursor, facts)
 }
 
@@ -98,15 +98,15 @@ fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<
         .is_ok()
         .then(|| cursor.handle_reply(&mut lease));
     match world.check_in(lease, Outcome::Completed) {
-        Verdict::Done(Ok(())) => match step {
+        AfterExchange::Done(Ok(())) => match step {
             Some(Step::Done(result)) => result.map(|_| ()),
             other => panic!("the batch has a document: {other:?}"),
         },
-        Verdict::Done(Err(error)) => {
+        AfterExchange::Done(Err(error)) => {
             cursor.handle_failure(&error);
             Err(error)
         }
-        Verdict::Again(_) => panic!("a cursor's follow-up is not tried again"),
+        AfterExchange::Again(_) => panic!("a cursor's follow-up is not tried again"),
     }
 }
 

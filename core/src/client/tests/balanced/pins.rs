@@ -90,7 +90,10 @@ fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
     let (lease, pin) = lease_a_transaction(&mut world);
     told(&mut world);
     let verdict = world.check_in(lease, reset());
-    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Err(_))),
+        "{verdict:?}"
+    );
     assert_eq!(told(&mut world), ["cleared 1"]);
     world.client.release(world.now, pin);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
@@ -151,7 +154,7 @@ fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
     };
     assert_eq!(interrupted, socket);
     let verdict = world.check_in(lease, Outcome::Failed(error));
-    let Verdict::Again(start) = verdict else {
+    let AfterExchange::Again(start) = verdict else {
         panic!("a read is tried again: {verdict:?}");
     };
     assert_ne!(world.leased(start).socket(), socket);
@@ -229,7 +232,7 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
     assert!(first.is_preliminary());
     assert_eq!(first.pin(PinnedFor::Transaction), None);
     World::answer(&mut first, &rawdoc! { "ok": 1 });
-    let Verdict::Again(start) = world.check_in(first, Outcome::Completed) else {
+    let AfterExchange::Again(start) = world.check_in(first, Outcome::Completed) else {
         panic!("the operation follows");
     };
     let mut lease = world.leased(start);

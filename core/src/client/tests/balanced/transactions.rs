@@ -62,7 +62,10 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     told(&mut world);
     let verdict = world.check_in(lease, reset());
     // It is its owner who tries again, not the client, on the same connection.
-    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Err(_))),
+        "{verdict:?}"
+    );
     assert_eq!(told(&mut world), ["cleared 1"]);
     world.client.release(world.now, pin);
     world.run();
@@ -156,8 +159,8 @@ impl Session {
             }
         };
         let result = match self.world.check_in(lease, outcome) {
-            Verdict::Done(result) => result,
-            Verdict::Again(_) => panic!("the owner tries again, not the client"),
+            AfterExchange::Done(result) => result,
+            AfterExchange::Again(_) => panic!("the owner tries again, not the client"),
         };
         let result = match (result, answered) {
             (Err(error), Answered::Lost(label)) => Err(error.with_label(Label::from_name(label))),

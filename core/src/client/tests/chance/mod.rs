@@ -83,7 +83,8 @@ impl Play {
                 let mut lease = self.leases.remove(which % self.leases.len());
                 self.left.insert(lease.socket(), lease.context.request_id);
                 let outcome = finish(&mut lease, outcome);
-                if let Verdict::Again(start) = self.client.check_in(self.now, lease, outcome) {
+                if let AfterExchange::Again(start) = self.client.check_in(self.now, lease, outcome)
+                {
                     self.started(start);
                 }
             }

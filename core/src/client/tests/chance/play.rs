@@ -234,7 +234,10 @@ impl Play {
                         assert!(error.is_timeout(), "{error}");
                         let outcome = Outcome::Failed(error);
                         let verdict = self.client.check_in(self.now, lease, outcome);
-                        assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+                        assert!(
+                            matches!(verdict, AfterExchange::Done(Err(_))),
+                            "{verdict:?}"
+                        );
                     }
                 }
             }

@@ -232,10 +232,10 @@ impl Scene {
         let bytes = peer.output();
         assert!(feed(&mut lease, &bytes).expect("a reply"));
         let verdict = self.check_in(lease, Outcome::Completed);
-        assert!(matches!(verdict, Verdict::Done(Ok(()))));
+        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 
-    fn check_in(&mut self, lease: Lease, outcome: Outcome) -> Verdict {
+    fn check_in(&mut self, lease: Lease, outcome: Outcome) -> AfterExchange {
         let verdict = self.client.check_in(self.now, lease, outcome);
         self.run();
         verdict
@@ -298,7 +298,7 @@ fn a_close_notify_with_the_reply_costs_its_connection_alone() {
     let bytes = peer.output();
     assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
     let verdict = scene.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
     let mut lease = scene.start(ping());
@@ -321,7 +321,7 @@ fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
         let error = feed(&mut lease, &bytes).expect_err("cut off");
         assert!(error.is_network(), "{error}");
         let verdict = scene.check_in(lease, Outcome::Failed(error));
-        assert!(matches!(verdict, Verdict::Again(_)), "{verdict:?}");
+        assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
         assert_eq!(scene.clears, 1);
     }
 }
@@ -344,7 +344,7 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
                 "{error:?}"
             );
             let verdict = scene.check_in(lease, Outcome::Failed(error));
-            let Verdict::Again(start) = verdict else {
+            let AfterExchange::Again(start) = verdict else {
                 panic!("it may be retried: {verdict:?}");
             };
             assert_eq!((scene.clears, scene.changes > 0), (1, true));
@@ -417,7 +417,7 @@ fn a_reply_that_came_whole_before_an_alert_counts() {
     let bytes = peer.output();
     assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
     let verdict = scene.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
 }

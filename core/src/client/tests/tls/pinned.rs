@@ -23,7 +23,7 @@ fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     assert!(feed(&mut lease, &bytes).expect("a reply"));
     let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
     let verdict = scene.check_in(lease, Outcome::Completed);
-    assert!(matches!(verdict, Verdict::Done(Ok(()))));
+    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     (scene, cursor, farewell)
 }
 
@@ -61,5 +61,8 @@ fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
     let error = feed(&mut lease, &farewell).expect_err("it is closed");
     assert!(is_closed(&error), "{error:?}");
     let verdict = scene.check_in(lease, Outcome::Failed(error));
-    assert!(matches!(verdict, Verdict::Done(Err(_))), "{verdict:?}");
+    assert!(
+        matches!(verdict, AfterExchange::Done(Err(_))),
+        "{verdict:?}"
+    );
 }

@@ -352,18 +352,18 @@ impl Play {
         let error = lease.outcome().err();
         let is_overload = error.is_some_and(|e| e.has_label(&Label::SystemOverloadedError));
         match self.client.check_in(self.now, lease, outcome) {
-            Verdict::Again(start) => {
+            AfterExchange::Again(start) => {
                 assert!(
                     is_overload || self.kept_by(purpose).is_none(),
                     "what is pinned is tried again after overload only"
                 );
                 self.started(start, purpose);
             }
-            Verdict::Done(Err(error)) => self.failed(purpose, &error),
-            Verdict::Done(Ok(())) if is_left => {
+            AfterExchange::Done(Err(error)) => self.failed(purpose, &error),
+            AfterExchange::Done(Ok(())) if is_left => {
                 self.failed(purpose, &ErrorKind::Abandoned.into());
             }
-            Verdict::Done(Ok(())) => {
+            AfterExchange::Done(Ok(())) => {
                 if let Some(cursor) = opened {
                     self.keep(cursor, socket);
                 } else if let Purpose::More { key, .. } = purpose {
