@@ -1,114 +1,290 @@
-//! Moves the bytes of one exchange.
+//! The future of an operation: the one loop that runs programs.
 
-use crate::shared::Held;
-use futures_io::{AsyncRead, AsyncWrite};
+use crate::{
+    Client, Runtime,
+    shared::{ActiveExchange, Shared},
+};
 use onionskin_core::{
-    client::Outcome,
-    connection::closed_by_peer,
-    error::{Error, NetworkFault},
-    operation::Lease,
+    client::{Outcome, Progress},
+    error::Error,
+    event::{Event, EventKind},
+    operation::{Abandoned, Lease, OperationId, Program, Runner, Step},
 };
 use std::{
-    io,
+    future::Future,
     pin::Pin,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll},
 };
 
-/// Room for what comes unasked on a connection that rests. Any plaintext is too much; TLS has
-/// messages of its own.
-const PROBE_BYTES: usize = 64;
+/// An operation on its way.
+///
+/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
+/// and the wait-queue place go where they belong, and no other operation is disturbed. So a
+/// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
+#[must_use = "an operation does nothing unless it is awaited"]
+pub struct Execution<R: Runtime, P: Program> {
+    /// Kept open until the operation is over.
+    client: Client<R>,
+    state: State<R>,
+    runner: Runner<P>,
+}
 
-/// Reads of one turn; then other tasks have theirs, and an interruption is looked for.
-const READS_PER_TURN: usize = 32;
+enum State<R: Runtime> {
+    /// The program is to be started.
+    Ready,
+    Waiting(OperationId),
+    Exchanging(ActiveExchange<R::Stream>),
+    Over,
+}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Held<S> {
-    /// Looks, without waiting, whether a connection that rested still stands.
-    pub(crate) fn probe(&mut self) -> Result<(), Error> {
-        let Self { lease, stream, .. } = self;
-        while lease.wants_probe() {
-            let mut buffer = [0; PROBE_BYTES];
-            // The exchange that follows asks to be woken; nobody waits now.
-            let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
-                Poll::Pending => lease.probed(None)?,
-                Poll::Ready(Ok(count)) => {
-                    let found = lease.probed(Some(&buffer[..count]));
-                    found.inspect_err(|_| say_why(lease, stream, &mut context))?;
-                }
-                Poll::Ready(Err(error)) => return Err(broken(&error)),
+// Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
+impl<R: Runtime, P: Program> Unpin for Execution<R, P> {}
+
+impl<R: Runtime, P: Program> Execution<R, P> {
+    pub(crate) fn new(client: Client<R>, program: P) -> Self {
+        Self {
+            client,
+            state: State::Ready,
+            runner: Runner::new(program),
+        }
+    }
+
+    /// The program of an operation that is over already, to be started by
+    /// [`restart`](Self::restart).
+    pub(crate) fn at_rest(client: Client<R>, program: P) -> Self {
+        Self {
+            client,
+            state: State::Over,
+            runner: Runner::new(program),
+        }
+    }
+
+    /// The runtime that it needs.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.client.runtime()
+    }
+
+    pub(crate) fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    pub(crate) fn program_mut(&mut self) -> &mut P {
+        self.runner.program_mut()
+    }
+
+    /// True once the operation is over.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Starts the program anew at the next poll. What was under way is left.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.state = State::Ready;
+    }
+
+    /// Leaves what is under way; the program stays.
+    pub(crate) fn stop(&mut self) {
+        if self.is_over() {
+            return;
+        }
+        self.runner.handle_left();
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Waiting(id) => self.client.shared().cancel(id),
+            State::Exchanging(mut active) => {
+                let outcome = Outcome::Abandoned;
+                active.lease.end(&outcome);
+                tell(self.client.shared(), &mut active.lease);
+                // There is nobody left to tell.
+                let _ = self.client.shared().give_back(active, outcome);
+            }
+            State::Ready | State::Over => {}
+        }
+        self.tell_end();
+    }
+
+    /// Publishes the event that ends the operation.
+    fn tell_end(&mut self) {
+        if self.runner.has_event() {
+            let shared = self.client.shared();
+            let at = shared.now();
+            if let Some(event) = self.runner.poll_event(at) {
+                let kind = EventKind::Operation(event);
+                shared.publish(Event { at, kind });
             }
         }
+    }
+
+    /// Does what the program wants, until something has to be waited for (`None`) or the operation
+    /// is over.
+    fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
+        loop {
+            match step {
+                Step::Done(result) => return Some(result),
+                Step::Run(command) => {
+                    let progress = self.client.shared().begin(command, self.runner.span());
+                    let error = self.on_progress(progress)?;
+                    step = self.runner.handle_error(error);
+                }
+            }
+        }
+    }
+
+    /// Goes on with a command until something has to be waited for (`None`) or the command has
+    /// failed.
+    fn on_progress(&mut self, mut progress: Progress<ActiveExchange<R::Stream>>) -> Option<Error> {
+        loop {
+            match progress {
+                Progress::Waiting(id) => {
+                    self.state = State::Waiting(id);
+                    return None;
+                }
+                Progress::Asking {
+                    operation: id,
+                    question,
+                } => {
+                    // The application's code: whatever it does, the operation has its place.
+                    self.state = State::Waiting(id);
+                    let answer = question.ask();
+                    progress = self.client.shared().narrowed(id, answer);
+                    self.state = State::Over;
+                    continue;
+                }
+                Progress::Failed(error) => return Some(error),
+                // In its place already, so that a stream that panics loses no lease.
+                Progress::Exchange(active) => self.state = State::Exchanging(active),
+            }
+            let State::Exchanging(active) = &mut self.state else {
+                return None;
+            };
+            let refused = match active.probe() {
+                Ok(()) => match self.frame() {
+                    Ok(()) => return None,
+                    Err(outcome) => Err(outcome),
+                },
+                Err(error) => Ok(error),
+            };
+            let active = self.take_active()?;
+            progress = match refused {
+                Ok(error) => self.client.shared().refuse(active, error),
+                Err(outcome) => match self.client.shared().give_back(active, outcome) {
+                    Ok(Some(progress)) => progress,
+                    Ok(None) => return Some(was_left()),
+                    Err(error) => return Some(error),
+                },
+            };
+        }
+    }
+
+    fn take_active(&mut self) -> Option<ActiveExchange<R::Stream>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Exchanging(active) => Some(active),
+            State::Ready | State::Waiting(_) | State::Over => None,
+        }
+    }
+
+    /// Frames the request of a lease that was just taken.
+    fn frame(&mut self) -> Result<(), Outcome> {
+        let State::Exchanging(active) = &mut self.state else {
+            return Ok(());
+        };
+        let now = self.client.shared().now();
+        self.runner.begin(now, &mut active.lease)?;
+        tell(self.client.shared(), &mut active.lease);
         Ok(())
     }
 
-    /// Writes the request and reads the reply, in the caller's own task.
-    pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
-        match self.poll_bytes(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(Outcome::Completed),
-            Poll::Ready(Err(error)) => Poll::Ready(Outcome::Failed(error)),
-            Poll::Pending => {
-                // Registered first, then looked at: an interruption in between is not lost.
-                self.signal.register(context.waker());
-                match self.signal.take().and_then(|commands| commands.interrupt) {
-                    Some(error) => Poll::Ready(Outcome::Failed(error)),
-                    None => Poll::Pending,
-                }
-            }
+    /// The exchange is over: the program reads the reply, and everything is given back. `None`:
+    /// something has to be waited for.
+    fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
+        // The lease stays in its place while the caller's code runs, listeners and decoding, so
+        // that a panic there gives it back like any other end.
+        let State::Exchanging(active) = &mut self.state else {
+            return None;
+        };
+        active.lease.end(&outcome);
+        tell(self.client.shared(), &mut active.lease);
+        let answered = self.runner.handle_end(&mut active.lease, &outcome);
+        let active = self.take_active()?;
+        let error = match self.client.shared().give_back(active, outcome) {
+            Ok(None) => match answered {
+                Some(Step::Done(result)) => return Some(result),
+                Some(step) => return self.follow(step),
+                None => was_left(),
+            },
+            Ok(Some(progress)) => self.on_progress(progress)?,
+            Err(error) => error,
+        };
+        let step = self.runner.handle_error(error);
+        self.follow(step)
+    }
+}
+
+/// The error of a command whose lease went back without an end.
+fn was_left() -> Error {
+    Error::argument("the operation was left")
+}
+
+/// Publishes the events of an exchange.
+fn tell<R: Runtime>(shared: &Shared<R>, lease: &mut Lease) {
+    while lease.has_events() {
+        let at = shared.now();
+        if let Some(event) = lease.poll_event(at) {
+            let kind = EventKind::Command(event);
+            shared.publish(Event { at, kind });
         }
     }
+}
 
-    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is
-    /// over: a peer that never falls silent holds up neither other tasks nor what ends the
-    /// exchange.
-    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Self { lease, stream, .. } = self;
-        while !lease.output().is_empty() {
-            match ready!(Pin::new(&mut *stream).poll_write(context, lease.output())) {
-                Ok(0) => return Poll::Ready(Err(broken(&io::ErrorKind::WriteZero.into()))),
-                Ok(count) => lease.sent(count),
-                Err(error) => return Poll::Ready(Err(broken(&error))),
-            }
-        }
-        if !lease.expects_reply() {
-            return Poll::Ready(Ok(()));
-        }
-        for _ in 0..READS_PER_TURN {
-            let room = match lease.input() {
-                Ok(room) => room,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            match ready!(Pin::new(&mut *stream).poll_read(context, room)) {
-                Ok(0) => return Poll::Ready(Err(closed_by_peer())),
-                Ok(count) => match lease.received(count) {
-                    Ok(true) => return Poll::Ready(Ok(())),
-                    Ok(false) => {}
-                    Err(error) => {
-                        say_why(lease, stream, context);
-                        return Poll::Ready(Err(error));
+impl<R: Runtime, P: Program> Future for Execution<R, P> {
+    type Output = Result<P::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            let result = match &mut this.state {
+                State::Ready => {
+                    this.state = State::Over;
+                    let step = this.runner.start();
+                    this.follow(step)
+                }
+                State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
+                    Progress::Waiting(_) => return Poll::Pending,
+                    progress => {
+                        this.state = State::Over;
+                        this.on_progress(progress).and_then(|error| {
+                            let step = this.runner.handle_error(error);
+                            this.follow(step)
+                        })
                     }
                 },
-                Err(error) => return Poll::Ready(Err(broken(&error))),
+                State::Exchanging(active) => {
+                    let Poll::Ready(outcome) = active.poll_exchange(context) else {
+                        return Poll::Pending;
+                    };
+                    this.finish(outcome)
+                }
+                State::Over => {
+                    let message = "the operation was polled after it had ended";
+                    return Poll::Ready(Err(Error::argument(message)));
+                }
+            };
+            if let Some(result) = result {
+                this.tell_end();
+                return Poll::Ready(result);
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 
-/// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
-/// once.
-fn say_why(lease: &Lease, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
-    if !lease.output().is_empty() {
-        let _ = Pin::new(stream).poll_write(context, lease.output());
+impl<R: Runtime, P: Program> Drop for Execution<R, P> {
+    fn drop(&mut self) {
+        self.stop();
+        match self.runner.abandon() {
+            Abandoned::Nothing => {}
+            Abandoned::GiveBack(resources) => self.client.give_back(resources),
+            Abandoned::Run(command) => self.client.run_in_background(command),
+        }
     }
-}
-
-fn broken(error: &io::Error) -> Error {
-    use io::ErrorKind as Kind;
-    let fault = match error.kind() {
-        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
-        Kind::UnexpectedEof => NetworkFault::Closed,
-        _ => NetworkFault::Other,
-    };
-    Error::network(fault, error.to_string())
 }

@@ -23,7 +23,6 @@
 
 #![forbid(unsafe_code)]
 
-mod action;
 mod answers;
 mod client;
 mod collection;
@@ -33,6 +32,7 @@ pub mod decode;
 mod ending;
 mod environment;
 mod events;
+mod exchange;
 mod execution;
 mod foreign;
 mod ids;
@@ -48,7 +48,6 @@ mod timer;
 mod trace;
 mod waiters;
 
-pub use action::Execution;
 pub use client::{Client, ClientBuilder};
 pub use collection::{
     Aggregate, Collection, CountDocuments, Delete, Find, FindOne, InsertMany, InsertOne, Update,
@@ -56,6 +55,7 @@ pub use collection::{
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use events::{EventListener, MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
+pub use execution::Execution;
 pub use runtime::Runtime;
 
 pub use bson;

@@ -14,13 +14,13 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
-    client::{Action, AfterExchange, Client as Core, Outcome, Question, QuestionId, Start},
+    client::{Action, AfterExchange, Client as Core, Outcome, Progress, Question, QuestionId},
     connection::SocketId,
     error::Error,
     event::Event,
     operation::{Command, Lease, OperationId, Span},
     random::Seed,
-    selection::{SelectorAnswer, SelectorQuestion},
+    selection::SelectorAnswer,
     time::{Instant, WallTime},
 };
 use std::{
@@ -91,19 +91,10 @@ impl<S> Default for Deferred<S> {
 }
 
 /// A lease together with its socket.
-pub(crate) struct Held<S> {
+pub(crate) struct ActiveExchange<S> {
     pub(crate) lease: Lease,
     pub(crate) stream: S,
     pub(crate) signal: Arc<Signal>,
-}
-
-/// How an operation goes on.
-pub(crate) enum Begun<S> {
-    Held(Held<S>),
-    Waiting(OperationId),
-    /// The application's server selector is to be asked, outside of the lock.
-    Asking(OperationId, SelectorQuestion),
-    Failed(Error),
 }
 
 impl<R: Runtime> Shared<R> {
@@ -242,32 +233,40 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Starts a command of the program that this span belongs to.
-    pub(crate) fn begin(self: &Arc<Self>, command: Command, span: &mut Span) -> Begun<R::Stream> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        command: Command,
+        span: &mut Span,
+    ) -> Progress<ActiveExchange<R::Stream>> {
         self.with(|inner, now| {
             inner.notice_fork(&self.runtime, now);
-            let start = inner.core.start_in(now, span, command);
-            inner.take_socket(now, start)
+            let progress = inner.core.start_in(now, span, command);
+            inner.take_socket(now, progress)
         })
     }
 
     /// Looks how a waiting operation goes on; `waker` is woken when it is worth another look.
-    pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Begun<R::Stream> {
+    pub(crate) fn resume(
+        self: &Arc<Self>,
+        id: OperationId,
+        waker: &Waker,
+    ) -> Progress<ActiveExchange<R::Stream>> {
         // A waker may own a task, and the task operations that are cancelled when it is dropped. So
         // wakers are cloned and dropped outside of the lock.
         let mut waker = Some(waker.clone());
-        let (begun, _old) = self.with(|inner, now| {
-            let start = inner.core.resume(now, id);
-            let begun = inner.take_socket(now, start);
-            let old = match (&begun, waker.take()) {
-                (Begun::Waiting(id), Some(waker)) => inner.wakers.insert(*id, waker),
+        let (progress, _old) = self.with(|inner, now| {
+            let progress = inner.core.resume(now, id);
+            let progress = inner.take_socket(now, progress);
+            let old = match (&progress, waker.take()) {
+                (Progress::Waiting(id), Some(waker)) => inner.wakers.insert(*id, waker),
                 (_, unused) => {
                     waker = unused;
                     inner.wakers.remove(&id)
                 }
             };
-            (begun, old)
+            (progress, old)
         });
-        begun
+        progress
     }
 
     /// Hands over what the application's server selector said.
@@ -275,10 +274,10 @@ impl<R: Runtime> Shared<R> {
         self: &Arc<Self>,
         id: OperationId,
         answer: SelectorAnswer,
-    ) -> Begun<R::Stream> {
+    ) -> Progress<ActiveExchange<R::Stream>> {
         self.with(|inner, now| {
-            let start = inner.core.handle_selector_answer(now, id, answer);
-            inner.take_socket(now, start)
+            let progress = inner.core.handle_selector_answer(now, id, answer);
+            inner.take_socket(now, progress)
         })
     }
 
@@ -292,37 +291,37 @@ impl<R: Runtime> Shared<R> {
     /// Gives a lease back whose connection turned out to be unusable before anything was sent.
     pub(crate) fn refuse(
         self: &Arc<Self>,
-        held: Held<R::Stream>,
+        active: ActiveExchange<R::Stream>,
         error: Error,
-    ) -> Begun<R::Stream> {
-        let Held {
+    ) -> Progress<ActiveExchange<R::Stream>> {
+        let ActiveExchange {
             lease,
             stream,
             signal,
-        } = held;
+        } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &lease);
-            let start = inner.core.refuse(now, lease, error);
-            inner.take_socket(now, start)
+            let progress = inner.core.refuse(now, lease, error);
+            inner.take_socket(now, progress)
         })
     }
 
     /// Gives a lease and its socket back. `Ok(Some(..))`: the operation is tried again.
     pub(crate) fn give_back(
         self: &Arc<Self>,
-        held: Held<R::Stream>,
+        active: ActiveExchange<R::Stream>,
         outcome: Outcome,
-    ) -> Result<Option<Begun<R::Stream>>, Error> {
-        let Held {
+    ) -> Result<Option<Progress<ActiveExchange<R::Stream>>>, Error> {
+        let ActiveExchange {
             lease,
             stream,
             signal,
-        } = held;
+        } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &lease);
             match inner.core.check_in(now, lease, outcome) {
                 AfterExchange::Done(result) => result.map(|()| None),
-                AfterExchange::Again(start) => Ok(Some(inner.take_socket(now, start))),
+                AfterExchange::Again(progress) => Ok(Some(inner.take_socket(now, progress))),
             }
         })
     }
@@ -366,22 +365,27 @@ impl<S> Inner<S> {
         self.sockets.remove(&id);
     }
 
-    fn take_socket(&mut self, now: Instant, mut start: Start) -> Begun<S> {
+    fn take_socket(&mut self, now: Instant, mut progress: Progress) -> Progress<ActiveExchange<S>> {
         loop {
-            let lease = match start {
-                Start::Leased(lease) => lease,
-                Start::Waiting(id) => return Begun::Waiting(id),
-                Start::Asking {
+            let lease = match progress {
+                Progress::Exchange(lease) => lease,
+                Progress::Waiting(id) => return Progress::Waiting(id),
+                Progress::Asking {
                     operation,
                     question,
-                } => return Begun::Asking(operation, question),
-                Start::Failed(error) => return Begun::Failed(error),
+                } => {
+                    return Progress::Asking {
+                        operation,
+                        question,
+                    };
+                }
+                Progress::Failed(error) => return Progress::Failed(error),
             };
             let socket = self.sockets.get_mut(&lease.socket());
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
-                return Begun::Held(Held {
+                return Progress::Exchange(ActiveExchange {
                     lease,
                     stream,
                     signal,
@@ -389,12 +393,12 @@ impl<S> Inner<S> {
             }
             // The core leases only what was parked, so this is a socket that broke meanwhile.
             let error = onionskin_core::connection::closed_by_peer();
-            start = match self.core.check_in(now, lease, Outcome::Failed(error)) {
-                AfterExchange::Again(start) => start,
+            progress = match self.core.check_in(now, lease, Outcome::Failed(error)) {
+                AfterExchange::Again(progress) => progress,
                 AfterExchange::Done(Ok(())) => {
-                    return Begun::Failed(Error::argument("lost its socket"));
+                    return Progress::Failed(Error::argument("lost its socket"));
                 }
-                AfterExchange::Done(Err(error)) => return Begun::Failed(error),
+                AfterExchange::Done(Err(error)) => return Progress::Failed(error),
             };
         }
     }

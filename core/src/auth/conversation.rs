@@ -4,7 +4,7 @@ use super::{
     hash::Hash,
     keys::{DerivedKeys, KeyCache, KeyDerivation},
     sasl::SaslReply,
-    scram::{Progress, Refusal, Scram},
+    scram::{Refusal, Scram, ScramStep},
 };
 use crate::{
     bson::is_ok,
@@ -82,13 +82,13 @@ impl Machine {
         &mut self,
         reply: &RawDocument,
         keys: &mut KeyCache,
-    ) -> Result<Progress, Refusal> {
+    ) -> Result<ScramStep, Refusal> {
         match self {
             Self::Scram(scram) => scram.on_reply(SaslReply::read(reply)?, keys),
         }
     }
 
-    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<Progress, Refusal> {
+    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Refusal> {
         match self {
             Self::Scram(scram) => scram.on_keys(derived),
         }
@@ -234,11 +234,11 @@ impl Conversation {
         self.step(progress)
     }
 
-    fn step(&self, progress: Result<Progress, Refusal>) -> Step {
+    fn step(&self, progress: Result<ScramStep, Refusal>) -> Step {
         match progress {
-            Ok(Progress::Derive(derivation)) => Step::Derive(derivation),
-            Ok(Progress::Send(command)) => self.send(command),
-            Ok(Progress::Done) => Step::Done,
+            Ok(ScramStep::Derive(derivation)) => Step::Derive(derivation),
+            Ok(ScramStep::Send(command)) => self.send(command),
+            Ok(ScramStep::Done) => Step::Done,
             Err(refusal) => Step::Failed(self.error(&refusal, None)),
         }
     }

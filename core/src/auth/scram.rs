@@ -36,7 +36,7 @@ const HEADER: &str = "n,,";
 const HEADER_BASE64: &str = "biws";
 
 /// What comes after a server's message.
-pub(super) enum Progress {
+pub(super) enum ScramStep {
     Send(RawDocumentBuf),
     /// Keys are needed that are not in the cache.
     Derive(KeyDerivation),
@@ -131,7 +131,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<Progress, Refusal> {
+    ) -> Result<ScramStep, Refusal> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::First => self.on_server_first(reply, cache),
             State::Final {
@@ -144,11 +144,11 @@ impl Scram {
                 self.check_signature(&reply, &keys, &auth_message)?;
                 cache.insert(name, keys);
                 if reply.done {
-                    return Ok(Progress::Done);
+                    return Ok(ScramStep::Done);
                 }
                 let command = sasl::next(&conversation, &[]);
                 self.state = State::Empty { conversation };
-                Ok(Progress::Send(command))
+                Ok(ScramStep::Send(command))
             }
             State::Empty { conversation } => {
                 same_conversation(&conversation, &reply)?;
@@ -158,7 +158,7 @@ impl Scram {
                 if !reply.payload.is_empty() {
                     return Err("the server's last message is not empty".to_owned());
                 }
-                Ok(Progress::Done)
+                Ok(ScramStep::Done)
             }
             State::Deriving { .. } => Err("the server spoke out of turn".to_owned()),
             State::Over => Err("the conversation is over".to_owned()),
@@ -166,7 +166,7 @@ impl Scram {
     }
 
     /// Takes the keys that were asked for; those of another derivation are refused.
-    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<Progress, Refusal> {
+    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Refusal> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Deriving { name, challenge } if name == derived.name() => {
                 Ok(self.prove(name, derived.keys().clone(), challenge))
@@ -179,7 +179,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<Progress, Refusal> {
+    ) -> Result<ScramStep, Refusal> {
         let text = message(&reply.payload)?;
         let first = ServerFirst::parse(text, &self.nonce)?;
         if reply.done {
@@ -198,11 +198,11 @@ impl Scram {
             return Ok(self.prove(name, keys, challenge));
         }
         self.state = State::Deriving { name, challenge };
-        Ok(Progress::Derive(derivation))
+        Ok(ScramStep::Derive(derivation))
     }
 
     /// The proof that the password is known.
-    fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> Progress {
+    fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> ScramStep {
         let Challenge {
             conversation,
             text,
@@ -227,7 +227,7 @@ impl Scram {
             keys,
             auth_message,
         };
-        Progress::Send(command)
+        ScramStep::Send(command)
     }
 
     /// The server must know the password's keys too (AUTH-60).

@@ -72,9 +72,9 @@ pub enum Action {
 
 /// How an operation goes on.
 #[derive(Debug)]
-pub enum Start {
+pub enum Progress<E = Lease> {
     /// It has a connection: perform the exchange and give the lease back.
-    Leased(Lease),
+    Exchange(E),
     /// The application's server selector has a say: [ask](SelectorQuestion::ask) it outside of all locks,
     /// then hand its answer to [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the
     /// operation.
@@ -97,7 +97,7 @@ pub enum AfterExchange {
     /// The operation is over.
     Done(Result<(), Error>),
     /// It is tried once more.
-    Again(Start),
+    Again(Progress),
 }
 
 /// What is to become of a dialled socket after an input.

@@ -2,7 +2,7 @@
 //! `leasing.rs` leases.
 
 use super::{
-    Client, Start, Timer,
+    Client, Progress, Timer,
     choice::{Selected, View},
     end::{End, Next},
     operations::Waiting,
@@ -45,13 +45,13 @@ enum Detour {
 impl Client {
     /// Starts an operation of one command. Its beginning and its end are not told to listeners:
     /// that takes a [`Runner`](crate::operation::Runner) and [`start_in`](Self::start_in).
-    pub fn start(&mut self, now: Instant, command: Command) -> Start {
+    pub fn start(&mut self, now: Instant, command: Command) -> Progress {
         self.start_command(now, &mut Span::default(), command, false)
     }
 
     /// Starts a command of a program. The first one sets the operation id and the time limit of the
     /// span, which all later ones share.
-    pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Start {
+    pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Progress {
         let observed = self.settings.subscriptions.operation;
         self.start_command(now, span, command, observed)
     }
@@ -62,7 +62,7 @@ impl Client {
         span: &mut Span,
         command: Command,
         observed: bool,
-    ) -> Start {
+    ) -> Progress {
         let timeout = self.settings.timeout;
         let operation = self.operations.admit(now, span, command, timeout);
         let id = operation.id;
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// Asks how an operation that was woken goes on.
-    pub fn resume(&mut self, now: Instant, id: OperationId) -> Start {
+    pub fn resume(&mut self, now: Instant, id: OperationId) -> Progress {
         let may_go_on = |waiting: &Waiting| {
             matches!(
                 waiting,
@@ -93,7 +93,7 @@ impl Client {
                 Attempt::Granted(operation, connection)
             }
             Some(Waiting::Asking(operation)) => self.attempt(now, operation),
-            Some(Waiting::Failed(error)) => return Start::Failed(error),
+            Some(Waiting::Failed(error)) => return Progress::Failed(error),
             _ => return self.still_waiting(id),
         };
         let start = self.go(now, id, attempt);
@@ -107,7 +107,7 @@ impl Client {
         now: Instant,
         id: OperationId,
         answer: SelectorAnswer,
-    ) -> Start {
+    ) -> Progress {
         let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::Asking(_));
         let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
             return self.still_waiting(id);
@@ -119,28 +119,28 @@ impl Client {
         start
     }
 
-    fn still_waiting(&self, id: OperationId) -> Start {
+    fn still_waiting(&self, id: OperationId) -> Progress {
         match self.operations.get(id) {
-            Some(_) => Start::Waiting(id),
-            None => Start::Failed(Error::argument("no such operation waits")),
+            Some(_) => Progress::Waiting(id),
+            None => Progress::Failed(Error::argument("no such operation waits")),
         }
     }
 
     /// Leads an operation from this attempt to a lease, a wait, or its end, through as many
     /// attempts as begin at once.
-    pub(super) fn go(&mut self, now: Instant, id: OperationId, mut attempt: Attempt) -> Start {
+    pub(super) fn go(&mut self, now: Instant, id: OperationId, mut attempt: Attempt) -> Progress {
         loop {
             let (operation, end) = match attempt {
                 Attempt::Granted(operation, connection) => {
                     match self.lease(now, operation, connection) {
-                        Ok(lease) => return Start::Leased(lease),
+                        Ok(lease) => return Progress::Exchange(lease),
                         Err((operation, error)) => (operation, End::Failed(error, None)),
                     }
                 }
-                Attempt::Waiting => return Start::Waiting(id),
+                Attempt::Waiting => return Progress::Waiting(id),
                 Attempt::Asking(operation, question) => {
                     self.operations.wait(id, Waiting::Asking(operation));
-                    return Start::Asking {
+                    return Progress::Asking {
                         operation: id,
                         question,
                     };
@@ -149,7 +149,7 @@ impl Client {
             };
             match self.end_attempt(now, operation, end) {
                 Next::Again(operation) => attempt = self.attempt(now, operation),
-                Next::Over(result) => return Start::Failed(over(result)),
+                Next::Over(result) => return Progress::Failed(over(result)),
             }
         }
     }

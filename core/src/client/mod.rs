@@ -45,7 +45,7 @@ mod timing;
 mod waits;
 
 pub use crate::operation::Outcome;
-pub use action::{Action, AfterExchange, SocketUse, Start};
+pub use action::{Action, AfterExchange, Progress, SocketUse};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;

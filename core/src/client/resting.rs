@@ -9,7 +9,7 @@
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
 
-use super::{Client, Start, Timer, begin::Attempt, end::End};
+use super::{Client, Progress, Timer, begin::Attempt, end::End};
 use crate::{
     connection::{Established, closed_by_peer},
     error::Error,
@@ -92,9 +92,9 @@ impl Client {
     ///
     /// The connection closes, and that is all: a server may close what is idle, and when it did so
     /// nobody knows. The operation goes for another one, and this was no attempt of it.
-    pub fn refuse(&mut self, now: Instant, lease: Lease, error: Error) -> Start {
+    pub fn refuse(&mut self, now: Instant, lease: Lease, error: Error) -> Progress {
         if let Err(error) = self.own(&lease) {
-            return Start::Failed(error);
+            return Progress::Failed(error);
         }
         let Lease {
             connection,

@@ -83,9 +83,9 @@ pub struct MonitorConnectionId(pub u64);
 /// What a monitor's connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitorTask {
-    /// Checking the server.
-    Monitor,
-    /// Measuring round trips while the checking connection waits for pushed replies (MON-45).
+    /// Checks the server.
+    Check,
+    /// Measures round trip times while the checking connection waits for pushed replies (MON-45).
     Rtt,
 }
 

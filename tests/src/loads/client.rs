@@ -3,7 +3,7 @@
 use super::harness::{self, Parts, Peer};
 use bson::{RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
-    client::{AfterExchange, Client, ClientConfig, Outcome, Start},
+    client::{AfterExchange, Client, ClientConfig, Outcome, Progress},
     connection::SocketId,
     operation::{Command, CommandKind, Lease, OperationId, SessionUse},
     random::Seed,
@@ -120,13 +120,13 @@ impl Idle {
             .str("text", &self.text);
         command.set_session(SessionUse::None);
         match self.client.start(self.now, command) {
-            Start::Asking { .. } => panic!("the application has no say here"),
-            Start::Leased(lease) => lease,
-            Start::Waiting(_) => {
+            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Exchange(lease) => lease,
+            Progress::Waiting(_) => {
                 self.settle();
                 self.granted.pop().expect("the server is quick")
             }
-            Start::Failed(error) => unreachable!("{error}"),
+            Progress::Failed(error) => unreachable!("{error}"),
         }
     }
 
@@ -203,7 +203,7 @@ impl Peer for Idle {
     }
 
     fn woken(&mut self, operation: OperationId) {
-        if let Start::Leased(lease) = self.client.resume(self.now, operation) {
+        if let Progress::Exchange(lease) = self.client.resume(self.now, operation) {
             self.granted.push(lease);
         }
     }

@@ -14,13 +14,13 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     let mut world = World::new(URI, primary());
     let lease = world.lease(ping());
     let socket = lease.socket();
-    let Start::Waiting(waiting) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, insert()) else {
         panic!("there is one connection");
     };
     world.client.abandon(world.now, &why());
     world.run();
     assert!(world.woken.contains(&waiting));
-    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+    let Progress::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("it waits for nobody");
     };
     assert_eq!(&error, why().kind());
@@ -34,7 +34,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
         panic!("nothing is tried again");
     };
     assert_eq!(&error, why().kind());
-    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+    let Progress::Failed(error) = world.client.start(world.now, ping()) else {
         panic!("nothing begins any more");
     };
     assert_eq!(&error, why().kind());
@@ -50,7 +50,7 @@ fn a_client_that_came_to_its_end_is_not_abandoned() {
     world.run();
     assert!(world.client.is_over());
     world.client.abandon(world.now, &why());
-    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+    let Progress::Failed(error) = world.client.start(world.now, ping()) else {
         panic!("nothing begins any more");
     };
     assert_eq!(error, ErrorKind::ClientClosed);

@@ -24,7 +24,7 @@ pub(super) fn overloaded() -> RawDocumentBuf {
 fn overload(world: &mut World, mut lease: Lease) -> OperationId {
     World::answer(&mut lease, &overloaded());
     match world.check_in(lease, Outcome::Completed) {
-        AfterExchange::Again(Start::Waiting(id)) => id,
+        AfterExchange::Again(Progress::Waiting(id)) => id,
         other => panic!("it backs off: {other:?}"),
     }
 }
@@ -33,7 +33,7 @@ fn overload(world: &mut World, mut lease: Lease) -> OperationId {
 fn again(world: &mut World, id: OperationId) -> Lease {
     world.wait(BACKOFF);
     assert!(world.woken.contains(&id), "it is woken");
-    world.leased(Start::Waiting(id))
+    world.leased(Progress::Waiting(id))
 }
 
 #[test]
@@ -75,14 +75,14 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
     }
     // An unacknowledged write meets overload only where its connection is made.
     let mut world = World::new(URI, primary());
-    let Start::Waiting(id) = world.client.start(world.now, unacknowledged()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, unacknowledged()) else {
         panic!("there is no connection yet");
     };
     let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
         panic!("it is dialled");
     };
     world.fail(socket);
-    world.leased(Start::Waiting(id));
+    world.leased(Progress::Waiting(id));
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn the_number_of_retries_is_an_option() {
         loop {
             World::answer(&mut lease, &overloaded());
             match world.check_in(lease, Outcome::Completed) {
-                AfterExchange::Again(Start::Waiting(id)) => {
+                AfterExchange::Again(Progress::Waiting(id)) => {
                     attempts += 1;
                     // The backoff of the fourth retry is 1.6 s at most.
                     world.wait(Duration::from_millis(1_600));
-                    lease = world.leased(Start::Waiting(id));
+                    lease = world.leased(Progress::Waiting(id));
                 }
                 AfterExchange::Done(Err(_)) => break,
                 other => panic!("{other:?}"),
@@ -192,7 +192,7 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
             world.client.close(world.now);
             world.run();
             let resumed = world.client.resume(world.now, id);
-            assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+            assert!(matches!(resumed, Progress::Failed(_)), "{resumed:?}");
         } else {
             world.client.cancel(world.now, id);
             assert_eq!(
@@ -216,7 +216,7 @@ fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
     world.wait(BACKOFF);
     assert!(world.woken.contains(&id), "its connection is granted");
     world.wait(limit);
-    let Start::Failed(error) = world.client.resume(world.now, id) else {
+    let Progress::Failed(error) = world.client.resume(world.now, id) else {
         panic!("its time is over");
     };
     assert!(error.is_timeout(), "{error:?}");
@@ -258,8 +258,8 @@ fn overload_is_avoided_only_where_the_option_says_so() {
         assert_eq!(lease.facts().address.host(), "a");
         World::answer(&mut lease, &reply);
         let lease = match world.check_in(lease, Outcome::Completed) {
-            AfterExchange::Again(start @ Start::Leased(_)) => world.leased(start),
-            AfterExchange::Again(Start::Waiting(id)) => again(&mut world, id),
+            AfterExchange::Again(start @ Progress::Exchange(_)) => world.leased(start),
+            AfterExchange::Again(Progress::Waiting(id)) => again(&mut world, id),
             other => panic!("it is tried again: {other:?}"),
         };
         let expected = if moves { "b" } else { "a" };

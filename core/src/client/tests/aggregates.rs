@@ -61,11 +61,11 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
             let command = ending_in(stage.clone(), ReadMode::Secondary);
             let start = world.client.start(world.now, command);
             world.run();
-            let Start::Waiting(id) = start else {
+            let Progress::Waiting(id) = start else {
                 panic!("{start:?}");
             };
             let resumed = world.client.resume(world.now, id);
-            let is_leased = matches!(resumed, Start::Leased(_));
+            let is_leased = matches!(resumed, Progress::Exchange(_));
             assert_eq!(is_leased, is_told, "{max_wire_version}: {resumed:?}");
         }
     }

@@ -58,15 +58,15 @@ fn lease<P: Program>(world: &mut World, runner: &mut Runner<P>, step: Step<P::Ou
 }
 
 /// A lease that was not begun.
-fn leased(world: &mut World, start: Start) -> Lease {
+fn leased(world: &mut World, start: Progress) -> Lease {
     world.run();
     match start {
-        Start::Leased(lease) => lease,
-        Start::Waiting(id) => {
+        Progress::Exchange(lease) => lease,
+        Progress::Waiting(id) => {
             // After a failure the server has to be checked first.
             world.wait(Duration::from_millis(500));
             match world.client.resume(world.now, id) {
-                Start::Leased(lease) => lease,
+                Progress::Exchange(lease) => lease,
                 other => panic!("{other:?}"),
             }
         }
@@ -245,7 +245,7 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
         panic!("three documents are left");
     };
     let start = world.client.start_in(world.now, runner.span(), last);
-    let Start::Failed(error) = start else {
+    let Progress::Failed(error) = start else {
         panic!("its time is over");
     };
     assert!(

@@ -91,7 +91,7 @@ impl Routers {
         took
     }
 
-    fn start_on(&mut self, host: &str) -> Start {
+    fn start_on(&mut self, host: &str) -> Progress {
         let mut command = ping();
         command.set_target(Address::tcp(host, 27017));
         let start = self.client.start(self.now, command);
@@ -132,7 +132,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
     // Five connections to the costly server, each with a key of its own.
     for _ in 0..5 {
         let start = routers.start_on("costly");
-        assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+        assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     }
     assert_eq!(
         routers.asked.len(),
@@ -141,7 +141,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
     );
     // The other server's key is derived beside them, in its own time.
     let start = routers.start_on("cheap");
-    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     assert_eq!(routers.asked.len(), 2);
     assert_eq!(routers.answer_next(), CHEAP);
     let proofs = |routers: &Routers| {
@@ -157,7 +157,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
     for _ in 0..20 {
         let asked = routers.asked.len();
         let start = routers.start_on("cheap");
-        assert!(!matches!(start, Start::Failed(_)), "{start:?}");
+        assert!(!matches!(start, Progress::Failed(_)), "{start:?}");
         assert_eq!(routers.asked.len(), asked);
     }
     assert_eq!(proofs(&routers), 5);

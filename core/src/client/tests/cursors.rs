@@ -67,7 +67,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
             world.client.counts().leased,
             world.client.snapshot().idle_sessions,
         );
-        let Start::Failed(error) = world.client.start(world.now, command) else {
+        let Progress::Failed(error) = world.client.start(world.now, command) else {
             panic!("a batch is fetched after the time limit");
         };
         let kind = error.kind();
@@ -128,12 +128,12 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
         let first = World::request(&lease);
         for _ in 0..2 {
             World::answer(&mut lease, &overloaded());
-            let AfterExchange::Again(Start::Waiting(id)) =
+            let AfterExchange::Again(Progress::Waiting(id)) =
                 world.check_in(lease, Outcome::Completed)
             else {
                 panic!("it backs off");
             };
-            lease = world.leased(Start::Waiting(id));
+            lease = world.leased(Progress::Waiting(id));
             let next = World::request(&lease);
             assert_eq!(next.get("lsid"), first.get("lsid"));
             assert_eq!(next.keys().next(), first.keys().next());

@@ -86,7 +86,7 @@ impl Login {
     fn start(&mut self, count: usize) {
         for _ in 0..count {
             let start = self.client.start(self.now, ping());
-            assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+            assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
         }
         self.run();
     }

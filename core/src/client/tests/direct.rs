@@ -98,7 +98,7 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
         };
         let command = reading(of_kind(kind), preference);
         let start = world.client.start(world.now, command);
-        let Start::Waiting(id) = start else {
+        let Progress::Waiting(id) = start else {
             panic!("{kind:?}: {start:?}");
         };
         world.client.cancel(world.now, id);
@@ -154,11 +154,11 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
         let start = world.client.start(world.now, of_kind(kind));
         world.run();
         let failed = match start {
-            Start::Waiting(id) => world.client.resume(world.now, id),
+            Progress::Waiting(id) => world.client.resume(world.now, id),
             start => start,
         };
         match failed {
-            Start::Failed(error) => assert!(
+            Progress::Failed(error) => assert!(
                 matches!(error.kind(), ErrorKind::Authentication { .. }),
                 "{error}"
             ),

@@ -51,7 +51,7 @@ fn reply_to(id: i32) -> Vec<u8> {
 /// Starts an operation that has to wait.
 fn waiter(world: &mut World) -> OperationId {
     match world.client.start(world.now, ping()) {
-        Start::Waiting(id) => id,
+        Progress::Waiting(id) => id,
         other => panic!("there is no connection: {other:?}"),
     }
 }
@@ -89,11 +89,11 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
         world.run();
         assert_eq!(world.dialled.len(), 2, "a monitor and one connection");
         for piece in reply_to(id).chunks(10) {
-            let is_waiting = matches!(world.client.resume(world.now, next), Start::Waiting(_));
+            let is_waiting = matches!(world.client.resume(world.now, next), Progress::Waiting(_));
             assert!(is_waiting, "the reply is not over");
             receive(&mut world, socket, piece);
         }
-        let mut lease = world.leased(Start::Waiting(next));
+        let mut lease = world.leased(Progress::Waiting(next));
         assert_eq!(lease.socket(), socket);
         World::answer(&mut lease, &rawdoc! { "ok": 1, "mine": true });
         assert!(
@@ -142,7 +142,7 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
     assert!(!world.closed.contains(&socket));
     world.wait(Duration::from_millis(1));
     assert!(world.closed.contains(&socket));
-    let lease = world.leased(Start::Waiting(next));
+    let lease = world.leased(Progress::Waiting(next));
     assert_ne!(lease.socket(), socket);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
     assert!(draining(&world.client).is_empty());
@@ -156,12 +156,12 @@ fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
     let limit = world.now + DRAIN_LIMIT;
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
-    let Start::Waiting(next) = world.client.start(world.now, command) else {
+    let Progress::Waiting(next) = world.client.start(world.now, command) else {
         panic!("there is one connection");
     };
     world.wait(Duration::from_secs(1));
     let resumed = world.client.resume(world.now, next);
-    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+    assert!(matches!(resumed, Progress::Failed(_)), "{resumed:?}");
     assert_eq!(world.client.deadline(), Some(limit));
     world.now = limit;
     world.time_out();

@@ -97,7 +97,7 @@ fn operations_that_wait_begin_again() {
     let mut world = World::new(uri, primary());
     let mut lease = world.lease(insert());
     let [first, second] = [(); 2].map(|()| match world.client.start(world.now, insert()) {
-        Start::Waiting(id) => id,
+        Progress::Waiting(id) => id,
         other => panic!("there is no room: {other:?}"),
     });
     // The first of them has a connection, but has not heard of it yet.
@@ -105,7 +105,7 @@ fn operations_that_wait_begin_again() {
     world.check_in(lease, Outcome::Completed);
     let before = fork(&mut world);
     for id in [first, second] {
-        let mut lease = world.leased(Start::Waiting(id));
+        let mut lease = world.leased(Progress::Waiting(id));
         assert!(!before.contains(&lease.socket()));
         assert_eq!(lease.operation.attempts, if id == first { 1 } else { 2 });
         World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
@@ -172,7 +172,7 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
         let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
         more.body().i64("getMore", 5);
         more.set_target(Address::tcp("a", 27017));
-        let Start::Waiting(id) = world.client.start(world.now, more) else {
+        let Progress::Waiting(id) = world.client.start(world.now, more) else {
             panic!("there is no room");
         };
         if is_granted && let Some(mut lease) = held.take() {
@@ -181,7 +181,7 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
         }
         fork(&mut world);
         let start = world.client.resume(world.now, id);
-        let Start::Failed(error) = start else {
+        let Progress::Failed(error) = start else {
             panic!("its parent reads on: {start:?}");
         };
         let is_own = matches!(

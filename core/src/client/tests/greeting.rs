@@ -171,11 +171,11 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
     let said = play(&mut world, &|_| Some(refused.clone()));
     let (socket, _) = world.dialled[before];
     assert!(said.contains_key(&socket) && world.closed.contains(&socket));
-    let Start::Waiting(id) = start else {
+    let Progress::Waiting(id) = start else {
         panic!("{start:?}");
     };
     let resumed = world.client.resume(world.now, id);
-    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+    assert!(matches!(resumed, Progress::Failed(_)), "{resumed:?}");
 }
 
 #[test]

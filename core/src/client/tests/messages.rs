@@ -57,7 +57,7 @@ impl Peer for Refusing {
 
     fn woken(&mut self, operation: OperationId) {
         let Parts { client, now, .. } = self.parts();
-        if let Start::Leased(mut lease) = client.resume(now, operation) {
+        if let Progress::Exchange(mut lease) = client.resume(now, operation) {
             lease.begin(now).expect("it fits");
             self.all.extend(messages(lease.output()));
         }
@@ -81,7 +81,7 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     client.open(now);
     let start = client.start(now, ping());
     harness::drain(&mut peer);
-    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     peer.all
 }
 

@@ -37,7 +37,7 @@ mod waits;
 
 use super::*;
 use crate::{
-    client::{AfterExchange, Outcome, Start},
+    client::{AfterExchange, Outcome, Progress},
     connection::SocketId,
     description::ServerId,
     error::{Error, NetworkFault},
@@ -277,12 +277,12 @@ impl World {
         self.leased(start)
     }
 
-    pub(super) fn leased(&mut self, start: Start) -> Lease {
+    pub(super) fn leased(&mut self, start: Progress) -> Lease {
         self.run();
         let mut lease = match start {
-            Start::Leased(lease) => lease,
-            Start::Failed(error) => panic!("it failed: {error}"),
-            Start::Asking {
+            Progress::Exchange(lease) => lease,
+            Progress::Failed(error) => panic!("it failed: {error}"),
+            Progress::Asking {
                 operation,
                 question,
             } => {
@@ -290,15 +290,15 @@ impl World {
                 let next = self.client.handle_selector_answer(now, operation, answer);
                 return self.leased(next);
             }
-            Start::Waiting(id) => {
+            Progress::Waiting(id) => {
                 let mut next = self.client.resume(self.now, id);
                 // It may pause between two attempts.
-                if let Start::Waiting(_) = next {
+                if let Progress::Waiting(_) = next {
                     self.wait(std::time::Duration::from_millis(500));
                     next = self.client.resume(self.now, id);
                 }
                 match next {
-                    Start::Leased(lease) => lease,
+                    Progress::Exchange(lease) => lease,
                     other => panic!("no connection came: {other:?}"),
                 }
             }

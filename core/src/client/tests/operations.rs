@@ -86,7 +86,7 @@ fn an_unacknowledged_write_is_not_tried_again() {
     let busy = world.lease(ping());
     let mut command = insert();
     command.set_unacknowledged();
-    let Start::Waiting(id) = world.client.start(world.now, command) else {
+    let Progress::Waiting(id) = world.client.start(world.now, command) else {
         panic!("a second connection has to be made");
     };
     let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
@@ -97,7 +97,7 @@ fn an_unacknowledged_write_is_not_tried_again() {
     world.run();
     assert!(matches!(
         world.client.resume(world.now, id),
-        Start::Failed(_)
+        Progress::Failed(_)
     ));
     drop(busy);
 }
@@ -130,10 +130,10 @@ fn documents_of_sensitive_commands_never_reach_events() {
             let command = Command::from_document(&body, "admin").expect("a name");
             let start = world.client.start(world.now, command);
             world.run();
-            let Start::Waiting(id) = start else {
+            let Progress::Waiting(id) = start else {
                 panic!("the pool is empty")
             };
-            let Start::Leased(mut lease) = world.client.resume(world.now, id) else {
+            let Progress::Exchange(mut lease) = world.client.resume(world.now, id) else {
                 panic!("no connection came");
             };
             lease.begin(world.now).expect("it fits");
@@ -238,17 +238,17 @@ fn operations_that_wait_for_a_server_are_bounded_in_number() {
     // SEL-37
     let mut world = World::new("mongodb://a/?replicaSet=other", primary());
     world.client.operations.set_room(2);
-    let waits = |start: &Start| matches!(start, Start::Waiting(_));
+    let waits = |start: &Progress| matches!(start, Progress::Waiting(_));
     let (one, other) = (
         world.client.start(world.now, ping()),
         world.client.start(world.now, ping()),
     );
     assert!(waits(&one) && waits(&other));
-    let Start::Failed(error) = world.client.start(world.now, ping()) else {
+    let Progress::Failed(error) = world.client.start(world.now, ping()) else {
         panic!("there is no room for a third");
     };
     assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
-    let Start::Waiting(leaves) = one else {
+    let Progress::Waiting(leaves) = one else {
         panic!("it waits");
     };
     world.client.cancel(world.now, leaves);
@@ -261,7 +261,7 @@ fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
     let mut command = ping();
     command.set_timeout(limit);
     match world.client.start(world.now, command) {
-        Start::Waiting(id) => id,
+        Progress::Waiting(id) => id,
         other => panic!("it does not wait: {other:?}"),
     }
 }
@@ -277,7 +277,7 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
     let old = waits(&mut world, None);
     let mut fails_after = |millis, id| {
         world.wait(Duration::from_millis(millis));
-        let Start::Failed(error) = world.client.resume(world.now, id) else {
+        let Progress::Failed(error) = world.client.resume(world.now, id) else {
             return false;
         };
         matches!(error.kind(), ErrorKind::WaitQueueTimeout { .. })
@@ -286,7 +286,7 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
     assert!(!fails_after(480, bounded));
     assert!(fails_after(10, bounded));
     world.check_in(lease, Outcome::Completed);
-    world.leased(Start::Waiting(endless));
+    world.leased(Progress::Waiting(endless));
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
     );
     let error = Error::network(NetworkFault::Closed, "closed");
     let start = world.client.refuse(world.now, unused, error);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.run();
     assert_eq!(world.client.counts(), before);
     assert!(world.closed.is_empty() && world.client.topology().servers.len() == 1);
@@ -331,7 +331,7 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     let config = ClientConfig::new(options.options, Seed::new([5; 32])).expect("options");
     let (mut peer, now) = (mute::Mute::new(Client::new(config)), Instant::ZERO);
     peer.client.open(now);
-    let Start::Waiting(id) = peer.client.start(now, ping()) else {
+    let Progress::Waiting(id) = peer.client.start(now, ping()) else {
         panic!("it waits");
     };
     let Some(Action::Dial { socket, .. }) = harness::next(&mut peer) else {
@@ -347,7 +347,7 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     hello.append(bson::cstr!("serviceId"), service);
     let reply = framed(asked.request_id, &hello);
     peer.receive(socket, &reply);
-    let Start::Leased(mut lease) = peer.client.resume(now, id) else {
+    let Progress::Exchange(mut lease) = peer.client.resume(now, id) else {
         panic!("it is ready");
     };
     lease.begin(now).expect("it fits");

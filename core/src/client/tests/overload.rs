@@ -48,7 +48,7 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     let uri = format!("mongodb://user:pencil@a/?replicaSet=rs&retryReads=false{options}");
     let mut world = World::with_subscriptions(&uri, primary(), Subscriptions::all());
     while world.client.poll_event().is_some() {}
-    let Start::Waiting(id) = world.client.start(world.now, find()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, find()) else {
         panic!("there is no connection yet");
     };
     let (socket, request) = lead_to(&mut world, command);
@@ -66,7 +66,7 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
         }
     }
     let error = match world.client.resume(world.now, id) {
-        Start::Failed(error) => error,
+        Progress::Failed(error) => error,
         other => panic!("it goes on: {other:?}"),
     };
     let labels = [Label::SystemOverloadedError, Label::RetryableError];
@@ -241,13 +241,16 @@ fn nobody_gets_a_connection_before_the_login_is_over() {
     // CMAP-22
     let uri = "mongodb://user:pencil@a/?replicaSet=rs";
     let mut world = World::new(uri, primary());
-    let Start::Waiting(id) = world.client.start(world.now, find()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, find()) else {
         panic!("there is no connection yet");
     };
     for stage in [DIAL, HELLO, LOGIN] {
         let (socket, request) = lead_to(&mut world, stage);
         let resumed = world.client.resume(world.now, id);
-        assert!(matches!(resumed, Start::Waiting(_)), "{stage}: {resumed:?}");
+        assert!(
+            matches!(resumed, Progress::Waiting(_)),
+            "{stage}: {resumed:?}"
+        );
         if stage.is_empty() {
             world.client.handle_connected(world.now, socket);
         } else {

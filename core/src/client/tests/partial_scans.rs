@@ -53,38 +53,38 @@ fn preferring_secondaries() -> Command {
 }
 
 /// Starts an operation and goes as far with it as is possible without waiting.
-fn begin(world: &mut World, command: Command) -> Start {
+fn begin(world: &mut World, command: Command) -> Progress {
     let start = world.client.start(world.now, command);
     world.run();
     match start {
-        Start::Waiting(id) => resume(world, id),
+        Progress::Waiting(id) => resume(world, id),
         start => start,
     }
 }
 
-fn resume(world: &mut World, id: OperationId) -> Start {
+fn resume(world: &mut World, id: OperationId) -> Progress {
     world.client.resume(world.now, id)
 }
 
 /// Lets 500 ms pass, which are between two checks of one server (MON-31). The operation waits for
 /// all of them.
-fn half_a_second_later(world: &mut World, id: OperationId) -> Start {
+fn half_a_second_later(world: &mut World, id: OperationId) -> Progress {
     world.wait(Duration::from_millis(499));
     let id = waiting(resume(world, id));
     world.wait(Duration::from_millis(1));
     resume(world, id)
 }
 
-fn waiting(start: Start) -> OperationId {
+fn waiting(start: Progress) -> OperationId {
     match start {
-        Start::Waiting(id) => id,
+        Progress::Waiting(id) => id,
         other => panic!("it does not wait: {other:?}"),
     }
 }
 
 /// Ends an operation that has its connection; the name of its server.
-fn finish(world: &mut World, start: Start) -> String {
-    let Start::Leased(mut lease) = start else {
+fn finish(world: &mut World, start: Progress) -> String {
+    let Progress::Exchange(mut lease) = start else {
         panic!("it has no connection: {start:?}");
     };
     lease.begin(world.now).expect("it fits");
@@ -123,7 +123,7 @@ fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
     let start = begin(&mut world, insert());
     let sent = world.sent.iter().filter(|&&socket| socket == checks);
     assert_eq!(sent.count(), 2);
-    let Start::Leased(lease) = start else {
+    let Progress::Exchange(lease) = start else {
         panic!("{start:?}");
     };
     assert!(lease.is_preliminary(), "idle for long (SEL-72)");
@@ -207,7 +207,7 @@ fn the_only_server_is_asked_again_by_the_next_operation() {
     let id = waiting(resume(&mut world, id));
     assert_eq!(dials(&world, "a"), 1);
     world.wait(Duration::from_millis(50));
-    assert!(matches!(resume(&mut world, id), Start::Failed(_)));
+    assert!(matches!(resume(&mut world, id), Progress::Failed(_)));
     assert_eq!(world.client.counts().sockets, 0);
     world.silent.clear();
     let id = waiting(begin(&mut world, ping()));
@@ -221,7 +221,7 @@ fn a_stale_topology_ends_a_suspended_scan() {
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());
     let lease = match start {
-        Start::Leased(mut lease) => {
+        Progress::Exchange(mut lease) => {
             lease.begin(world.now).expect("it fits");
             World::answer(
                 &mut lease,
@@ -242,7 +242,7 @@ fn a_stale_topology_ends_a_suspended_scan() {
 #[test]
 fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
     let mut world = set_of(URI, &["b"], &[]);
-    let Start::Leased(lease) = begin(&mut world, insert()) else {
+    let Progress::Exchange(lease) = begin(&mut world, insert()) else {
         panic!("the primary was checked");
     };
     let verdict = world.check_in(lease, reset());
@@ -269,7 +269,7 @@ fn a_scan_that_is_continued_does_not_decide_alone() {
     let id = waiting(begin(&mut world, command));
     world.wait(Duration::from_millis(500));
     match resume(&mut world, id) {
-        Start::Failed(error) => assert!(
+        Progress::Failed(error) => assert!(
             matches!(error.kind(), ErrorKind::ServerSelection { .. }),
             "{error}"
         ),

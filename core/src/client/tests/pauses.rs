@@ -18,24 +18,24 @@ fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
             World::answer(&mut lease, &unreachable());
             match world.check_in(lease, Outcome::Completed) {
                 AfterExchange::Done(Err(error)) => break error,
-                AfterExchange::Again(Start::Leased(again)) => {
+                AfterExchange::Again(Progress::Exchange(again)) => {
                     lease = again;
                     lease.begin(world.now).expect("it fits");
                     continue;
                 }
-                AfterExchange::Again(Start::Waiting(waiting)) => assert_eq!(waiting, id),
+                AfterExchange::Again(Progress::Waiting(waiting)) => assert_eq!(waiting, id),
                 other => panic!("{other:?}"),
             }
             let next = loop {
                 world.wait(Duration::from_millis(1));
                 match world.client.resume(world.now, id) {
-                    Start::Waiting(_) => {}
+                    Progress::Waiting(_) => {}
                     next => break next,
                 }
             };
             lease = match next {
-                Start::Leased(lease) => lease,
-                Start::Failed(error) => break error,
+                Progress::Exchange(lease) => lease,
+                Progress::Failed(error) => break error,
                 other => panic!("{other:?}"),
             };
             lease.begin(world.now).expect("it fits");

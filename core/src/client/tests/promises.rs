@@ -65,7 +65,7 @@ fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>
     let Parts { client, now, .. } = peer.parts();
     client.open(now);
     let started = client.start(now, ping());
-    assert!(matches!(started, Start::Waiting(_)));
+    assert!(matches!(started, Progress::Waiting(_)));
     for _ in 0..2 {
         harness::drain(&mut peer);
         peer.mute.now = peer.mute.now + std::time::Duration::from_secs(10);

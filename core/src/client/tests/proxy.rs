@@ -57,13 +57,13 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);
-    let Start::Waiting(id) = peer.client.start(peer.now, find()) else {
+    let Progress::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
     let socket = dialled(&mut peer);
     mishap(&mut peer, socket);
     match peer.client.resume(peer.now, id) {
-        Start::Failed(error) => error,
+        Progress::Failed(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -74,12 +74,12 @@ fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);
-    let Start::Waiting(id) = peer.client.start(peer.now, find()) else {
+    let Progress::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
     let socket = dialled(&mut peer);
     establish(&mut peer, socket);
-    let Start::Leased(lease) = peer.client.resume(peer.now, id) else {
+    let Progress::Exchange(lease) = peer.client.resume(peer.now, id) else {
         panic!("the connection is established");
     };
     assert_eq!(lease.facts().address.to_string(), "a:27017");

@@ -16,9 +16,9 @@ fn rested(text: &str, pause: Duration) -> World {
 }
 
 /// A lease as it is given, not begun.
-fn given(start: Start) -> Lease {
+fn given(start: Progress) -> Lease {
     match start {
-        Start::Leased(lease) => lease,
+        Progress::Exchange(lease) => lease,
         other => panic!("there is a connection: {other:?}"),
     }
 }
@@ -27,16 +27,16 @@ fn start(world: &mut World, command: Command) -> Lease {
     given(world.client.start(world.now, command))
 }
 
-fn refuse(world: &mut World, mut lease: Lease, found: &[u8]) -> Start {
+fn refuse(world: &mut World, mut lease: Lease, found: &[u8]) -> Progress {
     let error = lease.probed(Some(found)).expect_err("it cannot be used");
     let start = world.client.refuse(world.now, lease, error);
     world.run();
     start
 }
 
-fn waits(start: &Start) -> OperationId {
+fn waits(start: &Progress) -> OperationId {
     match start {
-        Start::Waiting(id) => *id,
+        Progress::Waiting(id) => *id,
         other => panic!("there is no other connection: {other:?}"),
     }
 }
@@ -78,7 +78,7 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
             }
         }
         assert_eq!(told, ["Error"]);
-        let mut lease = world.leased(Start::Waiting(id));
+        let mut lease = world.leased(Progress::Waiting(id));
         assert_ne!(lease.socket(), socket);
         assert!(!lease.wants_probe(), "it is new");
         assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
@@ -98,14 +98,14 @@ fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() 
         world.check_in(lease, Outcome::Completed);
     }
     world.wait(PROBE_AFTER);
-    let mut next = Start::Leased(start(&mut world, find()));
+    let mut next = Progress::Exchange(start(&mut world, find()));
     for left in (0..3).rev() {
         next = refuse(&mut world, given(next), &[]);
-        assert_eq!(matches!(next, Start::Leased(_)), left > 0);
+        assert_eq!(matches!(next, Progress::Exchange(_)), left > 0);
     }
     let id = waits(&next);
     assert_eq!(world.closed.len(), 3);
-    world.leased(Start::Waiting(id));
+    world.leased(Progress::Waiting(id));
     assert_eq!(world.client.counts().leased, 1);
 }
 
@@ -117,7 +117,7 @@ fn limits_go_with_the_lease_that_is_refused() {
     let lease = start(&mut world, command);
     let id = waits(&refuse(&mut world, lease, &[]));
     assert!(exchange_limits(&world.client).is_empty());
-    let lease = world.leased(Start::Waiting(id));
+    let lease = world.leased(Progress::Waiting(id));
     assert_eq!(exchange_limits(&world.client).len(), 1);
     world.wait(Duration::from_secs(1));
     let told: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
@@ -131,7 +131,7 @@ fn a_closed_client_gives_no_other_connection() {
     world.client.close(world.now);
     world.run();
     let next = refuse(&mut world, lease, &[]);
-    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    assert!(matches!(next, Progress::Failed(_)), "{next:?}");
     assert!(world.client.is_over());
 }
 

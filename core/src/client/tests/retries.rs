@@ -159,12 +159,12 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
             "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
         };
         World::answer(&mut lease, &stepped_down);
-        let AfterExchange::Again(Start::Waiting(id)) = world.check_in(lease, Outcome::Completed)
+        let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(lease, Outcome::Completed)
         else {
             panic!("it waits for another primary");
         };
         world.wait(limit.unwrap_or(Duration::from_secs(30)));
-        let Start::Failed(error) = world.client.resume(world.now, id) else {
+        let Progress::Failed(error) = world.client.resume(world.now, id) else {
             panic!("its time is over");
         };
         let Some(_) = limit else {
@@ -222,8 +222,8 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
         let mut command = find();
         command.set_timeout(limit);
         match (limit, world.client.start(now, command)) {
-            (None, Start::Failed(error)) => assert!(error.is_pool_cleared(), "{error:?}"),
-            (Some(_), Start::Waiting(_)) => {}
+            (None, Progress::Failed(error)) => assert!(error.is_pool_cleared(), "{error:?}"),
+            (Some(_), Progress::Waiting(_)) => {}
             (_, other) => panic!("the pool is paused: {other:?}"),
         }
         let mut refused = 0;
@@ -245,7 +245,7 @@ fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     let dialled = world.dialled.len();
     let mut command = find();
     command.set_timeout(limit);
-    let Start::Waiting(id) = world.client.start(world.now, command) else {
+    let Progress::Waiting(id) = world.client.start(world.now, command) else {
         panic!("there is no connection yet");
     };
     refuse_dials(&mut world);
@@ -284,12 +284,12 @@ fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
         for (attempts, longest) in [(1, 200), (2, 400)] {
             assert_eq!(world.dialled.len() - dialled, attempts);
             let resumed = world.client.resume(world.now, id);
-            assert!(matches!(resumed, Start::Waiting(_)), "{resumed:?}");
+            assert!(matches!(resumed, Progress::Waiting(_)), "{resumed:?}");
             world.now = world.now + Duration::from_millis(longest);
             world.time_out();
             refuse_dials(&mut world);
         }
-        let Start::Failed(error) = world.client.resume(world.now, id) else {
+        let Progress::Failed(error) = world.client.resume(world.now, id) else {
             panic!("it was tried three times");
         };
         let kind = error.kind();
@@ -307,7 +307,7 @@ fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
 fn a_server_that_takes_connections_again_serves_who_has_time_left() {
     let (mut world, id, _) = refused(Some(LIMIT));
     world.wait(Duration::from_millis(500));
-    world.leased(Start::Waiting(id));
+    world.leased(Progress::Waiting(id));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn an_operation_may_be_left_while_it_pauses() {
     let (mut world, id, _) = refused(Some(LIMIT));
     world.client.close(world.now);
     let resumed = world.client.resume(world.now, id);
-    assert!(matches!(resumed, Start::Failed(_)), "{resumed:?}");
+    assert!(matches!(resumed, Progress::Failed(_)), "{resumed:?}");
 }
 
 #[test]
@@ -356,14 +356,14 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
 fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
     // RW-14
     let mut world = World::new("mongodb://a/", standalone());
-    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no connection yet");
     };
     let Some(Action::Dial { socket, .. }) = harness::next(&mut world) else {
         panic!("it is dialled");
     };
     world.fail(socket);
-    let lease = world.leased(Start::Waiting(id));
+    let lease = world.leased(Progress::Waiting(id));
     assert!(!World::request(&lease).contains_key("txnNumber"));
 }
 
@@ -374,11 +374,11 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
     let lease = world.lease(insert());
     assert!(World::request(&lease).contains_key("txnNumber"));
     world.hello = standalone();
-    let AfterExchange::Again(Start::Waiting(id)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(lease, reset()) else {
         panic!("it is tried again");
     };
     world.wait(Duration::from_millis(500));
-    let Start::Failed(error) = world.client.resume(world.now, id) else {
+    let Progress::Failed(error) = world.client.resume(world.now, id) else {
         panic!("the write is sent to a server that would apply it twice");
     };
     let kind = error.kind();
@@ -464,11 +464,11 @@ fn an_operation_that_finds_no_server_was_not_tried() {
     // RR-10, RW-21
     for command in [find, insert] {
         let mut world = World::new("mongodb://a/?replicaSet=other", primary());
-        let Start::Waiting(id) = world.client.start(world.now, command()) else {
+        let Progress::Waiting(id) = world.client.start(world.now, command()) else {
             panic!("no server suits");
         };
         world.wait(Duration::from_secs(30));
-        let Start::Failed(error) = world.client.resume(world.now, id) else {
+        let Progress::Failed(error) = world.client.resume(world.now, id) else {
             panic!("its time is over");
         };
         let kind = error.kind();

@@ -26,7 +26,7 @@ fn waits(world: &mut World, command: Command) -> OperationId {
     let start = world.client.start(world.now, command);
     world.run();
     match start {
-        Start::Waiting(id) => id,
+        Progress::Waiting(id) => id,
         other => panic!("it does not wait: {other:?}"),
     }
 }
@@ -34,7 +34,7 @@ fn waits(world: &mut World, command: Command) -> OperationId {
 /// The end of an operation that waited.
 fn failure(world: &mut World, id: OperationId) -> Error {
     match world.client.resume(world.now, id) {
-        Start::Failed(error) => error,
+        Progress::Failed(error) => error,
         other => panic!("it has not failed: {other:?}"),
     }
 }
@@ -90,7 +90,7 @@ fn an_operation_scans_when_a_heartbeat_has_passed() {
     assert_eq!(sent(&world), 2);
     assert!(matches!(
         world.client.resume(world.now, id),
-        Start::Leased(_)
+        Progress::Exchange(_)
     ));
 }
 
@@ -130,7 +130,7 @@ fn scans_follow_each_other_until_the_timeout() {
         assert_eq!(world.client.counts().waiting, 1);
         assert!(matches!(
             world.client.resume(world.now, id),
-            Start::Waiting(_)
+            Progress::Waiting(_)
         ));
         world.wait(Duration::from_millis(500));
     }
@@ -156,7 +156,7 @@ fn a_server_that_comes_back_is_found_in_time() {
     }
     assert!(matches!(
         world.client.resume(world.now, id),
-        Start::Leased(_)
+        Progress::Exchange(_)
     ));
 }
 
@@ -205,7 +205,7 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
         let mut world = scanning(text, primary());
         let mut command = ping();
         command.set_timeout(Some(Duration::from_millis(100)));
-        let Start::Waiting(id) = world.client.start(world.now, command) else {
+        let Progress::Waiting(id) = world.client.start(world.now, command) else {
             panic!("nothing is known yet");
         };
         // The check is never answered.
@@ -225,7 +225,7 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
 #[test]
 fn whoever_leaves_takes_the_scan_along() {
     let mut world = scanning(URI, primary());
-    let Start::Waiting(id) = world.client.start(world.now, ping()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, ping()) else {
         panic!("nothing is known yet");
     };
     world.client.cancel(world.now, id);
@@ -273,7 +273,7 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
     let mut command = ping();
     command.set_target("a:27017".parse().expect("an address"));
     let start = world.client.start(world.now, command);
-    assert!(matches!(start, Start::Leased(_)), "{start:?}");
+    assert!(matches!(start, Progress::Exchange(_)), "{start:?}");
     assert_eq!(world.sent.len(), sent);
 }
 
@@ -285,7 +285,7 @@ fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
     world.check_in(lease, reset());
     let mut command = ping();
     command.set_target("a:27017".parse().expect("an address"));
-    let Start::Waiting(waiting) = world.client.start(world.now, command) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, command) else {
         panic!("its server is in doubt");
     };
     world.run();
@@ -312,7 +312,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     world.check_in(lease, Outcome::Completed);
     world.wait(SOCKET_CHECK_INTERVAL);
 
-    let Start::Leased(mut lease) = world.client.start(world.now, insert()) else {
+    let Progress::Exchange(mut lease) = world.client.start(world.now, insert()) else {
         panic!("there is a connection");
     };
     assert!(lease.is_preliminary());

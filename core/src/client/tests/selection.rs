@@ -3,7 +3,7 @@
 use super::{World, find, insert, mongos, ping, primary, reset};
 use crate::{
     address::Address,
-    client::{AfterExchange, Client, ClientConfig, Outcome, Start},
+    client::{AfterExchange, Client, ClientConfig, Outcome, Progress},
     error::{Error, ErrorKind},
     event::{Event, EventKind, NoServersCause, SdamEvent, SelectionEvent, Subscriptions},
     operation::{Command, CommandKind, OperationId},
@@ -91,7 +91,7 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
     // SEL-61, SEL-63, trap 12
     let mut world = world(secondary());
     let start = world.client.start(world.now, insert());
-    assert!(matches!(start, Start::Waiting(_)));
+    assert!(matches!(start, Progress::Waiting(_)));
     assert_eq!(
         told(&mut world),
         ["insert started", "insert waits 2000"],
@@ -111,10 +111,10 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
     assert!(!text.contains("a:27017"), "{text}");
     assert!(!text.contains("ReplicaSet"), "{text}");
     // The caller is told everything.
-    let Start::Waiting(id) = start else {
+    let Progress::Waiting(id) = start else {
         unreachable!("it was just looked at")
     };
-    let Start::Failed(error) = world.client.resume(world.now, id) else {
+    let Progress::Failed(error) = world.client.resume(world.now, id) else {
         panic!("it has failed");
     };
     assert!(error.to_string().contains("a:27017"), "{error}");
@@ -128,7 +128,10 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
     let lease = world.leased(start);
     assert_eq!(told(&mut world), ["insert started", "insert to a:27017"]);
     let verdict = world.check_in(lease, reset());
-    assert!(matches!(verdict, AfterExchange::Again(Start::Waiting(_))));
+    assert!(matches!(
+        verdict,
+        AfterExchange::Again(Progress::Waiting(_))
+    ));
     assert_eq!(
         told(&mut world),
         ["insert started", "insert waits 2000"],
@@ -141,10 +144,10 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
 #[test]
 fn those_who_leave_end_their_selection() {
     let mut world = world(secondary());
-    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no primary");
     };
-    let Start::Waiting(_) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(_) = world.client.start(world.now, insert()) else {
         panic!("there is no primary");
     };
     told(&mut world);
@@ -186,10 +189,10 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
     told(&mut world);
     world.client.check_in(world.now, lease, reset());
     let [more, kill] = follow_ups("a");
-    let Start::Waiting(waiting) = world.client.start(world.now, more) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, more) else {
         panic!("its server is in doubt");
     };
-    let Start::Failed(error) = world.client.start(world.now, kill) else {
+    let Progress::Failed(error) = world.client.start(world.now, kill) else {
         panic!("its server is in doubt");
     };
     assert!(
@@ -213,14 +216,14 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
     world.is_dead = true;
     world.client.check_in(world.now, lease, reset());
     let [more, _] = follow_ups("a");
-    let Start::Waiting(waiting) = world.client.start(world.now, more) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, more) else {
         panic!("its server is in doubt");
     };
     world.run();
     for _ in 0..6 {
         world.wait(Duration::from_millis(500));
     }
-    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+    let Progress::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("its time is over");
     };
     let text = error.to_string();
@@ -232,7 +235,7 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
     // A server that left the deployment is not waited for.
     for command in follow_ups("b") {
         let start = world.client.start(world.now, command);
-        let Start::Failed(error) = start else {
+        let Progress::Failed(error) = start else {
             panic!("{start:?}");
         };
         assert!(error.to_string().contains("no longer there"), "{error}");
@@ -303,9 +306,9 @@ fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
     (world, calls)
 }
 
-fn asking(start: Start) -> (OperationId, SelectorQuestion) {
+fn asking(start: Progress) -> (OperationId, SelectorQuestion) {
     match start {
-        Start::Asking {
+        Progress::Asking {
             operation,
             question,
         } => (operation, question),
@@ -335,7 +338,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     let next = world
         .client
         .handle_selector_answer(world.now, id, question.ask());
-    assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+    assert!(matches!(next, Progress::Waiting(_)), "{next:?}");
     let waiting = world.client.snapshot().operations;
     assert_eq!(waiting[0].state, crate::client::OperationState::ForServer);
     // While it waits the servers are asked again soon, and their round trip times change.
@@ -348,14 +351,14 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     let next = world
         .client
         .handle_selector_answer(world.now, id, question.ask());
-    assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+    assert!(matches!(next, Progress::Waiting(_)), "{next:?}");
     // The limit of its selection holds all the same.
     world.wait(Duration::from_secs(30));
-    if let Start::Asking { question, .. } = world.client.resume(world.now, id) {
+    if let Progress::Asking { question, .. } = world.client.resume(world.now, id) {
         let next = world
             .client
             .handle_selector_answer(world.now, id, question.ask());
-        assert!(matches!(next, Start::Waiting(_)), "{next:?}");
+        assert!(matches!(next, Progress::Waiting(_)), "{next:?}");
         world.wait(Duration::from_secs(30));
     }
     world.client.cancel(world.now, id);
@@ -374,8 +377,8 @@ fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
         .client
         .handle_selector_answer(world.now, id, question.ask());
     match next {
-        Start::Waiting(waiting) => assert_eq!(waiting, id),
-        Start::Asking { operation, .. } => assert_eq!(operation, id),
+        Progress::Waiting(waiting) => assert_eq!(waiting, id),
+        Progress::Asking { operation, .. } => assert_eq!(operation, id),
         other => panic!("there is no server: {other:?}"),
     }
     world.client.cancel(world.now, id);
@@ -390,7 +393,7 @@ fn an_operation_that_is_cancelled_while_the_application_is_asked_is_over() {
     let next = world
         .client
         .handle_selector_answer(world.now, id, question.ask());
-    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    assert!(matches!(next, Progress::Failed(_)), "{next:?}");
     assert_eq!(world.client.counts().waiting, 0);
 }
 
@@ -404,7 +407,7 @@ fn a_panic_of_the_applications_selector_is_one_operations_error() {
         let next = world
             .client
             .handle_selector_answer(world.now, id, question.ask());
-        let Start::Failed(error) = next else {
+        let Progress::Failed(error) = next else {
             panic!("its selector panicked: {next:?}");
         };
         assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));

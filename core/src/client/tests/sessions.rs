@@ -164,8 +164,8 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
     world.is_silent = true;
     let held: Vec<Lease> = (0..2)
         .map_while(|_| match world.client.start(world.now, ping()) {
-            Start::Leased(lease) => Some(lease),
-            Start::Waiting(id) => {
+            Progress::Exchange(lease) => Some(lease),
+            Progress::Waiting(id) => {
                 world.client.cancel(world.now, id);
                 None
             }

@@ -17,7 +17,7 @@ fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
     let mut world = World::new(text, primary());
     let mut first = world.lease(ping());
     let socket = first.socket();
-    let Start::Waiting(second) = world.client.start(world.now, command) else {
+    let Progress::Waiting(second) = world.client.start(world.now, command) else {
         panic!("the only connection is in use");
     };
     World::answer(&mut first, &rawdoc! { "ok": 1 });
@@ -48,7 +48,7 @@ fn a_granted_connection_that_is_interrupted_is_not_used() {
         assert!(world.closed.contains(&socket), "the dead connection closes");
         let next = world.client.resume(world.now, id);
         assert!(
-            matches!(next, Start::Waiting(_)),
+            matches!(next, Progress::Waiting(_)),
             "no server is known: {next:?}"
         );
         assert!(world.interrupted.is_empty(), "no exchange ran");
@@ -72,7 +72,7 @@ fn a_grant_that_is_not_taken_in_time_goes_back() {
     assert_eq!(world.client.counts().leased, 0, "others may have it");
     assert_eq!(world.lease(ping()).socket(), socket);
     match world.client.resume(world.now + MINUTE, id) {
-        Start::Failed(error) => assert!(
+        Progress::Failed(error) => assert!(
             matches!(
                 error.kind(),
                 ErrorKind::Timeout {
@@ -107,13 +107,13 @@ fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
     let (mut world, first, socket) = granted(URI, find());
     world.wait(GRANT_LIMIT);
     assert_eq!(world.client.counts().leased, 1, "nobody else wants it");
-    let Start::Waiting(second) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(second) = world.client.start(world.now, insert()) else {
         panic!("the only connection is granted");
     };
     world.woken.clear();
     world.wait(GRANT_LIMIT);
     assert_eq!(world.woken, [second]);
-    let Start::Leased(mut lease) = world.client.resume(world.now, second) else {
+    let Progress::Exchange(mut lease) = world.client.resume(world.now, second) else {
         panic!("it is its turn");
     };
     assert_eq!(lease.socket(), socket);
@@ -121,6 +121,6 @@ fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(lease, Outcome::Completed);
     // The first has its place in the queue, and its attempt does not count.
-    let lease = world.leased(Start::Waiting(first));
+    let lease = world.leased(Progress::Waiting(first));
     assert_eq!((lease.socket(), lease.operation.attempts), (socket, 1));
 }

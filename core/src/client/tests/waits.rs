@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    client::{AfterExchange, Outcome, Start},
+    client::{AfterExchange, Outcome, Progress},
     connection::SocketId,
     error::ErrorKind,
     operation::{Command, Lease, OperationId},
@@ -100,21 +100,21 @@ impl World {
 
     fn waits(&mut self, command: Command) -> OperationId {
         match self.client.start(self.now, command) {
-            Start::Waiting(id) => id,
+            Progress::Waiting(id) => id,
             other => panic!("it need not wait: {other:?}"),
         }
     }
 
     fn resumed(&mut self, id: OperationId) -> Lease {
         match self.client.resume(self.now, id) {
-            Start::Leased(lease) => lease,
+            Progress::Exchange(lease) => lease,
             other => panic!("it has no connection: {other:?}"),
         }
     }
 
     fn failed(&mut self, id: OperationId) -> ErrorKind {
         match self.client.resume(self.now, id) {
-            Start::Failed(error) => error.kind().clone(),
+            Progress::Failed(error) => error.kind().clone(),
             other => panic!("it has not failed: {other:?}"),
         }
     }
@@ -160,8 +160,8 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
     let late = world
         .client
         .start(world.now, reads(ReadMode::PrimaryPreferred));
-    assert!(matches!(late, Start::Leased(_)), "{late:?}");
-    assert!(matches!(world.client.resume(world.now, write), Start::Waiting(id) if id == write));
+    assert!(matches!(late, Progress::Exchange(_)), "{late:?}");
+    assert!(matches!(world.client.resume(world.now, write), Progress::Waiting(id) if id == write));
     // The write goes on when b turns out to be the primary.
     let both = |host: &str| Some(member(host == "b", 21));
     assert_eq!(
@@ -219,7 +219,7 @@ fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
         while waited < expected {
             assert!(matches!(
                 world.client.resume(world.now, id),
-                Start::Waiting(_)
+                Progress::Waiting(_)
             ));
             world.pass(millis(50), &|_| Some(secondary()));
             waited += 50;
@@ -314,7 +314,7 @@ fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
     }
     assert_eq!(world.client.deadline(), None);
     let start = world.client.start(world.now, ping());
-    assert!(matches!(start, Start::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
+    assert!(matches!(start, Progress::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
     world.now = Instant::MAX;
     world.time_out();
     assert!(world.client.is_over());
@@ -345,10 +345,10 @@ fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
     let kind = world.failed(id);
     assert!(matches!(kind, ErrorKind::Incompatible { .. }), "{kind:?}");
     let start = world.client.start(world.now, ping());
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.pass(millis(10_000), &|_| Some(member(true, 21)));
     let start = world.client.start(world.now, ping());
-    assert!(!matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(!matches!(start, Progress::Failed(_)), "{start:?}");
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn at_the_end_of_time_nothing_spins() {
     let mut world = World::silent(uri);
     world.answer_as(&|_| Some(primary()));
     let lease = world.client.start(world.now, insert());
-    assert!(!matches!(lease, Start::Failed(_)));
+    assert!(!matches!(lease, Progress::Failed(_)));
     world.answer_as(&|_| Some(primary()));
     world.now = Instant::MAX;
     world.time_out();
@@ -423,11 +423,11 @@ fn the_longest_times_that_options_can_say_are_survived() {
         world.finish(lease);
         world.pass(millis(1), &answers);
         let verdict = world.client.start(world.now, insert());
-        let Start::Leased(lease) = verdict else {
+        let Progress::Exchange(lease) = verdict else {
             panic!("it need not wait: {verdict:?}");
         };
         let verdict = world.client.check_in(world.now, lease, super::reset());
-        let AfterExchange::Again(Start::Waiting(id)) = verdict else {
+        let AfterExchange::Again(Progress::Waiting(id)) = verdict else {
             panic!("no primary is left: {verdict:?}");
         };
         let mut woken = world.answer_as(&answers);

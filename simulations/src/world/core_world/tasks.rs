@@ -7,7 +7,7 @@ use crate::world::{
     workload::{Absence, Ending, LATE_STEPS, Script, Step},
 };
 use onionskin_core::{
-    client::{Outcome, Start},
+    client::{Outcome, Progress},
     error::{Error, ErrorKind},
     operation::{Lease, OperationId},
     random::Seed,
@@ -175,14 +175,14 @@ impl CoreWorld {
     }
 
     /// The operation goes on, one way or another.
-    pub(super) fn on_start(&mut self, client: usize, task: usize, start: Start) {
+    pub(super) fn on_start(&mut self, client: usize, task: usize, start: Progress) {
         match start {
-            Start::Leased(lease) => self.begin_exchange(client, task, lease),
-            Start::Waiting(id) => {
+            Progress::Exchange(lease) => self.begin_exchange(client, task, lease),
+            Progress::Waiting(id) => {
                 self.sides[client].tasks[task].turn_to(State::Waiting(id));
                 self.look(client, task);
             }
-            Start::Asking {
+            Progress::Asking {
                 operation,
                 question,
             } => {
@@ -193,7 +193,7 @@ impl CoreWorld {
                 self.drain(client);
                 self.on_start(client, task, next);
             }
-            Start::Failed(error) => self.end(client, task, Ending::Failed(error)),
+            Progress::Failed(error) => self.end(client, task, Ending::Failed(error)),
         }
     }
 
@@ -204,12 +204,12 @@ impl CoreWorld {
         };
         let start = self.sides[client].core.resume(now, id);
         self.drain(client);
-        if let Start::Waiting(_) = start {
+        if let Progress::Waiting(_) = start {
             return;
         }
         if self.look(client, task) {
             self.on_start(client, task, start);
-        } else if let Start::Leased(lease) = start {
+        } else if let Progress::Exchange(lease) = start {
             // Its caller leaves at the very moment at which it could go on.
             self.give_up_lease(client, lease);
         }

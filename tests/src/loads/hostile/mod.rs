@@ -9,7 +9,7 @@ use super::harness::{self, Contract, Parts, Peer};
 use bson::{RawArrayBuf, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::{
     address::Address,
-    client::{Client, ClientConfig, Outcome, SocketUse, Start},
+    client::{Client, ClientConfig, Outcome, Progress, SocketUse},
     connection::SocketId,
     error::Error,
     event::Subscriptions,
@@ -98,7 +98,7 @@ impl Victim {
     pub fn operation(&mut self) -> Lease {
         let mut command = Command::new("insert", "app", CommandKind::Write);
         command.body().str("insert", "things");
-        if let Start::Leased(lease) = self.client.start(self.now, command) {
+        if let Progress::Exchange(lease) = self.client.start(self.now, command) {
             self.granted.push(lease);
         }
         self.settle();
@@ -180,7 +180,7 @@ impl Peer for Victim {
     }
 
     fn woken(&mut self, operation: OperationId) {
-        if let Start::Leased(lease) = self.client.resume(self.now, operation) {
+        if let Progress::Exchange(lease) = self.client.resume(self.now, operation) {
             self.granted.push(lease);
         }
     }

@@ -10,7 +10,7 @@ fn overload(world: &mut World, mut lease: Lease) -> Lease {
     let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
         panic!("it is tried again");
     };
-    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     let pins = world.client.snapshot().pins;
     let state = pins.iter().find(|pin| pin.socket == socket);
     assert_eq!(state.map(|pin| pin.state), Some(PinState::Free));
@@ -74,7 +74,8 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut lease = more(&mut world, &mut cursor);
     World::answer(&mut lease, &overloaded());
-    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    let AfterExchange::Again(Progress::Waiting(waiting)) =
+        world.check_in(lease, Outcome::Completed)
     else {
         panic!("it backs off");
     };
@@ -83,7 +84,7 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
         .map(|kill| world.client.discard(world.now, kill));
     assert!(resources.is_ok(), "its owner gives it up");
     world.wait(Duration::from_millis(400));
-    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+    let Progress::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("its connection is gone");
     };
     assert_eq!(error.code(), Some(462), "{error:?}");
@@ -97,7 +98,8 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
     let (mut cursor, _) = open_cursor(&mut world);
     let mut lease = more(&mut world, &mut cursor);
     World::answer(&mut lease, &overloaded());
-    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    let AfterExchange::Again(Progress::Waiting(waiting)) =
+        world.check_in(lease, Outcome::Completed)
     else {
         panic!("it backs off");
     };
@@ -105,7 +107,7 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     world.wait(Duration::from_millis(400));
     let start = world.client.resume(world.now, waiting);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert_eq!(world.sent, []);
 }
 
@@ -115,7 +117,8 @@ fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_erro
     let mut world = world();
     let (mut lease, pin) = lease_a_transaction(&mut world);
     World::answer(&mut lease, &overloaded());
-    let AfterExchange::Again(Start::Waiting(waiting)) = world.check_in(lease, Outcome::Completed)
+    let AfterExchange::Again(Progress::Waiting(waiting)) =
+        world.check_in(lease, Outcome::Completed)
     else {
         panic!("it backs off");
     };
@@ -126,9 +129,9 @@ fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_erro
     world.check_in(other, Outcome::Abandoned);
     world.wait(Duration::from_millis(400));
     let start = world.client.resume(world.now, waiting);
-    assert!(matches!(start, Start::Waiting(_)), "{start:?}");
+    assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     world.client.release(world.now, pin);
-    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+    let Progress::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("its connection went back");
     };
     assert_eq!(error.code(), Some(462), "{error:?}");

@@ -134,7 +134,7 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     world.check_in(lease, Outcome::Abandoned);
     assert_eq!(world.draining, [facts.socket]);
     let kill = cursor.end().expect("it is open");
-    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
     };
     let mut late = Vec::new();
@@ -163,7 +163,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
     told(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_secs(60)));
-    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
     };
     // The process did not stand still, time passed.
@@ -171,7 +171,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
         world.wait(std::time::Duration::from_millis(500));
     }
     let start = world.client.resume(world.now, waiting);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
 }
@@ -186,11 +186,11 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
     told(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_millis(100)));
-    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
     };
     world.wait(std::time::Duration::from_millis(100));
-    let Start::Failed(error) = world.client.resume(world.now, waiting) else {
+    let Progress::Failed(error) = world.client.resume(world.now, waiting) else {
         panic!("its time is over");
     };
     assert!(error.is_timeout(), "{error}");
@@ -297,7 +297,7 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     lease.sent(lease.output().len());
     world.check_in(lease, Outcome::Abandoned);
     let kill = draining.end().expect("it is open");
-    let Start::Waiting(waiting) = world.client.start(world.now, kill) else {
+    let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
     };
     world.sent.clear();
@@ -305,14 +305,14 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     world.run();
     assert!(world.closed.contains(&facts.socket) && world.closed.contains(&second.socket));
     let start = world.client.resume(world.now, waiting);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     let start = world
         .client
         .start(world.now, resting.more().expect("it is open"));
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     let kill = resting.end().expect("it does not know");
     let start = world.client.start(world.now, kill);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert_eq!(world.sent, []);
     assert_ne!(world.lease(ping()).socket(), facts.socket);
 }
@@ -325,12 +325,12 @@ fn a_full_pool_tells_what_keeps_its_connections() {
     let (_cursor, _) = open_cursor(&mut world);
     let (mut lease, _) = lease_a_transaction(&mut world);
     let refused = |world: &mut World| {
-        let Start::Waiting(id) = world.client.start(world.now, ping()) else {
+        let Progress::Waiting(id) = world.client.start(world.now, ping()) else {
             panic!("the pool is full");
         };
         world.wait(std::time::Duration::from_millis(50));
         match world.client.resume(world.now, id) {
-            Start::Failed(error) => error.to_string(),
+            Progress::Failed(error) => error.to_string(),
             other => panic!("its time is over: {other:?}"),
         }
     };

@@ -20,19 +20,19 @@ fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
     let mut lease = world.lease(last);
     World::answer(&mut lease, &overloaded());
     let verdict = world.check_in(lease, Outcome::Completed);
-    let AfterExchange::Again(Start::Waiting(last)) = verdict else {
+    let AfterExchange::Again(Progress::Waiting(last)) = verdict else {
         panic!("it backs off: {verdict:?}");
     };
     let mut left = world.lease(left);
     left.sent(left.output().len());
     world.check_in(left, Outcome::Abandoned);
-    let Start::Waiting(next) = world.client.start(world.now, next) else {
+    let Progress::Waiting(next) = world.client.start(world.now, next) else {
         panic!("it waits for the reply");
     };
     world.client.close(world.now);
     world.run();
     for id in [last, next] {
-        let Start::Failed(error) = world.client.resume(world.now, id) else {
+        let Progress::Failed(error) = world.client.resume(world.now, id) else {
             panic!("the client is closed");
         };
         assert_eq!(error, ErrorKind::ClientClosed, "{id:?}");

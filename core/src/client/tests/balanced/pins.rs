@@ -13,7 +13,7 @@ fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Ve
     assert_eq!(world.draining, [socket]);
     let mut command = ping();
     command.set_pin(&pin);
-    let Start::Waiting(id) = world.client.start(world.now, command) else {
+    let Progress::Waiting(id) = world.client.start(world.now, command) else {
         panic!("it waits for the reply");
     };
     let mut late = Vec::new();
@@ -26,7 +26,7 @@ fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Ve
 
 fn fail(world: &mut World, id: OperationId) -> Error {
     match world.client.resume(world.now, id) {
-        Start::Failed(error) => error,
+        Progress::Failed(error) => error,
         other => panic!("it fails: {other:?}"),
     }
 }
@@ -52,10 +52,10 @@ fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one(
     let mut hasty = ping();
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     let fate = world.client.handle_received(world.now, socket, &late);
     assert_eq!(fate, SocketUse::Parked);
-    assert_eq!(world.leased(Start::Waiting(id)).socket(), socket);
+    assert_eq!(world.leased(Progress::Waiting(id)).socket(), socket);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_pin_of_another_client_means_nothing_here() {
     let mut command = ping();
     command.set_pin(&foreign);
     let start = world.client.start(world.now, command);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.client.release(world.now, foreign);
     assert!(told(&mut world).is_empty());
     assert_eq!(world.client.counts().leased, 1);
@@ -138,7 +138,7 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
     World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(lease, Outcome::Completed);
     let start = world.client.start(world.now, late);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
 }
 
 #[test]
@@ -166,11 +166,11 @@ fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
     let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
     let held = world.lease(ping());
-    let Start::Waiting(id) = world.client.start(world.now, insert()) else {
+    let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no room");
     };
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
-    let lease = world.leased(Start::Waiting(id));
+    let lease = world.leased(Progress::Waiting(id));
     assert_ne!(lease.socket(), held.socket());
 }
 
@@ -215,7 +215,7 @@ fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
     told(&mut world);
     let error = Error::network(NetworkFault::Closed, "closed");
     let start = world.client.refuse(world.now, lease, error);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert!(told(&mut world).is_empty());
     world.client.release(world.now, pin);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
@@ -253,7 +253,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     assert!(world.closed.contains(&socket));
     let command = cursor.more().expect("it is open");
     let start = world.client.start(world.now, command);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     let kill = cursor.end().expect("it does not know");
     world.client.discard(world.now, kill);
     assert!(world.client.snapshot().pins.is_empty());
@@ -282,12 +282,12 @@ fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to(
     assert!(world.interrupted.is_empty(), "nothing runs on it");
     let command = cursor.more().expect("it is open");
     match world.client.start(world.now, command) {
-        Start::Failed(error) => assert!(is_interrupted(&error), "{error}"),
+        Progress::Failed(error) => assert!(is_interrupted(&error), "{error}"),
         other => panic!("the connection is dead: {other:?}"),
     }
     let end = cursor.end().expect("the server has a cursor");
     let next = world.client.start(world.now, end);
-    assert!(matches!(next, Start::Failed(_)), "{next:?}");
+    assert!(matches!(next, Progress::Failed(_)), "{next:?}");
     world.run();
     assert!(world.closed.contains(&facts.socket));
 }
@@ -307,7 +307,7 @@ fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() 
     let mut command = ping();
     command.set_pin(&pin);
     match world.client.start(world.now, command) {
-        Start::Failed(error) => assert!(is_interrupted(&error), "{error}"),
+        Progress::Failed(error) => assert!(is_interrupted(&error), "{error}"),
         other => panic!("the connection is dead: {other:?}"),
     }
     world.client.release(world.now, pin);

@@ -15,7 +15,10 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
     let heartbeats = std::iter::from_fn(|| peer.client.poll_event())
         .filter(|e| matches!(&e.kind, EventKind::Sdam(SdamEvent::HeartbeatStarted { .. })));
     assert_eq!(heartbeats.count(), 0);
-    assert!(matches!(peer.client.start(now, ping()), Start::Waiting(_)));
+    assert!(matches!(
+        peer.client.start(now, ping()),
+        Progress::Waiting(_)
+    ));
     let Some(Action::Dial { socket, .. }) = harness::next(&mut peer) else {
         panic!("it is dialled");
     };
@@ -38,12 +41,12 @@ fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
     let mut world = World::with_subscriptions(URI, mongos(), Subscriptions::all());
     told(&mut world);
     for connection in [1, 2] {
-        let Start::Waiting(operation) = world.client.start(world.now, ping()) else {
+        let Progress::Waiting(operation) = world.client.start(world.now, ping()) else {
             panic!("it waits");
         };
         world.run();
         let now = world.now;
-        let Start::Failed(error) = world.client.resume(now, operation) else {
+        let Progress::Failed(error) = world.client.resume(now, operation) else {
             panic!("it fails");
         };
         let text = "Driver attempted to initialize in load balancing mode, but the server does not \
@@ -66,7 +69,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     // LB-48, LB-50: trap 11, a shutdown error in hello clears nothing.
     let mut world = World::with_subscriptions(URI, shutting_down(), Subscriptions::all());
     let started = world.client.start(world.now, ping());
-    assert!(matches!(started, Start::Waiting(_)));
+    assert!(matches!(started, Progress::Waiting(_)));
     world.run();
     let events = told(&mut world);
     assert!(events.contains(&"closed 1: Error".into()), "{events:?}");
@@ -78,7 +81,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     let text = "mongodb://user:pencil@lb/?loadBalanced=true";
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
     let started = world.client.start(world.now, ping());
-    assert!(matches!(started, Start::Waiting(_)));
+    assert!(matches!(started, Progress::Waiting(_)));
     // The same reply is no answer to authentication.
     world.run();
     let events = told(&mut world);

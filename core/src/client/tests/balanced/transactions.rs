@@ -27,7 +27,7 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     let mut hasty = ping();
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
-    assert!(matches!(start, Start::Failed(_)), "{start:?}");
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     // Nobody else's operation runs on it either.
     let other = world.lease(ping());
     assert_ne!(other.socket(), socket);

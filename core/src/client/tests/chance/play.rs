@@ -209,9 +209,9 @@ impl Play {
             .count()
     }
 
-    pub(super) fn started(&mut self, start: Start) {
+    pub(super) fn started(&mut self, start: Progress) {
         match start {
-            Start::Asking {
+            Progress::Asking {
                 operation,
                 question,
             } => {
@@ -219,7 +219,7 @@ impl Play {
                 self.waiting.push(operation);
                 self.asking.insert(operation, question);
             }
-            Start::Leased(mut lease) => {
+            Progress::Exchange(mut lease) => {
                 assert!(self.open.contains(&lease.socket()));
                 assert!(!self.of_parent.contains(&lease.socket()));
                 assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
@@ -241,8 +241,8 @@ impl Play {
                     }
                 }
             }
-            Start::Waiting(id) => self.waiting.push(id),
-            Start::Failed(_) => {}
+            Progress::Waiting(id) => self.waiting.push(id),
+            Progress::Failed(_) => {}
         }
     }
 
@@ -300,7 +300,7 @@ impl Play {
         }
         while let Some(id) = self.waiting.pop() {
             let start = self.client.resume(self.now, id);
-            assert!(matches!(start, Start::Failed(_)), "{start:?}");
+            assert!(matches!(start, Progress::Failed(_)), "{start:?}");
         }
         self.drain();
         assert!(self.client.is_over() && self.open.is_empty());
@@ -350,7 +350,7 @@ impl Play {
                 self.waiting.remove(place);
                 self.started(start);
             }
-            None => assert!(matches!(start, Start::Failed(_)), "{start:?}"),
+            None => assert!(matches!(start, Progress::Failed(_)), "{start:?}"),
         }
     }
 

@@ -196,14 +196,14 @@ impl Scene {
         self.leased(start)
     }
 
-    fn leased(&mut self, start: Start) -> Lease {
+    fn leased(&mut self, start: Progress) -> Lease {
         self.run();
         match start {
-            Start::Leased(lease) => lease,
-            Start::Failed(error) => panic!("it failed: {error}"),
-            Start::Asking { .. } => panic!("the application has no say here"),
-            Start::Waiting(id) => match self.client.resume(self.now, id) {
-                Start::Leased(lease) => lease,
+            Progress::Exchange(lease) => lease,
+            Progress::Failed(error) => panic!("it failed: {error}"),
+            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Waiting(id) => match self.client.resume(self.now, id) {
+                Progress::Exchange(lease) => lease,
                 other => panic!("no connection came: {other:?}"),
             },
         }

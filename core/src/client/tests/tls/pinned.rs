@@ -37,7 +37,7 @@ fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
     // LB-36
     let (mut scene, mut cursor, _) = cut_off(true);
     let command = cursor.more().expect("it is open");
-    let Start::Failed(error) = scene.client.start(scene.now, command) else {
+    let Progress::Failed(error) = scene.client.start(scene.now, command) else {
         panic!("the connection is gone");
     };
     assert!(is_closed(&error), "{error:?}");

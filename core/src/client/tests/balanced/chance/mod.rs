@@ -278,13 +278,13 @@ impl Play {
             self.apply(Input::Resume(0));
         }
         assert_eq!(self.leases.len(), 3);
-        let Start::Waiting(id) = self.client.start(self.now, ping()) else {
+        let Progress::Waiting(id) = self.client.start(self.now, ping()) else {
             panic!("there are no more");
         };
         self.waiting.insert(id, Purpose::Plain);
         self.apply(Input::Wait(3000));
         self.waiting.remove(&id);
-        let Start::Failed(error) = self.client.resume(self.now, id) else {
+        let Progress::Failed(error) = self.client.resume(self.now, id) else {
             panic!("its time is over");
         };
         let expected = "maxPoolSize: 3, connections in use by cursors: 0, connections in use by \

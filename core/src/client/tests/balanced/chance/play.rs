@@ -254,14 +254,14 @@ impl Play {
         self.started(start, purpose);
     }
 
-    pub(super) fn started(&mut self, start: Start, purpose: Purpose) {
+    pub(super) fn started(&mut self, start: Progress, purpose: Purpose) {
         match start {
-            Start::Asking { .. } => panic!("the application has no say here"),
-            Start::Leased(lease) => self.leased(lease, purpose),
-            Start::Waiting(id) => {
+            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Exchange(lease) => self.leased(lease, purpose),
+            Progress::Waiting(id) => {
                 self.waiting.insert(id, purpose);
             }
-            Start::Failed(error) => self.failed(purpose, &error),
+            Progress::Failed(error) => self.failed(purpose, &error),
         }
     }
 

@@ -1,0 +1,114 @@
+//! Moves the bytes of one exchange.
+
+use crate::shared::ActiveExchange;
+use futures_io::{AsyncRead, AsyncWrite};
+use onionskin_core::{
+    client::Outcome,
+    connection::closed_by_peer,
+    error::{Error, NetworkFault},
+    operation::Lease,
+};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+};
+
+/// Room for what comes unasked on a connection that rests. Any plaintext is too much; TLS has
+/// messages of its own.
+const PROBE_BYTES: usize = 64;
+
+/// Reads of one turn; then other tasks have theirs, and an interruption is looked for.
+const READS_PER_TURN: usize = 32;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
+    /// Looks, without waiting, whether a connection that rested still stands.
+    pub(crate) fn probe(&mut self) -> Result<(), Error> {
+        let Self { lease, stream, .. } = self;
+        while lease.wants_probe() {
+            let mut buffer = [0; PROBE_BYTES];
+            // The exchange that follows asks to be woken; nobody waits now.
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
+                Poll::Pending => lease.probed(None)?,
+                Poll::Ready(Ok(count)) => {
+                    let found = lease.probed(Some(&buffer[..count]));
+                    found.inspect_err(|_| say_why(lease, stream, &mut context))?;
+                }
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the request and reads the reply, in the caller's own task.
+    pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
+        match self.poll_bytes(context) {
+            Poll::Ready(Ok(())) => Poll::Ready(Outcome::Completed),
+            Poll::Ready(Err(error)) => Poll::Ready(Outcome::Failed(error)),
+            Poll::Pending => {
+                // Registered first, then looked at: an interruption in between is not lost.
+                self.signal.register(context.waker());
+                match self.signal.take().and_then(|commands| commands.interrupt) {
+                    Some(error) => Poll::Ready(Outcome::Failed(error)),
+                    None => Poll::Pending,
+                }
+            }
+        }
+    }
+
+    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is
+    /// over: a peer that never falls silent holds up neither other tasks nor what ends the
+    /// exchange.
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Self { lease, stream, .. } = self;
+        while !lease.output().is_empty() {
+            match ready!(Pin::new(&mut *stream).poll_write(context, lease.output())) {
+                Ok(0) => return Poll::Ready(Err(broken(&io::ErrorKind::WriteZero.into()))),
+                Ok(count) => lease.sent(count),
+                Err(error) => return Poll::Ready(Err(broken(&error))),
+            }
+        }
+        if !lease.expects_reply() {
+            return Poll::Ready(Ok(()));
+        }
+        for _ in 0..READS_PER_TURN {
+            let room = match lease.input() {
+                Ok(room) => room,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            match ready!(Pin::new(&mut *stream).poll_read(context, room)) {
+                Ok(0) => return Poll::Ready(Err(closed_by_peer())),
+                Ok(count) => match lease.received(count) {
+                    Ok(true) => return Poll::Ready(Ok(())),
+                    Ok(false) => {}
+                    Err(error) => {
+                        say_why(lease, stream, context);
+                        return Poll::Ready(Err(error));
+                    }
+                },
+                Err(error) => return Poll::Ready(Err(broken(&error))),
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
+/// once.
+fn say_why(lease: &Lease, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
+    if !lease.output().is_empty() {
+        let _ = Pin::new(stream).poll_write(context, lease.output());
+    }
+}
+
+fn broken(error: &io::Error) -> Error {
+    use io::ErrorKind as Kind;
+    let fault = match error.kind() {
+        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
+        Kind::UnexpectedEof => NetworkFault::Closed,
+        _ => NetworkFault::Other,
+    };
+    Error::network(fault, error.to_string())
+}
