@@ -94,7 +94,7 @@ fn a_panic_while_a_reply_is_decoded_leaves_no_lease_behind() {
         let unreadable = collection.clone_with_type::<Unreadable>();
         let task = tokio::spawn(async move { unreadable.find_one(doc! {}).await.map(|_| ()) });
         assert!(task.await.is_err_and(|error| error.is_panic()));
-        assert_eq!(client.counts().leased, 0);
+        assert_eq!(client.counts().in_use, 0);
         let found = collection
             .find_one(doc! {})
             .timeout(Duration::from_secs(5))

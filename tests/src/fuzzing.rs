@@ -124,8 +124,8 @@ pub fn message(rest: &[u8]) {
     }
     let mut victim = Victim::watched("directConnection=true", false);
     victim.greet(&mut standalone(), usize::MAX);
-    let lease = victim.operation();
-    match victim.reply(lease, &mut frame) {
+    let exchange = victim.operation();
+    match victim.reply(exchange, &mut frame) {
         Ok(Some(mut cursor)) => {
             let mut count = 0;
             while let Some(document) = cursor.next_document() {

@@ -254,7 +254,7 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
     for thread in [first, other] {
         assert!(thread.join().expect("no panic")?.is_some());
     }
-    assert_eq!(client.counts().leased, 0);
+    assert_eq!(client.counts().in_use, 0);
     client.shutdown();
     until("the closing of all sockets", || server.open() == 0);
     Ok(())
@@ -304,7 +304,7 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
     let panics = panics.lock().expect("no panic");
     assert_eq!(panics.len(), 2, "one as it starts, one as it ends");
     assert!(panics[0].contains("from within another one"), "{panics:?}");
-    assert_eq!(client.counts().leased, 0);
+    assert_eq!(client.counts().in_use, 0);
     Ok(())
 }
 

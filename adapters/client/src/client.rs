@@ -11,7 +11,7 @@ use onionskin_core::{
     event::Subscriptions,
     hello::{DriverInfo, Environment},
     log::{self, LogOptions},
-    operation::{Command, CursorResources, Decode, Lease, Program, Single},
+    operation::{Command, CursorResources, Decode, Exchange, Program, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
     random::Seed,
     uri::{self, Warning},
@@ -327,7 +327,7 @@ impl<R: Runtime> Client<R> {
         self.shared().delivery.dropped()
     }
 
-    /// How many sockets, leases and waiting operations there are.
+    /// How many sockets, exchanges and waiting operations there are.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared().lock().core.counts()
@@ -443,7 +443,7 @@ pub(crate) struct Nothing;
 impl Decode for Nothing {
     type Output = ();
 
-    fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {
+    fn decode(&mut self, _: &mut Exchange) -> Result<(), Error> {
         Ok(())
     }
 }

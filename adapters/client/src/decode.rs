@@ -6,7 +6,7 @@ use onionskin_core::{
     bson::{check_depth, decode_document},
     error::{Error, ErrorKind},
     operation::{
-        self, Decode, Lease,
+        self, Decode, Exchange,
         crud::{self, DeleteResult, InsertOneResult, UpdateResult, first_document},
     },
 };
@@ -20,7 +20,7 @@ pub struct InsertedOne(pub(crate) Bson);
 impl Decode for InsertedOne {
     type Output = InsertOneResult;
 
-    fn decode(&mut self, _: &mut Lease) -> Result<InsertOneResult, Error> {
+    fn decode(&mut self, _: &mut Exchange) -> Result<InsertOneResult, Error> {
         Ok(InsertOneResult::new(std::mem::replace(
             &mut self.0,
             Bson::Null,
@@ -35,8 +35,8 @@ pub struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
 impl<T: DeserializeOwned> Decode for FirstDocument<T> {
     type Output = Option<T>;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<Option<T>, Error> {
-        let reply = lease
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Option<T>, Error> {
+        let reply = exchange
             .reply()
             .ok_or_else(|| Error::protocol("no reply came"))?;
         first_document(reply)?.map(decode).transpose()
@@ -50,8 +50,8 @@ pub struct Updated(pub(crate) ());
 impl Decode for Updated {
     type Output = UpdateResult;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<UpdateResult, Error> {
-        Ok(lease
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<UpdateResult, Error> {
+        Ok(exchange
             .reply()
             .map(UpdateResult::from_reply)
             .unwrap_or_default())
@@ -65,8 +65,8 @@ pub struct Deleted(pub(crate) ());
 impl Decode for Deleted {
     type Output = DeleteResult;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<DeleteResult, Error> {
-        Ok(lease
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<DeleteResult, Error> {
+        Ok(exchange
             .reply()
             .map(DeleteResult::from_reply)
             .unwrap_or_default())
@@ -80,9 +80,9 @@ pub struct Counted(pub(crate) ());
 impl Decode for Counted {
     type Output = u64;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<u64, Error> {
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<u64, Error> {
         crud::counted(
-            lease
+            exchange
                 .reply()
                 .ok_or_else(|| Error::protocol("no reply came"))?,
         )
@@ -96,8 +96,8 @@ pub struct WholeReply(pub(crate) ());
 impl Decode for WholeReply {
     type Output = Document;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<Document, Error> {
-        match lease.reply() {
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Document, Error> {
+        match exchange.reply() {
             Some(reply) => decode_document(reply),
             None => Ok(Document::new()),
         }
@@ -125,8 +125,8 @@ pub struct OpenCursor<R: Runtime, T> {
 impl<R: Runtime, T> Decode for OpenCursor<R, T> {
     type Output = Cursor<R, T>;
 
-    fn decode(&mut self, lease: &mut Lease) -> Result<Cursor<R, T>, Error> {
-        let mut cursor = operation::Cursor::from_lease(lease, self.database.clone())?;
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Cursor<R, T>, Error> {
+        let mut cursor = operation::Cursor::from_exchange(exchange, self.database.clone())?;
         cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
         Ok(Cursor::new(self.client.clone(), cursor))
     }

@@ -11,7 +11,7 @@ impl<R: Runtime> Shared<R> {
     /// operation that is held and not polled never ends; then monitors and pools close without it.
     pub(crate) async fn end(self: &Arc<Self>) {
         if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
-            self.with(|inner, now| inner.core.end_without_leases(now));
+            self.with(|inner, now| inner.core.end_without_exchanges(now));
         }
     }
 

@@ -6,7 +6,7 @@ use onionskin_core::{
     client::Outcome,
     connection::closed_by_peer,
     error::{Error, NetworkFault},
-    operation::Lease,
+    operation::Exchange,
 };
 use std::{
     io,
@@ -24,16 +24,18 @@ const READS_PER_TURN: usize = 32;
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
     /// Looks, without waiting, whether a connection that rested still stands.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
-        let Self { lease, stream, .. } = self;
-        while lease.wants_probe() {
+        let Self {
+            exchange, stream, ..
+        } = self;
+        while exchange.wants_probe() {
             let mut buffer = [0; PROBE_BYTES];
             // The exchange that follows asks to be woken; nobody waits now.
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
-                Poll::Pending => lease.probed(None)?,
+                Poll::Pending => exchange.probed(None)?,
                 Poll::Ready(Ok(count)) => {
-                    let found = lease.probed(Some(&buffer[..count]));
-                    found.inspect_err(|_| say_why(lease, stream, &mut context))?;
+                    let found = exchange.probed(Some(&buffer[..count]));
+                    found.inspect_err(|_| say_why(exchange, stream, &mut context))?;
                 }
                 Poll::Ready(Err(error)) => return Err(broken(&error)),
             }
@@ -61,29 +63,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
     /// over: a peer that never falls silent holds up neither other tasks nor what ends the
     /// exchange.
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Self { lease, stream, .. } = self;
-        while !lease.output().is_empty() {
-            match ready!(Pin::new(&mut *stream).poll_write(context, lease.output())) {
+        let Self {
+            exchange, stream, ..
+        } = self;
+        while !exchange.output().is_empty() {
+            match ready!(Pin::new(&mut *stream).poll_write(context, exchange.output())) {
                 Ok(0) => return Poll::Ready(Err(broken(&io::ErrorKind::WriteZero.into()))),
-                Ok(count) => lease.sent(count),
+                Ok(count) => exchange.sent(count),
                 Err(error) => return Poll::Ready(Err(broken(&error))),
             }
         }
-        if !lease.expects_reply() {
+        if !exchange.expects_reply() {
             return Poll::Ready(Ok(()));
         }
         for _ in 0..READS_PER_TURN {
-            let room = match lease.input() {
+            let room = match exchange.input() {
                 Ok(room) => room,
                 Err(error) => return Poll::Ready(Err(error)),
             };
             match ready!(Pin::new(&mut *stream).poll_read(context, room)) {
                 Ok(0) => return Poll::Ready(Err(closed_by_peer())),
-                Ok(count) => match lease.received(count) {
+                Ok(count) => match exchange.received(count) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
                     Err(error) => {
-                        say_why(lease, stream, context);
+                        say_why(exchange, stream, context);
                         return Poll::Ready(Err(error));
                     }
                 },
@@ -97,9 +101,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
 
 /// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
 /// once.
-fn say_why(lease: &Lease, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
-    if !lease.output().is_empty() {
-        let _ = Pin::new(stream).poll_write(context, lease.output());
+fn say_why(exchange: &Exchange, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
+    if !exchange.output().is_empty() {
+        let _ = Pin::new(stream).poll_write(context, exchange.output());
     }
 }
 

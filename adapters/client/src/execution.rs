@@ -8,7 +8,7 @@ use onionskin_core::{
     client::{Outcome, Progress},
     error::Error,
     event::{Event, EventKind},
-    operation::{Abandoned, Lease, OperationId, Program, Runner, Step},
+    operation::{Abandoned, Exchange, OperationId, Program, Runner, Step},
 };
 use std::{
     future::Future,
@@ -94,8 +94,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut active) => {
                 let outcome = Outcome::Abandoned;
-                active.lease.end(&outcome);
-                tell(self.client.shared(), &mut active.lease);
+                active.exchange.end(&outcome);
+                tell(self.client.shared(), &mut active.exchange);
                 // There is nobody left to tell.
                 let _ = self.client.shared().give_back(active, outcome);
             }
@@ -152,7 +152,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     continue;
                 }
                 Progress::Failed(error) => return Some(error),
-                // In its place already, so that a stream that panics loses no lease.
+                // In its place already, so that a stream that panics loses no exchange.
                 Progress::Exchange(active) => self.state = State::Exchanging(active),
             }
             let State::Exchanging(active) = &mut self.state else {
@@ -184,28 +184,28 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Frames the request of a lease that was just taken.
+    /// Frames the request of an exchange that was just taken.
     fn frame(&mut self) -> Result<(), Outcome> {
         let State::Exchanging(active) = &mut self.state else {
             return Ok(());
         };
         let now = self.client.shared().now();
-        self.runner.begin(now, &mut active.lease)?;
-        tell(self.client.shared(), &mut active.lease);
+        self.runner.begin(now, &mut active.exchange)?;
+        tell(self.client.shared(), &mut active.exchange);
         Ok(())
     }
 
     /// The exchange is over: the program reads the reply, and everything is given back. `None`:
     /// something has to be waited for.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
-        // The lease stays in its place while the caller's code runs, listeners and decoding, so
+        // The exchange stays in its place while the caller's code runs, listeners and decoding, so
         // that a panic there gives it back like any other end.
         let State::Exchanging(active) = &mut self.state else {
             return None;
         };
-        active.lease.end(&outcome);
-        tell(self.client.shared(), &mut active.lease);
-        let answered = self.runner.handle_end(&mut active.lease, &outcome);
+        active.exchange.end(&outcome);
+        tell(self.client.shared(), &mut active.exchange);
+        let answered = self.runner.handle_end(&mut active.exchange, &outcome);
         let active = self.take_active()?;
         let error = match self.client.shared().give_back(active, outcome) {
             Ok(None) => match answered {
@@ -221,16 +221,16 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 }
 
-/// The error of a command whose lease went back without an end.
+/// The error of a command whose exchange went back without an end.
 fn was_left() -> Error {
     Error::argument("the operation was left")
 }
 
 /// Publishes the events of an exchange.
-fn tell<R: Runtime>(shared: &Shared<R>, lease: &mut Lease) {
-    while lease.has_events() {
+fn tell<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
+    while exchange.has_events() {
         let at = shared.now();
-        if let Some(event) = lease.poll_event(at) {
+        if let Some(event) = exchange.poll_event(at) {
             let kind = EventKind::Command(event);
             shared.publish(Event { at, kind });
         }

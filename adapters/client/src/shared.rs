@@ -18,7 +18,7 @@ use onionskin_core::{
     connection::SocketId,
     error::Error,
     event::Event,
-    operation::{Command, Lease, OperationId, Span},
+    operation::{Command, Exchange, OperationId, Span},
     random::Seed,
     selection::SelectorAnswer,
     time::{Instant, WallTime},
@@ -90,9 +90,9 @@ impl<S> Default for Deferred<S> {
     }
 }
 
-/// A lease together with its socket.
+/// An exchange together with its socket.
 pub(crate) struct ActiveExchange<S> {
-    pub(crate) lease: Lease,
+    pub(crate) exchange: Exchange,
     pub(crate) stream: S,
     pub(crate) signal: Arc<Signal>,
 }
@@ -288,38 +288,38 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    /// Gives a lease back whose connection turned out to be unusable before anything was sent.
+    /// Gives an exchange back whose connection turned out to be unusable before anything was sent.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
         error: Error,
     ) -> Progress<ActiveExchange<R::Stream>> {
         let ActiveExchange {
-            lease,
+            exchange,
             stream,
             signal,
         } = active;
         self.with(|inner, now| {
-            inner.take_back(stream, &signal, &lease);
-            let progress = inner.core.refuse(now, lease, error);
+            inner.take_back(stream, &signal, &exchange);
+            let progress = inner.core.refuse(now, exchange, error);
             inner.take_socket(now, progress)
         })
     }
 
-    /// Gives a lease and its socket back. `Ok(Some(..))`: the operation is tried again.
+    /// Gives an exchange and its socket back. `Ok(Some(..))`: the operation is tried again.
     pub(crate) fn give_back(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
         outcome: Outcome,
     ) -> Result<Option<Progress<ActiveExchange<R::Stream>>>, Error> {
         let ActiveExchange {
-            lease,
+            exchange,
             stream,
             signal,
         } = active;
         self.with(|inner, now| {
-            inner.take_back(stream, &signal, &lease);
-            match inner.core.check_in(now, lease, outcome) {
+            inner.take_back(stream, &signal, &exchange);
+            match inner.core.check_in(now, exchange, outcome) {
                 AfterExchange::Done(result) => result.map(|()| None),
                 AfterExchange::Again(progress) => Ok(Some(inner.take_socket(now, progress))),
             }
@@ -344,15 +344,15 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Takes a lease and its socket back from whoever ends with them.
-    fn take_back(&mut self, stream: S, signal: &Signal, lease: &Lease) {
+    /// Takes an exchange and its socket back from whoever ends with them.
+    fn take_back(&mut self, stream: S, signal: &Signal, exchange: &Exchange) {
         // An interruption that was meant for this exchange must not hit the next one. The core
-        // interrupts leases only, so what it says from now on is meant for a later one.
+        // interrupts exchanges only, so what it says from now on is meant for a later one.
         drop(signal.take());
-        self.park(lease.socket(), stream);
+        self.park(exchange.socket(), stream);
     }
 
-    /// Puts a stream where leases find it.
+    /// Puts a stream where exchanges find it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         match self.sockets.get_mut(&id) {
             Some(socket) => socket.stream = Some(stream),
@@ -367,8 +367,8 @@ impl<S> Inner<S> {
 
     fn take_socket(&mut self, now: Instant, mut progress: Progress) -> Progress<ActiveExchange<S>> {
         loop {
-            let lease = match progress {
-                Progress::Exchange(lease) => lease,
+            let exchange = match progress {
+                Progress::Exchange(exchange) => exchange,
                 Progress::Waiting(id) => return Progress::Waiting(id),
                 Progress::Asking {
                     operation,
@@ -381,19 +381,19 @@ impl<S> Inner<S> {
                 }
                 Progress::Failed(error) => return Progress::Failed(error),
             };
-            let socket = self.sockets.get_mut(&lease.socket());
+            let socket = self.sockets.get_mut(&exchange.socket());
             if let Some((stream, signal)) =
                 socket.and_then(|s| Some((s.stream.take()?, s.signal.clone())))
             {
                 return Progress::Exchange(ActiveExchange {
-                    lease,
+                    exchange,
                     stream,
                     signal,
                 });
             }
-            // The core leases only what was parked, so this is a socket that broke meanwhile.
+            // The core exchanges only what was parked, so this is a socket that broke meanwhile.
             let error = onionskin_core::connection::closed_by_peer();
-            progress = match self.core.check_in(now, lease, Outcome::Failed(error)) {
+            progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
                 AfterExchange::Done(Ok(())) => {
                     return Progress::Failed(Error::argument("lost its socket"));

@@ -296,7 +296,7 @@ impl<R: Runtime> Pump<'_, R> {
             let fate = inner.core.handle_received(now, *id, bytes);
             match (fate, stream.take()) {
                 (SocketUse::Open, kept) => *stream = kept,
-                // Parked under the lock under which it became ready: the next lease finds it.
+                // Parked under the lock under which it became ready: the next exchange finds it.
                 (SocketUse::Parked, Some(ready)) => inner.park(*id, ready),
                 (SocketUse::Parked, None) => inner.forget(*id),
                 // It closes outside of the lock, after the last orders.

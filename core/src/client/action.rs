@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     connection::SocketId,
     error::Error,
-    operation::{Lease, OperationId},
+    operation::{Exchange, OperationId},
     selection::SelectorQuestion,
 };
 
@@ -41,9 +41,9 @@ pub enum Action {
         /// Which.
         socket: SocketId,
     },
-    /// Break the exchange on a leased socket: the lease's holder stops moving bytes and gives the
-    /// lease back with this error. Given only while the socket is leased, and meant for that lease:
-    /// when the lease came back first, forget it.
+    /// Break the exchange on a socket in use: the exchange's holder stops moving bytes and gives
+    /// the exchange back with this error. Given only while the socket is in use, and meant for that
+    /// exchange: when the exchange came back first, forget it.
     Interrupt {
         /// Which.
         socket: SocketId,
@@ -72,12 +72,12 @@ pub enum Action {
 
 /// How an operation goes on.
 #[derive(Debug)]
-pub enum Progress<E = Lease> {
-    /// It has a connection: perform the exchange and give the lease back.
+pub enum Progress<E = Exchange> {
+    /// It has a connection: perform the exchange and give the exchange back.
     Exchange(E),
-    /// The application's server selector has a say: [ask](SelectorQuestion::ask) it outside of all locks,
-    /// then hand its answer to [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the
-    /// operation.
+    /// The application's server selector has a say: [ask](SelectorQuestion::ask) it outside of all
+    /// locks, then hand its answer to
+    /// [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the operation.
     Asking {
         /// The operation, which waits under this number.
         operation: OperationId,
@@ -105,7 +105,7 @@ pub enum AfterExchange {
 pub enum SocketUse {
     /// Go on: report what it receives.
     Open,
-    /// It is ready for operations. Put it where leases find it, before anything else is done.
+    /// It is ready for operations. Put it where exchanges find it, before anything else is done.
     Parked,
     /// It is no longer wanted.
     Closed,

@@ -1,5 +1,5 @@
 //! The road of an operation, first half: select a server and check a connection out, which
-//! `leasing.rs` leases.
+//! `exchanges.rs` exchanges.
 
 use super::{
     Client, Progress, Timer,
@@ -126,14 +126,14 @@ impl Client {
         }
     }
 
-    /// Leads an operation from this attempt to a lease, a wait, or its end, through as many
+    /// Leads an operation from this attempt to an exchange, a wait, or its end, through as many
     /// attempts as begin at once.
     pub(super) fn go(&mut self, now: Instant, id: OperationId, mut attempt: Attempt) -> Progress {
         loop {
             let (operation, end) = match attempt {
                 Attempt::Granted(operation, connection) => {
-                    match self.lease(now, operation, connection) {
-                        Ok(lease) => return Progress::Exchange(lease),
+                    match self.begin_exchange(now, operation, connection) {
+                        Ok(exchange) => return Progress::Exchange(exchange),
                         Err((operation, error)) => (operation, End::Failed(error, None)),
                     }
                 }

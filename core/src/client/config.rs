@@ -107,8 +107,8 @@ fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
 pub struct Counts {
     /// Sockets, whatever they are for.
     pub sockets: usize,
-    /// Leases that were not given back.
-    pub leased: usize,
+    /// Exchanges that were not given back.
+    pub in_use: usize,
     /// Operations that wait.
     pub waiting: usize,
 }

@@ -40,8 +40,8 @@ pub(super) enum State {
     Idle,
     /// An operation that has not resumed since the connection was granted to it.
     Granted(OperationId),
-    /// A lease, which is outside.
-    Leased,
+    /// An exchange, which is outside.
+    InUse,
     /// The record: an operation ended before its reply was there, which is thrown away when it
     /// comes.
     Draining(Box<Drain>),
@@ -177,7 +177,7 @@ impl Connections {
                     }
                 }
             }
-            State::Idle | State::Granted(_) | State::Leased | State::Pinned => {}
+            State::Idle | State::Granted(_) | State::InUse | State::Pinned => {}
         }
     }
 
@@ -192,7 +192,7 @@ impl Connections {
                 self.after_step(id);
             }
             State::Draining(_) => self.give_up_drain(id, error),
-            State::Idle | State::Granted(_) | State::Leased | State::Pinned => {}
+            State::Idle | State::Granted(_) | State::InUse | State::Pinned => {}
         }
     }
 
@@ -383,7 +383,7 @@ impl Connections {
         match self.state(id)? {
             State::Driven(connection) => Some(connection.address()),
             State::Draining(drain) => Some(&drain.connection.facts.address),
-            State::Idle | State::Granted(_) | State::Leased | State::Pinned => None,
+            State::Idle | State::Granted(_) | State::InUse | State::Pinned => None,
         }
     }
 

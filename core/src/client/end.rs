@@ -10,8 +10,8 @@ use crate::{
     connection::{ConnectionFacts, Established, LateReply},
     error::{Error, ErrorKind, Wait},
     operation::{
-        AfterFailure, Assessment, ClusterTime, FailedAttempt, Lease, Operation, PinHolder, PinUse,
-        error_at_end,
+        AfterFailure, Assessment, ClusterTime, Exchange, FailedAttempt, Operation, PinHolder,
+        PinUse, error_at_end,
     },
     pool::Condition,
     sdam::{ApplicationError, Phase},
@@ -52,15 +52,20 @@ pub(super) enum Next {
 }
 
 impl Client {
-    /// Takes a lease back.
+    /// Takes an exchange back.
     ///
     /// The socket must be parked again before this is called. The client orders to close it
     /// afterwards if the connection cannot be used again.
-    pub fn check_in(&mut self, now: Instant, lease: Lease, outcome: Outcome) -> AfterExchange {
-        let verdict = if self.is_ordinary(&lease, &outcome) {
-            self.end(now, lease)
+    pub fn check_in(
+        &mut self,
+        now: Instant,
+        exchange: Exchange,
+        outcome: Outcome,
+    ) -> AfterExchange {
+        let verdict = if self.is_ordinary(&exchange, &outcome) {
+            self.end(now, exchange)
         } else {
-            self.end_otherwise(now, lease, outcome)
+            self.end_otherwise(now, exchange, outcome)
         };
         self.settle(now);
         verdict
@@ -69,32 +74,32 @@ impl Client {
     /// True for an exchange with nothing to it but a good answer: the connection is as it was, it
     /// belongs to nobody, and nobody else has to hear of the reply.
     #[inline]
-    fn is_ordinary(&self, lease: &Lease, outcome: &Outcome) -> bool {
-        let is_good = match &lease.assessment {
+    fn is_ordinary(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
+        let is_good = match &exchange.assessment {
             Some(assessment) => assessment.result.is_ok() && assessment.for_topology.is_none(),
-            None => !lease.expects_reply(),
+            None => !exchange.expects_reply(),
         };
         is_good
             && matches!(outcome, Outcome::Completed)
-            && !lease.in_exchange
-            && lease.pinned.is_empty()
-            && lease.operation.command.pin.is_none()
-            && !lease.is_preliminary()
-            && lease.output().is_empty()
-            && lease.facts().client == self.topology().id
+            && !exchange.is_under_way
+            && exchange.pinned.is_empty()
+            && exchange.operation.command.pin.is_none()
+            && !exchange.is_preliminary()
+            && exchange.output().is_empty()
+            && exchange.facts().client == self.topology().id
     }
 
     /// Ends an ordinary exchange.
     #[inline]
-    fn end(&mut self, now: Instant, mut lease: Lease) -> AfterExchange {
-        lease.finish();
-        let Lease {
+    fn end(&mut self, now: Instant, mut exchange: Exchange) -> AfterExchange {
+        exchange.finish();
+        let Exchange {
             connection,
             operation,
             context,
             assessment,
             ..
-        } = lease;
+        } = exchange;
         if let Some(Assessment { cluster_time, .. }) = assessment {
             self.note_cluster_time(cluster_time);
         }
@@ -116,23 +121,28 @@ impl Client {
     }
 
     /// Ends any other exchange.
-    fn end_otherwise(&mut self, now: Instant, mut lease: Lease, outcome: Outcome) -> AfterExchange {
-        if let Err(error) = self.own(&lease) {
+    fn end_otherwise(
+        &mut self,
+        now: Instant,
+        mut exchange: Exchange,
+        outcome: Outcome,
+    ) -> AfterExchange {
+        if let Err(error) = self.own(&exchange) {
             return AfterExchange::Done(Err(error));
         }
-        if lease.is_preliminary() {
-            return self.end_ping(now, lease, outcome);
+        if exchange.is_preliminary() {
+            return self.end_ping(now, exchange, outcome);
         }
-        let mut condition = self.condition_after(now, &mut lease, &outcome);
-        let assessment = lease.assessment.take();
-        lease.finish();
-        let Lease {
+        let mut condition = self.condition_after(now, &mut exchange, &outcome);
+        let assessment = exchange.assessment.take();
+        exchange.finish();
+        let Exchange {
             mut connection,
             operation,
             context,
             pinned,
             ..
-        } = lease;
+        } = exchange;
         if let (false, Some(session)) = (
             matches!(condition, Condition::Healthy(())),
             operation.session,
@@ -235,22 +245,30 @@ impl Client {
         AfterExchange::Again(self.go(now, id, attempt))
     }
 
-    /// The state in which a lease's connection comes back. Takes a request back of which nothing
-    /// was sent.
-    fn condition_after(&self, now: Instant, lease: &mut Lease, outcome: &Outcome) -> Condition<()> {
+    /// The state in which an exchange's connection comes back. Takes a request back of which
+    /// nothing was sent.
+    fn condition_after(
+        &self,
+        now: Instant,
+        exchange: &mut Exchange,
+        outcome: &Outcome,
+    ) -> Condition<()> {
         // The caller's own end says nothing about the connection. Another limit than that of the
         // operation, `socketTimeoutMS`, is there to find dead connections.
-        let is_late = lease.operation.deadline.is_some_and(|limit| limit <= now);
+        let is_late = exchange
+            .operation
+            .deadline
+            .is_some_and(|limit| limit <= now);
         let is_left = match outcome {
             Outcome::Abandoned => true,
             Outcome::Failed(error) => is_late && is_exchange_timeout(error),
             Outcome::Completed => false,
         };
         if is_left {
-            lease.unsend();
+            exchange.unsend();
         }
-        let is_written = lease.output().is_empty();
-        if !lease.in_exchange && is_written {
+        let is_written = exchange.output().is_empty();
+        if !exchange.is_under_way && is_written {
             Condition::Healthy(())
         } else if is_left && is_written && self.settings.scanning.is_none() {
             Condition::ReplyDue
@@ -304,7 +322,7 @@ impl Client {
         }
     }
 
-    /// The lease of a connection ended that somebody wants to keep from now on.
+    /// The exchange of a connection ended that somebody wants to keep from now on.
     pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         // A connection of the process that this one was forked from is not for later.
         if !holders.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {

@@ -39,7 +39,7 @@ impl Client {
         self.questions.withdraw_all();
         self.take_grants_back(now);
         let message = cause.to_string();
-        self.interrupt_leases(&Error::new(ErrorKind::Interrupted { message }));
+        self.interrupt_exchanges(&Error::new(ErrorKind::Interrupted { message }));
         // Connections that nobody uses are stale now, and go at once.
         self.pools.run_background(now);
         self.settle(now);

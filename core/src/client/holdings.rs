@@ -52,12 +52,9 @@ impl Client {
             pins, connections, ..
         } = self;
         pins.release(pin, |socket| {
-            let is_leased = matches!(
-                connections.state(socket)?,
-                State::Leased | State::Granted(_)
-            );
+            let is_in_use = matches!(connections.state(socket)?, State::InUse | State::Granted(_));
             match connections.role(socket)? {
-                Role::Pooled(server, pooled) if is_leased => Some((server, pooled)),
+                Role::Pooled(server, pooled) if is_in_use => Some((server, pooled)),
                 _ => None,
             }
         });

@@ -45,8 +45,7 @@ impl Client {
     }
 
     /// How long an attempt to connect a socket may take, if it begins now and `addresses` of its
-    /// host are left, its own included. `None`: until the socket is
-    /// [closed](super::Action::Close).
+    /// host are left, its own included. `None`: until the socket is [closed](super::Action::Close).
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
         self.connections.attempt_limit(now, id, addresses)
@@ -55,7 +54,7 @@ impl Client {
     fn fate(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
-            Some(State::Idle | State::Granted(_) | State::Leased | State::Pinned) => {
+            Some(State::Idle | State::Granted(_) | State::InUse | State::Pinned) => {
                 SocketUse::Parked
             }
             None => SocketUse::Closed,

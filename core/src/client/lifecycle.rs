@@ -59,7 +59,7 @@ impl Client {
     }
 
     /// Ends everything: operations that wait fail at once, monitors and pools end as soon as no
-    /// connection is leased. Until then servers are still checked: one that is lost would otherwise
+    /// connection is in use. Until then servers are still checked: one that is lost would otherwise
     /// keep its last operation, and with it the client, for ever.
     pub fn close(&mut self, now: Instant) {
         if self.life.is_closed() {
@@ -71,9 +71,9 @@ impl Client {
         self.settle(now);
     }
 
-    /// Ends a closed client although connections are leased: whoever holds the leases does not give
-    /// them back. Their connections close when they do.
-    pub fn end_without_leases(&mut self, now: Instant) {
+    /// Ends a closed client although connections are in use: whoever holds the exchanges does not
+    /// give them back. Their connections close when they do.
+    pub fn end_without_exchanges(&mut self, now: Instant) {
         if self.life.is_closed() && !self.life.is_ended() {
             self.end_parts(now);
             self.settle(now);
@@ -82,7 +82,7 @@ impl Client {
 
     /// Ends everything at once, because the tasks that carry out orders are gone: with the async
     /// runtime on which the client was made, or by a panic. Operations that wait fail with `why`,
-    /// leased exchanges are interrupted with it, and operations that start later fail with it.
+    /// exchanges are interrupted with it, and operations that start later fail with it.
     ///
     /// Changes nothing where the client has come to its end before.
     pub fn abandon(&mut self, now: Instant, why: &Error) {
@@ -94,20 +94,20 @@ impl Client {
         if !self.life.is_ended() {
             self.end_parts(now);
         }
-        self.interrupt_leases(why);
+        self.interrupt_exchanges(why);
         self.settle(now);
     }
 
-    /// Closes monitors and pools of a closed client once no connection is leased; true if it did.
+    /// Closes monitors and pools of a closed client once no connection is in use; true if it did.
     pub(super) fn end_if_unused(&mut self, now: Instant) -> bool {
-        if !self.life.is_closed() || self.life.is_ended() || self.pools.leased() > 0 {
+        if !self.life.is_closed() || self.life.is_ended() || self.pools.exchange_of() > 0 {
             return false;
         }
         self.end_parts(now);
         true
     }
 
-    /// Closes monitors and pools. Leased connections close when they are given back.
+    /// Closes monitors and pools. Checked-out connections close when they are given back.
     pub(super) fn end_parts(&mut self, now: Instant) {
         self.life.phase = Phase::Ended;
         self.pools.close_all(now);
@@ -117,14 +117,14 @@ impl Client {
 
     /// Interrupts what runs on a connection of a pool that was closed, and not cleared: nobody else
     /// tells it that its reply will not come.
-    pub(super) fn interrupt_leases(&mut self, why: &Error) {
-        let is_leased = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
-            (Role::Pooled(server, _), State::Leased) => Some((socket, server)),
+    pub(super) fn interrupt_exchanges(&mut self, why: &Error) {
+        let is_in_use = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
+            (Role::Pooled(server, _), State::InUse) => Some((socket, server)),
             _ => None,
         };
-        let leased: Vec<(SocketId, ServerId)> =
-            self.connections.iter().filter_map(is_leased).collect();
-        for (socket, server) in leased {
+        let in_use: Vec<(SocketId, ServerId)> =
+            self.connections.iter().filter_map(is_in_use).collect();
+        for (socket, server) in in_use {
             if self.pools.is_open(server) {
                 continue;
             }

@@ -2,9 +2,9 @@
 //!
 //! The parts do not see each other. An input goes to the one part that it concerns; parts answer
 //! with orders, and one loop (`routing.rs`) takes the orders until there are none. The road of an
-//! operation, select, check out and lease, then judge and check in, is in `begin.rs` and `end.rs`.
-//! What an operation does on its connection happens in the [`Lease`](crate::operation::Lease) that
-//! it gets, outside.
+//! operation, select, check out and exchange, then judge and check in, is in `begin.rs` and
+//! `end.rs`. What an operation does on its connection happens in the
+//! [`Exchange`](crate::operation::Exchange) that it gets, outside.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -24,10 +24,10 @@ mod choice;
 mod config;
 mod connections;
 mod end;
+mod exchanges;
 mod forking;
 mod holdings;
 mod inputs;
-mod leasing;
 mod lifecycle;
 mod operations;
 mod outbox;
@@ -242,7 +242,7 @@ impl Client {
     pub fn counts(&self) -> Counts {
         Counts {
             sockets: self.connections.len(),
-            leased: self.pools.leased(),
+            in_use: self.pools.exchange_of(),
             waiting: self.operations.len(),
         }
     }

@@ -1,4 +1,4 @@
-//! The operations part: operations that hold no lease. They wait, pause, or were granted a
+//! The operations part: operations that hold no exchange. They wait, pause, or were granted a
 //! connection and have not resumed.
 
 use crate::{

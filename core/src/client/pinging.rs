@@ -8,7 +8,7 @@ use super::{
 use crate::{
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Lease, Operation, SessionUse},
+    operation::{Command, CommandKind, Exchange, Operation, SessionUse},
     pool::Condition,
     time::{Instant, earliest},
 };
@@ -32,13 +32,13 @@ impl Client {
             && operation.command.pin.is_none()
     }
 
-    /// Leases the connection for a ping; the operation goes along until it is answered.
+    /// Exchanges the connection for a ping; the operation goes along until it is answered.
     pub(super) fn ping_first(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
         connection: Box<Established>,
-    ) -> Lease {
+    ) -> Exchange {
         let mut command = Command::new("ping", "admin", CommandKind::Run);
         command.body().i32("ping", 1);
         command.set_session(SessionUse::None);
@@ -50,27 +50,27 @@ impl Client {
             .and_then(|limit| now.checked_add(limit));
         let deadline = earliest(operation.deadline, limit);
         ping.behind = Some(operation);
-        self.lease_out(connection, ping, deadline)
+        self.new_exchange(connection, ping, deadline)
     }
 
-    /// The lease of a ping comes back: the operation behind it uses the connection, or selects a
+    /// The exchange of a ping comes back: the operation behind it uses the connection, or selects a
     /// server once more (SEL-72).
     pub(super) fn end_ping(
         &mut self,
         now: Instant,
-        mut lease: Lease,
+        mut exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        let is_clean = !lease.in_exchange && lease.output().is_empty();
-        let assessment = lease.assessment.take();
-        lease.finish();
-        let Lease {
+        let is_clean = !exchange.is_under_way && exchange.output().is_empty();
+        let assessment = exchange.assessment.take();
+        exchange.finish();
+        let Exchange {
             connection,
             operation: ping,
             ..
-        } = lease;
+        } = exchange;
         let Some(operation) = ping.behind else {
-            return AfterExchange::Done(Err(Error::argument("this lease is not a ping's")));
+            return AfterExchange::Done(Err(Error::argument("this exchange is not a ping's")));
         };
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         let failure = match (outcome, assessment) {

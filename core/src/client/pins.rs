@@ -20,7 +20,7 @@ struct Pinned {
     pooled: ConnectionId,
     /// Who keeps it: cursors, and one transaction at most (LB-41).
     holders: Vec<PinHolder>,
-    /// Pins that were released before the lease came back from which they were made.
+    /// Pins that were released before the exchange came back from which they were made.
     gone: Vec<PinId>,
     state: State,
 }
@@ -30,7 +30,7 @@ enum State {
     /// No command runs on the connection.
     Free(Box<Established>),
     /// A command runs on it, or is about to.
-    Leased,
+    InUse,
     /// A command ended before its reply was there. The next command may wait for the reply's end.
     Draining { next: Option<OperationId> },
     /// The connection cannot be used any more.
@@ -43,7 +43,7 @@ pub enum PinState {
     /// It waits for its holder's next command.
     Free,
     /// A command runs on it, or is about to.
-    Leased,
+    InUse,
     /// A late reply is thrown away; the next command may wait for that already.
     Draining(Option<OperationId>),
     /// It cannot be used any more.
@@ -85,7 +85,7 @@ impl Pinned {
             pooled,
             holders: Vec::new(),
             gone: Vec::new(),
-            state: State::Leased,
+            state: State::InUse,
         }
     }
 
@@ -130,11 +130,11 @@ impl Pins {
     }
 
     /// Releases a pin. Its connection goes back to its pool when nobody else keeps it. `leased`
-    /// says which connection of which pool a socket is that is leased.
+    /// says which connection of which pool a socket is that is in use.
     pub(super) fn release(
         &mut self,
         pin: Pin,
-        leased: impl FnOnce(SocketId) -> Option<(ServerId, ConnectionId)>,
+        in_use: impl FnOnce(SocketId) -> Option<(ServerId, ConnectionId)>,
     ) {
         let Pin(PinHolder { id, .. }) = pin;
         if id.client != self.client {
@@ -145,11 +145,11 @@ impl Pins {
                 pinned.holders.retain(|holder| holder.id != id);
                 self.after_change(id.socket);
             }
-            // The lease that tells of the pin has not come back.
-            Some(pinned) if matches!(pinned.state, State::Leased) => pinned.gone.push(id),
+            // The exchange that tells of the pin has not come back.
+            Some(pinned) if matches!(pinned.state, State::InUse) => pinned.gone.push(id),
             Some(_) => {}
             None => {
-                if let Some((server, pooled)) = leased(id.socket) {
+                if let Some((server, pooled)) = in_use(id.socket) {
                     let mut pinned = Pinned::new(server, pooled);
                     pinned.gone.push(id);
                     self.pinned.insert(id.socket, pinned);
@@ -158,8 +158,8 @@ impl Pins {
         }
     }
 
-    /// Releases all pins. Leased connections go back when their leases end, and operations that
-    /// wait for a pinned connection fail.
+    /// Releases all pins. Checked-out connections go back when their exchanges end, and operations
+    /// that wait for a pinned connection fail.
     pub(super) fn release_all(&mut self) {
         let sockets: Vec<SocketId> = self.pinned.keys().copied().collect();
         for socket in sockets {
@@ -170,7 +170,7 @@ impl Pins {
         }
     }
 
-    /// A lease ended whose connection these holders want to keep.
+    /// An exchange ended whose connection these holders want to keep.
     pub(super) fn keep(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
@@ -197,15 +197,15 @@ impl Pins {
         !self.pinned.is_empty() && self.pinned.contains_key(&socket)
     }
 
-    /// Takes a connection back whose lease or whose late reply has ended. The operation that waits
-    /// for it goes on.
+    /// Takes a connection back whose exchange or whose late reply has ended. The operation that
+    /// waits for it goes on.
     pub(super) fn take_back(&mut self, connection: Box<Established>, broken: Option<Error>) {
         let Some(pinned) = self.pinned.get_mut(&connection.facts.socket) else {
             return;
         };
         let next = match pinned.state {
             State::Draining { next } => next,
-            State::Free(_) | State::Leased | State::Broken(_) => None,
+            State::Free(_) | State::InUse | State::Broken(_) => None,
         };
         pinned.state = match broken {
             None => State::Free(connection),
@@ -230,7 +230,7 @@ impl Pins {
         let Some(pinned) = pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) else {
             return Lent::Refused(pin_is_gone());
         };
-        match std::mem::replace(&mut pinned.state, State::Leased) {
+        match std::mem::replace(&mut pinned.state, State::InUse) {
             State::Free(connection) => Lent::Connection(connection),
             State::Draining { next: None } => {
                 let next = Some(operation);
@@ -241,7 +241,7 @@ impl Pins {
                 pinned.state = State::Broken(error.clone());
                 Lent::Refused(error)
             }
-            other @ (State::Leased | State::Draining { .. }) => {
+            other @ (State::InUse | State::Draining { .. }) => {
                 pinned.state = other;
                 let message = "a cursor or transaction runs one command at a time";
                 Lent::Refused(Error::argument(message))
@@ -287,9 +287,9 @@ impl Pins {
             self.orders.push_back(hold);
             return;
         }
-        let condition = match std::mem::replace(&mut pinned.state, State::Leased) {
-            // It goes back when the lease does.
-            State::Leased => return,
+        let condition = match std::mem::replace(&mut pinned.state, State::InUse) {
+            // It goes back when the exchange does.
+            State::InUse => return,
             State::Free(connection) => Condition::Healthy(connection),
             State::Draining { next } => {
                 self.orders.extend(next.map(Order::Fail));
@@ -311,7 +311,7 @@ impl Pins {
         self.pinned.iter().map(|(&socket, pinned)| {
             let state = match &pinned.state {
                 State::Free(_) => PinState::Free,
-                State::Leased => PinState::Leased,
+                State::InUse => PinState::InUse,
                 State::Draining { next } => PinState::Draining(*next),
                 State::Broken(_) => PinState::Broken,
             };

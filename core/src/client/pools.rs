@@ -251,7 +251,7 @@ impl Pools {
     }
 
     /// Connections that are checked out.
-    pub(super) fn leased(&self) -> usize {
+    pub(super) fn exchange_of(&self) -> usize {
         let in_use = self
             .pools
             .values()

@@ -13,7 +13,7 @@ use super::{Client, Progress, Timer, begin::Attempt, end::End};
 use crate::{
     connection::{Established, closed_by_peer},
     error::Error,
-    operation::{Lease, Operation},
+    operation::{Exchange, Operation},
     pool::Condition,
     time::Instant,
 };
@@ -28,7 +28,7 @@ pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 /// each, and servers send few.
 pub const MAX_PROBED_BYTES: usize = 16 * 1024;
 
-impl Lease {
+impl Exchange {
     /// True if the connection was idle: before [`begin`](Self::begin), read from its socket,
     /// without waiting, and say by [`probed`](Self::probed) what there was, as long as this is
     /// true.
@@ -38,7 +38,7 @@ impl Lease {
     }
 
     /// Something was read from a connection that was idle: `None` if nothing was there, no bytes if
-    /// the peer closed it. An error, this one or one of reading, ends the lease: it goes back by
+    /// the peer closed it. An error, this one or one of reading, ends the exchange: it goes back by
     /// [`Client::refuse`].
     pub fn probed(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let transport = &mut self.connection.transport;
@@ -79,29 +79,29 @@ impl Client {
             && self.settings.scanning.is_none()
     }
 
-    /// A lease of another client is refused: its ids mean other things here (CMAP-19, CMAP-87).
-    pub(super) fn own(&self, lease: &Lease) -> Result<(), Error> {
-        if lease.facts().client == self.topology().id {
+    /// An exchange of another client is refused: its ids mean other things here (CMAP-19, CMAP-87).
+    pub(super) fn own(&self, exchange: &Exchange) -> Result<(), Error> {
+        if exchange.facts().client == self.topology().id {
             return Ok(());
         }
-        Err(Error::argument("the lease belongs to another client"))
+        Err(Error::argument("the exchange belongs to another client"))
     }
 
-    /// Takes a lease back that was not begun, because its connection turned out to be unusable
-    /// ([`Lease::probed`]). The socket must be parked again before.
+    /// Takes an exchange back that was not begun, because its connection turned out to be unusable
+    /// ([`Exchange::probed`]). The socket must be parked again before.
     ///
     /// The connection closes, and that is all: a server may close what is idle, and when it did so
     /// nobody knows. The operation goes for another one, and this was no attempt of it.
-    pub fn refuse(&mut self, now: Instant, lease: Lease, error: Error) -> Progress {
-        if let Err(error) = self.own(&lease) {
+    pub fn refuse(&mut self, now: Instant, exchange: Exchange, error: Error) -> Progress {
+        if let Err(error) = self.own(&exchange) {
             return Progress::Failed(error);
         }
-        let Lease {
+        let Exchange {
             connection,
             operation,
             pinned,
             ..
-        } = lease;
+        } = exchange;
         let facts = &connection.facts;
         self.timers.cancel(Timer::Exchange(facts.socket));
         self.choice.finished(facts.server);

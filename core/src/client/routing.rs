@@ -147,7 +147,7 @@ impl Client {
             return;
         };
         match self.connections.state(socket) {
-            Some(State::Leased) => self.out.act(Action::Interrupt { socket, error }),
+            Some(State::InUse) => self.out.act(Action::Interrupt { socket, error }),
             Some(&State::Granted(operation)) => self.interrupt_grant(now, operation, error),
             Some(State::Draining(_)) => self.connections.give_up_drain(socket, error),
             Some(State::Pinned) => self.pins.interrupt(socket, error),

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub connections: Vec<(SocketId, ConnectionState)>,
     /// All pools, closed ones with connections in use included.
     pub pools: Vec<PooledState>,
-    /// The operations that hold no lease and were not resumed, oldest first.
+    /// The operations that hold no exchange and were not resumed, oldest first.
     pub operations: Vec<WaitingOperation>,
     /// The connections that cursors and transactions keep.
     pub pins: Vec<PinnedState>,
@@ -62,8 +62,8 @@ pub enum ConnectionState {
     Idle(ServerId, ConnectionId),
     /// This operation was granted it and has not resumed.
     Granted(OperationId),
-    /// A lease holds it.
-    Leased(ServerId, ConnectionId),
+    /// An exchange holds it.
+    InUse(ServerId, ConnectionId),
     /// A late reply is thrown away.
     Draining(ServerId, ConnectionId),
     /// A cursor or a transaction holds it between two commands.
@@ -195,7 +195,7 @@ fn connection_state(role: Role, state: &State) -> ConnectionState {
         }
         (Role::Pooled(server, pooled), State::Idle) => ConnectionState::Idle(server, pooled),
         (Role::Pooled(..), &State::Granted(operation)) => ConnectionState::Granted(operation),
-        (Role::Pooled(server, pooled), State::Leased) => ConnectionState::Leased(server, pooled),
+        (Role::Pooled(server, pooled), State::InUse) => ConnectionState::InUse(server, pooled),
         (Role::Pooled(server, pooled), State::Draining(_)) => {
             ConnectionState::Draining(server, pooled)
         }

@@ -18,7 +18,7 @@ pub enum Timer {
     Step(SocketId),
     /// An operation that waits has waited long enough, or may begin its next attempt.
     Wait(OperationId),
-    /// A leased exchange must be over.
+    /// A exchange must be over.
     Exchange(SocketId),
     /// A reply that nobody waits for must have come.
     Drain(SocketId),

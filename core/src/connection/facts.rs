@@ -42,7 +42,7 @@ pub struct ConnectionFacts {
     pub is_unauthenticated: bool,
 }
 
-/// An established connection of a pool, which operations lease.
+/// An established connection of a pool, which operations exchange.
 #[derive(Debug)]
 pub struct Established {
     pub(crate) transport: Transport,

@@ -7,8 +7,8 @@
 //! buffer of its messages.
 //!
 //! A new layer needs an implementation of [`Layer`] and one of [`LayerPlan`], and its place in the
-//! list. The function that turns bytes into messages, the handshake, leases and drained replies do
-//! not change.
+//! list. The function that turns bytes into messages, the handshake, exchanges and drained replies
+//! do not change.
 
 mod tls;
 

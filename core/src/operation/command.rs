@@ -181,7 +181,7 @@ impl Command {
 
     /// Sends documents of a list, from the byte `start` on, as a sequence of the argument
     /// `identifier`: as many as the server takes in one command.
-    /// [`Lease::portion`](super::Lease::portion) tells how many, once the request is framed.
+    /// [`Exchange::portion`](super::Exchange::portion) tells how many, once the request is framed.
     /// Retries of the command send the same documents, and fail where the server does not take
     /// them.
     pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {

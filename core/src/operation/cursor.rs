@@ -1,7 +1,7 @@
 //! A cursor: batches of documents, and the commands that fetch more or end it.
 
 use super::{
-    Abandoned, Batch, Command, CommandKind, Lease, Pin, Program, Reply, SessionUse, Step,
+    Abandoned, Batch, Command, CommandKind, Exchange, Pin, Program, Reply, SessionUse, Step,
     batch::{Parsed, parse},
 };
 use crate::{
@@ -26,11 +26,10 @@ pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 /// A server's cursor, seen from the client.
 ///
-/// Read documents with [`next_document`](Self::next_document). When there is none left in the
-/// batch and the cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches
-/// batches until one has a document (`true`) or the cursor is exhausted (`false`). A cursor that is
-/// given up is ended by [`end`](Self::end) or, with nobody who waits,
-/// [`abandon`](Program::abandon).
+/// Read documents with [`next_document`](Self::next_document). When there is none left in the batch
+/// and the cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches batches
+/// until one has a document (`true`) or the cursor is exhausted (`false`). A cursor that is given
+/// up is ended by [`end`](Self::end) or, with nobody who waits, [`abandon`](Program::abandon).
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -91,24 +90,24 @@ impl Cursor {
         }
     }
 
-    /// Opens a cursor from the reply that a lease has received. While the server has more, the
-    /// cursor keeps the lease's session and, behind a load balancer, its connection (LB-32). The
+    /// Opens a cursor from the reply that an exchange has received. While the server has more, the
+    /// cursor keeps the exchange's session and, behind a load balancer, its connection (LB-32). The
     /// time limit of the operation goes on as that of the cursor (RUN-25, RUN-39).
-    pub fn from_lease(lease: &mut Lease, database: Arc<str>) -> Result<Self, Error> {
-        let server = lease.facts().address.clone();
-        let timeout = lease.operation.command.timeout;
-        let deadline = lease.operation.deadline;
-        let Some(reply) = lease.take_reply() else {
+    pub fn from_exchange(exchange: &mut Exchange, database: Arc<str>) -> Result<Self, Error> {
+        let server = exchange.facts().address.clone();
+        let timeout = exchange.operation.command.timeout;
+        let deadline = exchange.operation.deadline;
+        let Some(reply) = exchange.take_reply() else {
             return Err(Error::protocol("no reply came"));
         };
-        let session = lease.operation.session;
+        let session = exchange.operation.session;
         match Self::open(reply, database, server, session) {
             Ok(mut cursor) => {
                 cursor.timeout = timeout;
                 cursor.deadline = deadline;
                 if cursor.is_open() {
-                    lease.keep_session();
-                    cursor.pin = lease.pin(PinnedFor::Cursor);
+                    exchange.keep_session();
+                    cursor.pin = exchange.pin(PinnedFor::Cursor);
                 } else {
                     cursor.session = None;
                 }
@@ -198,18 +197,18 @@ impl Cursor {
         Some(command)
     }
 
-    /// Takes in the batch that a lease has received. A cursor that is exhausted keeps nothing: its
-    /// session and its connection go back with the lease.
-    fn take_batch(&mut self, lease: &mut Lease) -> Result<(), Error> {
-        let reply = lease.take_reply();
+    /// Takes in the batch that an exchange has received. A cursor that is exhausted keeps nothing:
+    /// its session and its connection go back with the exchange.
+    fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
+        let reply = exchange.take_reply();
         let reply = reply.ok_or_else(|| Error::protocol("no reply came"))?;
         let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
         self.id = id;
         self.batch = Batch::new(reply, rest);
         if id == 0 {
-            lease.end_session(self.session.take());
+            exchange.end_session(self.session.take());
             if let Some(pin) = self.pin.take() {
-                lease.release(pin);
+                exchange.release(pin);
             }
         }
         Ok(())
@@ -287,8 +286,8 @@ impl Program for Cursor {
         }
     }
 
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<bool> {
-        match self.take_batch(lease) {
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<bool> {
+        match self.take_batch(exchange) {
             Ok(()) => self.start(),
             Err(error) => self.handle_error(error),
         }

@@ -2,9 +2,9 @@
 //! users see it, is a [`Program`] of one or more such executions, which share an [`OperationId`].
 //!
 //! A [`Command`] says what is wanted. The client chooses a server and a connection for it and
-//! leases both out as a [`Lease`]; whoever performs the operation moves bytes for the lease until
-//! the reply is there, and gives it back. What a failed attempt means is decided in `retry.rs`, and
-//! nowhere else.
+//! exchanges both out as a [`Exchange`]; whoever performs the operation moves bytes for the
+//! exchange until the reply is there, and gives it back. What a failed attempt means is decided in
+//! `retry.rs`, and nowhere else.
 
 mod assess;
 mod backoff;
@@ -14,7 +14,7 @@ mod command;
 pub mod crud;
 mod cursor;
 mod documents;
-mod lease;
+mod exchange;
 mod limit;
 mod observing;
 mod pin;
@@ -28,12 +28,12 @@ pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, CursorResources};
 pub use documents::{DocumentList, Portion};
-pub use lease::{Lease, Outcome, Reply};
+pub use exchange::{Exchange, Outcome, Reply};
 pub use pin::{Pin, TransactionPin, TransactionStep};
 pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, Step};
 
 pub(crate) use assess::Assessment;
-pub(crate) use lease::Context;
+pub(crate) use exchange::Context;
 pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, error_at_end};
 

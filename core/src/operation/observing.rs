@@ -1,7 +1,7 @@
 //! The command events of an attempt: one when its request is framed, one when it ends.
 
 use super::{
-    Lease, Outcome,
+    Exchange, Outcome,
     request::command_document,
     sensitive::{is_sensitive, without_words},
 };
@@ -26,7 +26,7 @@ pub(super) struct Observation {
     events: VecDeque<CommandEvent>,
 }
 
-impl Lease {
+impl Exchange {
     /// True if [`poll_event`](Self::poll_event) has an event to give. It spares the shell to read
     /// its clock where nobody listens.
     #[must_use]

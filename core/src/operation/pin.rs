@@ -1,7 +1,7 @@
 //! A connection that outlives an operation: behind a load balancer, what a cursor or a transaction
 //! began can only go on where it began (LB-30).
 
-use super::{Command, Lease};
+use super::{Command, Exchange};
 use crate::{
     connection::SocketId,
     description::TopologyId,
@@ -11,7 +11,7 @@ use crate::{
 
 /// The right to go on using one connection.
 ///
-/// It is made by [`Lease::pin`] and goes back by
+/// It is made by [`Exchange::pin`] and goes back by
 /// [`Client::release`](crate::client::Client::release) or with the last command that uses it
 /// ([`Command::set_last_use`](super::Command::set_last_use)). One that is dropped instead keeps its
 /// connection from everybody until the client closes.
@@ -26,7 +26,7 @@ pub(crate) struct PinId {
     /// The client to which the other numbers belong.
     pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
-    /// The request whose lease it was made from, and its place among the pins of that.
+    /// The request whose exchange it was made from, and its place among the pins of that.
     request: i32,
     nth: usize,
 }
@@ -56,8 +56,8 @@ impl PinUse {
     }
 }
 
-impl Lease {
-    /// Keeps the connection for a cursor or a transaction after the lease is given back (LB-31,
+impl Exchange {
+    /// Keeps the connection for a cursor or a transaction after the exchange is given back (LB-31,
     /// LB-32). `None` where there is no need: every connection of the pool leads to the same server
     /// unless there is a load balancer.
     ///
@@ -83,8 +83,9 @@ impl Lease {
     }
 }
 
-impl Lease {
-    /// Lets a pinned connection go when this lease goes back (LB-32): its owner needs it no more.
+impl Exchange {
+    /// Lets a pinned connection go when this exchange goes back (LB-32): its owner needs it no
+    /// more.
     pub(super) fn release(&mut self, pin: Pin) {
         self.operation.command.pin = Some(PinUse::Last(pin));
     }
@@ -121,11 +122,12 @@ pub enum TransactionStep {
 }
 
 impl TransactionPin {
-    /// Keeps the connection of this lease, unless one is kept already: to be called for the first
-    /// command of a transaction, before anything is sent, so that it is kept whatever comes of it.
-    pub fn keep(&mut self, lease: &mut Lease) {
+    /// Keeps the connection of this exchange, unless one is kept already: to be called for the
+    /// first command of a transaction, before anything is sent, so that it is kept whatever comes
+    /// of it.
+    pub fn keep(&mut self, exchange: &mut Exchange) {
         if self.0.is_none() {
-            self.0 = lease.pin(PinnedFor::Transaction);
+            self.0 = exchange.pin(PinnedFor::Transaction);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Programs: operations of one or more commands, without I/O.
 
-use super::{Command, CursorResources, Lease, Operation, OperationId, Outcome};
+use super::{Command, CursorResources, Exchange, Operation, OperationId, Outcome};
 use crate::{
     error::{Error, ErrorKind},
     event::{OperationEvent, OperationFacts},
@@ -19,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 /// ```
 /// use onionskin_core::{
 ///     error::Error,
-///     operation::{Command, CommandKind, Lease, Program, Step},
+///     operation::{Command, CommandKind, Exchange, Program, Step},
 /// };
 ///
 /// /// Runs `ping` so many times.
@@ -38,7 +38,7 @@ use std::{sync::Arc, time::Duration};
 ///         Step::Run(ping)
 ///     }
 ///
-///     fn handle_reply(&mut self, _: &mut Lease) -> Step<()> {
+///     fn handle_reply(&mut self, _: &mut Exchange) -> Step<()> {
 ///         self.start()
 ///     }
 /// }
@@ -51,16 +51,16 @@ pub trait Program {
     fn start(&mut self) -> Step<Self::Output>;
 
     /// Takes note of an attempt whose request was framed, and of which nothing was sent: which
-    /// documents go ([`Lease::portion`]), which connection it has. Called for each attempt of a
+    /// documents go ([`Exchange::portion`]), which connection it has. Called for each attempt of a
     /// command, retries included. The default does nothing.
-    fn handle_begun(&mut self, lease: &mut Lease) {
-        let _ = lease;
+    fn handle_begun(&mut self, exchange: &mut Exchange) {
+        let _ = exchange;
     }
 
-    /// Reads the successful reply of the command, while the lease holds it: in place by
-    /// [`Lease::reply`], or moved out by [`Lease::take_reply`]. A command without reply (`w: 0`)
-    /// ends here, too.
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<Self::Output>;
+    /// Reads the successful reply of the command, while the exchange holds it: in place by
+    /// [`Exchange::reply`], or moved out by [`Exchange::take_reply`]. A command without reply (`w:
+    /// 0`) ends here, too.
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output>;
 
     /// Takes the error of a command that is not retried any more. The program may go on with
     /// another command, or end with another error or a partial result. By default the error ends
@@ -181,9 +181,9 @@ impl Span {
 /// The shell starts each command that [`start`](Self::start), [`handle_end`](Self::handle_end) or
 /// [`handle_error`](Self::handle_error) returns by
 /// [`Client::start_in`](crate::client::Client::start_in), with the [span](Self::span) of the
-/// runner. For each lease that comes of it the shell calls [`begin`](Self::begin), moves bytes, and
-/// calls [`handle_end`](Self::handle_end) before the lease goes back. Where the client ends the
-/// command with an error, the shell calls [`handle_error`](Self::handle_error).
+/// runner. For each exchange that comes of it the shell calls [`begin`](Self::begin), moves bytes,
+/// and calls [`handle_end`](Self::handle_end) before the exchange goes back. Where the client ends
+/// the command with an error, the shell calls [`handle_error`](Self::handle_error).
 #[derive(Debug)]
 pub struct Runner<P> {
     program: P,
@@ -209,25 +209,29 @@ impl<P: Program> Runner<P> {
     }
 
     /// Frames the request of an attempt. An error is the outcome of the attempt: nothing is sent,
-    /// and the lease goes back.
-    pub fn begin(&mut self, now: Instant, lease: &mut Lease) -> Result<(), Outcome> {
-        lease.begin(now).map_err(Outcome::Failed)?;
-        if !lease.is_preliminary() {
-            self.program.handle_begun(lease);
+    /// and the exchange goes back.
+    pub fn begin(&mut self, now: Instant, exchange: &mut Exchange) -> Result<(), Outcome> {
+        exchange.begin(now).map_err(Outcome::Failed)?;
+        if !exchange.is_preliminary() {
+            self.program.handle_begun(exchange);
         }
         Ok(())
     }
 
     /// Ends the exchange of an attempt, and gives a successful reply to the program. `None` where
-    /// the client has to judge the attempt first: when the lease goes back, it tries the command
+    /// the client has to judge the attempt first: when the exchange goes back, it tries the command
     /// again or ends it with an error.
-    pub fn handle_end(&mut self, lease: &mut Lease, outcome: &Outcome) -> Option<Step<P::Output>> {
-        lease.end(outcome);
+    pub fn handle_end(
+        &mut self,
+        exchange: &mut Exchange,
+        outcome: &Outcome,
+    ) -> Option<Step<P::Output>> {
+        exchange.end(outcome);
         let is_completed = matches!(outcome, Outcome::Completed);
-        if !is_completed || lease.is_preliminary() || !lease.is_successful() {
+        if !is_completed || exchange.is_preliminary() || !exchange.is_successful() {
             return None;
         }
-        let step = self.program.handle_reply(lease);
+        let step = self.program.handle_reply(exchange);
         Some(self.note_end(step))
     }
 
@@ -245,7 +249,7 @@ impl<P: Program> Runner<P> {
     }
 
     /// The event that ends the operation, if its start was told. To be asked for once the operation
-    /// is over and its lease went back: then everything that it did was told before.
+    /// is over and its exchange went back: then everything that it did was told before.
     pub fn poll_event(&mut self, now: Instant) -> Option<OperationEvent> {
         let failure = self.ended.take()?;
         self.span.end(now, failure)
@@ -292,8 +296,8 @@ pub trait Decode {
     /// The result.
     type Output;
 
-    /// Reads the reply while the lease holds it.
-    fn decode(&mut self, lease: &mut Lease) -> Result<Self::Output, Error>;
+    /// Reads the reply while the exchange holds it.
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error>;
 }
 
 /// The program of one command.
@@ -328,8 +332,8 @@ impl<D: Decode> Program for Single<D> {
         }
     }
 
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<D::Output> {
-        Step::Done(self.decode.decode(lease))
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<D::Output> {
+        Step::Done(self.decode.decode(exchange))
     }
 
     fn abandon(&mut self) -> Abandoned {
@@ -366,15 +370,15 @@ impl<P: Program> Program for Prepared<P> {
         }
     }
 
-    fn handle_begun(&mut self, lease: &mut Lease) {
+    fn handle_begun(&mut self, exchange: &mut Exchange) {
         if let Ok(program) = &mut self.0 {
-            program.handle_begun(lease);
+            program.handle_begun(exchange);
         }
     }
 
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<P::Output> {
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<P::Output> {
         match &mut self.0 {
-            Ok(program) => program.handle_reply(lease),
+            Ok(program) => program.handle_reply(exchange),
             Err(error) => Step::Done(Err(error.clone())),
         }
     }

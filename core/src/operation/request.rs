@@ -1,6 +1,6 @@
 //! The request of an attempt: the body of its message, and the same command as one document.
 
-use super::{Operation, lease::Context};
+use super::{Operation, exchange::Context};
 use crate::{
     bson::DocumentWriter,
     connection::ConnectionFacts,

@@ -98,8 +98,8 @@ impl RetryPolicy {
         operation.unwaited += 1;
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         operation.was_overloaded |= is_overload;
-        let was_leased = attempt.facts.is_some();
-        let again = !attempt.is_closed && self.may_retry(&operation, &error, was_leased);
+        let had_connection = attempt.facts.is_some();
+        let again = !attempt.is_closed && self.may_retry(&operation, &error, had_connection);
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
         if !again || is_late {
             let error = error_at_end(&mut operation, now, error, again);
@@ -178,9 +178,9 @@ impl RetryPolicy {
     }
 
     /// True if the operation may be tried once more after `error`, which is labelled already.
-    /// `was_leased` says that the attempt had a connection, so that anything of its request may
+    /// `had_connection` says that the attempt had a connection, so that anything of its request may
     /// have been sent.
-    fn may_retry(self, operation: &Operation, error: &Error, was_leased: bool) -> bool {
+    fn may_retry(self, operation: &Operation, error: &Error, had_connection: bool) -> bool {
         if self.has_no_attempt_left(operation) {
             return false;
         }
@@ -201,7 +201,7 @@ impl RetryPolicy {
                 operation.command.acknowledged
                     && self.writes
                     && error.has_label(&Label::RetryableWriteError)
-                    && (operation.txn_number.is_some() || !was_leased)
+                    && (operation.txn_number.is_some() || !had_connection)
             }
             CommandKind::Write
             | CommandKind::WritingAggregate

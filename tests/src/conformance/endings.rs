@@ -251,7 +251,7 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     }
     let cursor = things.find(filter).await.expect("a cursor");
     let mut first = Stepper::new(things.find_one(doc! { "n": 1 }));
-    while client.counts().leased == 0 {
+    while client.counts().in_use == 0 {
         assert!(first.step().await.is_none(), "nobody answers");
     }
     let mut close = Stepper::new(cursor.close());
@@ -284,7 +284,7 @@ pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     // The cursor keeps its session, so this is another one, which is back in the pool afterwards.
     find(&client, 0).await.expect("a reply");
     let mut next = Stepper::new(cursor.next());
-    while client.counts().leased == 0 {
+    while client.counts().in_use == 0 {
         let _ = next.step().await;
         drop(next);
         next = Stepper::new(cursor.next());

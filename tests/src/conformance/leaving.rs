@@ -81,7 +81,7 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     find(&client, 7).await.expect("a reply");
     for n in 0..5 {
         miss::<H>(&client).await;
-        assert_eq!(client.counts().leased, 0);
+        assert_eq!(client.counts().in_use, 0);
         // The server may read the request after its operation gave up.
         until::<H>("the request", || gates.count() > n).await;
         gates.open_all();
@@ -230,7 +230,7 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
         pause::<H>(PROBE_AFTER).await;
     }
     assert_eq!(connections(&server).len(), 1);
-    until::<H>("rest", || client.counts().leased == 0).await;
+    until::<H>("rest", || client.counts().in_use == 0).await;
     end::<H>(client, &server).await;
 }
 

@@ -156,9 +156,9 @@ pub(crate) async fn end<H: Host>(client: Client<H::R>, server: &Server) {
 
 /// Waits until no operation holds or awaits anything.
 pub(crate) async fn at_rest<H: Host>(client: &Client<H::R>) {
-    until::<H>("the return of all leases", || {
+    until::<H>("the return of all exchanges", || {
         let counts = client.counts();
-        counts.leased == 0 && counts.waiting == 0
+        counts.in_use == 0 && counts.waiting == 0
     })
     .await;
 }

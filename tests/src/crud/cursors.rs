@@ -103,7 +103,8 @@ where
     let opened = opened.get_document("cursor").and_then(|c| c.get_i64("id"));
     let named = reply.get_array("cursorsKilled").expect("a list");
     assert_eq!(named, &[opened.expect("an id").into()], "{reply}");
-    b.until("the lease", || b.client.counts().leased == 0).await;
+    b.until("the exchange", || b.client.counts().in_use == 0)
+        .await;
 }
 
 pub(super) async fn two_cursors_take_turns<R: Runtime + Default>(b: &Bench<R>) {

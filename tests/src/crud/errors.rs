@@ -89,6 +89,6 @@ pub(super) async fn a_dropped_operation_disturbs_no_other<R: Runtime + Default>(
         let other = items.find_one(doc! { "_id": id }).await;
         assert_eq!(other, Ok(Some(doc! { "_id": id })));
     }
-    b.until("the leases", || b.client.counts().leased == 0)
+    b.until("the exchanges", || b.client.counts().in_use == 0)
         .await;
 }

@@ -5,7 +5,7 @@ use bson::{RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
     client::{AfterExchange, Client, ClientConfig, Outcome, Progress},
     connection::SocketId,
-    operation::{Command, CommandKind, Lease, OperationId, SessionUse},
+    operation::{Command, CommandKind, Exchange, OperationId, SessionUse},
     random::Seed,
     time::Instant,
     uri,
@@ -23,7 +23,7 @@ pub struct Idle {
     reply: RawDocumentBuf,
     text: String,
     /// Granted to operations that had to wait.
-    granted: Vec<Lease>,
+    granted: Vec<Exchange>,
 }
 
 impl Idle {
@@ -57,13 +57,13 @@ impl Idle {
 
     /// Has so many more connections made, each of which exchanges something before it rests.
     pub fn connect(&mut self, count: usize) {
-        let leases = (0..self.idle() + count)
+        let exchanges = (0..self.idle() + count)
             .map(|_| self.start())
             .collect::<Vec<_>>();
-        for lease in leases {
+        for exchange in exchanges {
             // Each begins to rest at a moment of its own.
             self.now = self.now + Duration::from_micros(1);
-            self.exchange(lease);
+            self.exchange(exchange);
         }
     }
 
@@ -71,13 +71,13 @@ impl Idle {
     #[must_use]
     pub fn idle(&self) -> usize {
         let counts = self.client.counts();
-        counts.sockets.saturating_sub(1) - counts.leased
+        counts.sockets.saturating_sub(1) - counts.in_use
     }
 
     /// One operation, on the connection that was used last.
     pub fn operation(&mut self) {
-        let lease = self.start();
-        self.exchange(lease);
+        let exchange = self.start();
+        self.exchange(exchange);
     }
 
     /// What a timer that fires for nothing costs.
@@ -102,9 +102,9 @@ impl Idle {
 
     /// Leaves an operation in its midst, so that a connection waits for a late reply.
     pub fn leave(&mut self) {
-        let mut lease = self.start();
-        self.begin(&mut lease);
-        let verdict = self.client.check_in(self.now, lease, Outcome::Abandoned);
+        let mut exchange = self.start();
+        self.begin(&mut exchange);
+        let verdict = self.client.check_in(self.now, exchange, Outcome::Abandoned);
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
             "{verdict:?}"
@@ -112,7 +112,7 @@ impl Idle {
         self.settle();
     }
 
-    fn start(&mut self) -> Lease {
+    fn start(&mut self) -> Exchange {
         let mut command = Command::new("insert", "app", CommandKind::Write);
         command
             .body()
@@ -121,7 +121,7 @@ impl Idle {
         command.set_session(SessionUse::None);
         match self.client.start(self.now, command) {
             Progress::Asking { .. } => panic!("the application has no say here"),
-            Progress::Exchange(lease) => lease,
+            Progress::Exchange(exchange) => exchange,
             Progress::Waiting(_) => {
                 self.settle();
                 self.granted.pop().expect("the server is quick")
@@ -130,34 +130,34 @@ impl Idle {
         }
     }
 
-    fn begin(&mut self, lease: &mut Lease) {
-        lease.begin(self.now).expect("a request");
-        let count = lease.output().len();
-        lease.sent(count);
+    fn begin(&mut self, exchange: &mut Exchange) {
+        exchange.begin(self.now).expect("a request");
+        let count = exchange.output().len();
+        exchange.sent(count);
     }
 
-    fn exchange(&mut self, mut lease: Lease) {
+    fn exchange(&mut self, mut exchange: Exchange) {
         let id = {
-            lease.begin(self.now).expect("a request");
-            header(lease.output()).request_id
+            exchange.begin(self.now).expect("a request");
+            header(exchange.output()).request_id
         };
-        let count = lease.output().len();
-        lease.sent(count);
+        let count = exchange.output().len();
+        exchange.sent(count);
         let mut frame = Vec::new();
         MessageWriter::begin(&mut frame, 1, id)
             .body(&self.reply)
             .end();
         let mut rest = frame.as_slice();
         loop {
-            let room = lease.input().expect("room");
+            let room = exchange.input().expect("room");
             let count = room.len().min(rest.len());
             room[..count].copy_from_slice(&rest[..count]);
             rest = &rest[count..];
-            if lease.received(count).expect("a reply") {
+            if exchange.received(count).expect("a reply") {
                 break;
             }
         }
-        let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
+        let verdict = self.client.check_in(self.now, exchange, Outcome::Completed);
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
             "{verdict:?}"
@@ -203,8 +203,8 @@ impl Peer for Idle {
     }
 
     fn woken(&mut self, operation: OperationId) {
-        if let Progress::Exchange(lease) = self.client.resume(self.now, operation) {
-            self.granted.push(lease);
+        if let Progress::Exchange(exchange) = self.client.resume(self.now, operation) {
+            self.granted.push(exchange);
         }
     }
 }

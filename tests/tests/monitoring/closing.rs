@@ -336,7 +336,7 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
             let things = watched.things();
             let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
             scene.pause(40).await;
-            assert_eq!(watched.client.counts().leased, 1);
+            assert_eq!(watched.client.counts().in_use, 1);
             let (client, begun) = (watched.client.clone(), scene.now());
             let close = scene.spawn(async move { client.shutdown().await });
             scene

@@ -11,7 +11,7 @@ use onionskin_core::{
     error::Label,
     event::{CommandEvent, EventKind},
     operation::{
-        Abandoned, Command, CommandKind, Lease, Program, Step,
+        Abandoned, Command, CommandKind, Exchange, Program, Step,
         crud::{UpdateResult, first_document},
     },
 };
@@ -66,10 +66,10 @@ impl Program for Numbered {
         Step::Run(take)
     }
 
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<Self::Output> {
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output> {
         // A reply that is read in place, one that nobody reads, and one that is moved out.
         let Some(number) = self.number else {
-            let reply = lease.reply().expect("it came");
+            let reply = exchange.reply().expect("it came");
             let value = reply.get_document("value").expect("a counter");
             let number = value.get_i32("n").expect("a number");
             self.number = Some(number);
@@ -83,7 +83,7 @@ impl Program for Numbered {
             let body = doc! { "find": "numbered", "filter": { "_id": number } };
             return Step::Run(command("find", CommandKind::Read, &body));
         }
-        let reply = lease.take_reply().expect("it came");
+        let reply = exchange.take_reply().expect("it came");
         Step::Done(match first_document(reply.document()) {
             Ok(Some(found)) => Ok((number, Document::try_from(found).expect("BSON"))),
             Ok(None) => Err(Error::argument("it was written")),
@@ -189,8 +189,8 @@ impl Program for Commit {
         self.command()
     }
 
-    fn handle_reply(&mut self, lease: &mut Lease) -> Step<UpdateResult> {
-        let reply = lease.reply().expect("it came");
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<UpdateResult> {
+        let reply = exchange.reply().expect("it came");
         Step::Done(Ok(UpdateResult::from_reply(reply)))
     }
 
@@ -274,7 +274,7 @@ impl Program for Upload {
         self.next_step()
     }
 
-    fn handle_reply(&mut self, _: &mut Lease) -> Step<i32> {
+    fn handle_reply(&mut self, _: &mut Exchange) -> Step<i32> {
         self.next_step()
     }
 

@@ -203,7 +203,7 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
             for leaver in leavers {
                 leaver.join().await;
             }
-            // The one that is on the connection is leased, and does not wait.
+            // The one that is on the connection is in use, and does not wait.
             assert_eq!(watched.client.counts().waiting, 0, "round {round}");
         }
         let steps = scene.operator.steps() - steps;

@@ -75,7 +75,7 @@ fn a_second_loop_over_the_actions_of_a_client_is_found() {
 fn a_second_place_that_reads_messages_is_found() {
     let text = "fn f(decoder: &FrameDecoder) {\n    Message::decode(decoder.buffered());\n}\n";
     assert_eq!(
-        decodes_messages("core/src/operation/lease.rs", text).len(),
+        decodes_messages("core/src/operation/exchange.rs", text).len(),
         2
     );
     assert_eq!(

@@ -12,8 +12,8 @@ fn why() -> Error {
 #[test]
 fn an_abandoned_client_fails_all_operations_with_the_reason() {
     let mut world = World::new(URI, primary());
-    let lease = world.lease(ping());
-    let socket = lease.socket();
+    let exchange = world.begin_exchange(ping());
+    let socket = exchange.socket();
     let Progress::Waiting(waiting) = world.client.start(world.now, insert()) else {
         panic!("there is one connection");
     };
@@ -30,7 +30,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     assert_eq!(*interrupted, socket);
     assert_eq!(error, why().kind());
     // A socket that broke with its runtime has the same reason.
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, reset()) else {
         panic!("nothing is tried again");
     };
     assert_eq!(&error, why().kind());
@@ -59,14 +59,14 @@ fn a_client_that_came_to_its_end_is_not_abandoned() {
 #[test]
 fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
     let mut world = World::new(URI, primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.client.close(world.now);
     world.run();
     assert!(!world.client.is_over());
     world.client.abandon(world.now, &why());
     world.run();
     assert_eq!(world.interrupted.len(), 1);
-    let verdict = world.check_in(lease, reset());
+    let verdict = world.check_in(exchange, reset());
     assert!(matches!(verdict, AfterExchange::Done(Err(error)) if &error == why().kind()));
     assert!(world.client.is_over());
 }

@@ -21,19 +21,19 @@ pub(super) fn overloaded() -> RawDocumentBuf {
 }
 
 /// Answers with overload; the operation then backs off.
-fn overload(world: &mut World, mut lease: Lease) -> OperationId {
-    World::answer(&mut lease, &overloaded());
-    match world.check_in(lease, Outcome::Completed) {
+fn overload(world: &mut World, mut exchange: Exchange) -> OperationId {
+    World::answer(&mut exchange, &overloaded());
+    match world.check_in(exchange, Outcome::Completed) {
         AfterExchange::Again(Progress::Waiting(id)) => id,
         other => panic!("it backs off: {other:?}"),
     }
 }
 
 /// Lets the backoff pass.
-fn again(world: &mut World, id: OperationId) -> Lease {
+fn again(world: &mut World, id: OperationId) -> Exchange {
     world.wait(BACKOFF);
     assert!(world.woken.contains(&id), "it is woken");
-    world.leased(Progress::Waiting(id))
+    world.exchange_of(Progress::Waiting(id))
 }
 
 #[test]
@@ -54,19 +54,19 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
             let mut world = World::new(URI, primary());
             let mut command = command();
             command.set_timeout(limit);
-            let mut lease = world.lease(command);
-            let first = World::request(&lease);
+            let mut exchange = world.begin_exchange(command);
+            let first = World::request(&exchange);
             for _ in 0..2 {
-                let id = overload(&mut world, lease);
-                lease = again(&mut world, id);
-                let next = World::request(&lease);
+                let id = overload(&mut world, exchange);
+                exchange = again(&mut world, id);
+                let next = World::request(&exchange);
                 for key in ["lsid", "txnNumber"] {
                     // RR-25, BP-10
                     assert_eq!(next.get(key), first.get(key), "{key}");
                 }
             }
-            World::answer(&mut lease, &overloaded());
-            let verdict = world.check_in(lease, Outcome::Completed);
+            World::answer(&mut exchange, &overloaded());
+            let verdict = world.check_in(exchange, Outcome::Completed);
             let AfterExchange::Done(Err(error)) = verdict else {
                 panic!("it was tried three times: {verdict:?}");
             };
@@ -82,7 +82,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
         panic!("it is dialled");
     };
     world.fail(socket);
-    world.leased(Progress::Waiting(id));
+    world.exchange_of(Progress::Waiting(id));
 }
 
 #[test]
@@ -91,16 +91,16 @@ fn the_number_of_retries_is_an_option() {
     for (retries, expected) in [(0, 1), (1, 2), (4, 5)] {
         let uri = format!("{URI}&maxAdaptiveRetries={retries}");
         let mut world = World::new(&uri, primary());
-        let mut lease = world.lease(find());
+        let mut exchange = world.begin_exchange(find());
         let mut attempts = 1;
         loop {
-            World::answer(&mut lease, &overloaded());
-            match world.check_in(lease, Outcome::Completed) {
+            World::answer(&mut exchange, &overloaded());
+            match world.check_in(exchange, Outcome::Completed) {
                 AfterExchange::Again(Progress::Waiting(id)) => {
                     attempts += 1;
                     // The backoff of the fourth retry is 1.6 s at most.
                     world.wait(Duration::from_millis(1_600));
-                    lease = world.leased(Progress::Waiting(id));
+                    exchange = world.exchange_of(Progress::Waiting(id));
                 }
                 AfterExchange::Done(Err(_)) => break,
                 other => panic!("{other:?}"),
@@ -114,21 +114,21 @@ fn the_number_of_retries_is_an_option() {
 fn the_connection_is_free_during_the_backoff() {
     // BP-13; `backpressure-connection-checkin`: each attempt checks a connection out and in.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
-    let mut lease = world.lease(find());
+    let mut exchange = world.begin_exchange(find());
     while world.client.poll_event().is_some() {}
     for _ in 0..2 {
-        let id = overload(&mut world, lease);
-        assert_eq!(world.client.counts().leased, 0);
+        let id = overload(&mut world, exchange);
+        assert_eq!(world.client.counts().in_use, 0);
         // There is one connection, and another operation has it meanwhile.
         let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
             "{verdict:?}"
         );
-        lease = again(&mut world, id);
+        exchange = again(&mut world, id);
     }
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
@@ -150,9 +150,9 @@ fn the_connection_is_free_during_the_backoff() {
 fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
     // CMAP-44, SDAM-104
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
-    let lease = world.lease(find());
+    let exchange = world.begin_exchange(find());
     let known = world.client.topology().clone();
-    overload(&mut world, lease);
+    overload(&mut world, exchange);
     assert!(Arc::ptr_eq(world.client.topology(), &known));
     while let Some(event) = world.client.poll_event() {
         let is_clear = matches!(event.kind, EventKind::Pool(PoolEvent::Cleared { .. }));
@@ -164,9 +164,9 @@ fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
 fn an_operation_without_time_for_its_backoff_ends_at_once() {
     // BP-12: the first backoff of this seed takes longer than a millisecond.
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(timed(find(), Duration::from_millis(1)));
-    World::answer(&mut lease, &overloaded());
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(timed(find(), Duration::from_millis(1)));
+    World::answer(&mut exchange, &overloaded());
+    let verdict = world.check_in(exchange, Outcome::Completed);
     let AfterExchange::Done(Err(error)) = verdict else {
         panic!("its time ends before the backoff does: {verdict:?}");
     };
@@ -174,7 +174,7 @@ fn an_operation_without_time_for_its_backoff_ends_at_once() {
     assert_eq!(
         world.client.counts(),
         Counts {
-            leased: 0,
+            in_use: 0,
             waiting: 0,
             ..world.client.counts()
         }
@@ -185,9 +185,9 @@ fn an_operation_without_time_for_its_backoff_ends_at_once() {
 fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
     for closes in [false, true] {
         let mut world = World::new(URI, primary());
-        let lease = world.lease(find());
+        let exchange = world.begin_exchange(find());
         let sessions = world.client.snapshot().idle_sessions;
-        let id = overload(&mut world, lease);
+        let id = overload(&mut world, exchange);
         if closes {
             world.client.close(world.now);
             world.run();
@@ -211,8 +211,8 @@ fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
     // RR-15, RR-18: the connection was granted after the backoff, and the operation's task slept.
     let limit = Duration::from_millis(600);
     let mut world = World::new(URI, primary());
-    let lease = world.lease(timed(find(), limit));
-    let id = overload(&mut world, lease);
+    let exchange = world.begin_exchange(timed(find(), limit));
+    let id = overload(&mut world, exchange);
     world.wait(BACKOFF);
     assert!(world.woken.contains(&id), "its connection is granted");
     world.wait(limit);
@@ -254,15 +254,19 @@ fn overload_is_avoided_only_where_the_option_says_so() {
         let preference = Arc::new(ReadPreference::new(ReadMode::PrimaryPreferred));
         let mut command = find();
         command.set_read_preference(preference);
-        let mut lease = world.lease(command);
-        assert_eq!(lease.facts().address.host(), "a");
-        World::answer(&mut lease, &reply);
-        let lease = match world.check_in(lease, Outcome::Completed) {
-            AfterExchange::Again(start @ Progress::Exchange(_)) => world.leased(start),
+        let mut exchange = world.begin_exchange(command);
+        assert_eq!(exchange.facts().address.host(), "a");
+        World::answer(&mut exchange, &reply);
+        let exchange = match world.check_in(exchange, Outcome::Completed) {
+            AfterExchange::Again(start @ Progress::Exchange(_)) => world.exchange_of(start),
             AfterExchange::Again(Progress::Waiting(id)) => again(&mut world, id),
             other => panic!("it is tried again: {other:?}"),
         };
         let expected = if moves { "b" } else { "a" };
-        assert_eq!(lease.facts().address.host(), expected, "{option} {reply:?}");
+        assert_eq!(
+            exchange.facts().address.host(),
+            expected,
+            "{option} {reply:?}"
+        );
     }
 }

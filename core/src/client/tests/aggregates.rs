@@ -46,7 +46,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
         for (max_wire_version, is_told) in [(13, true), (12, false), (9, false)] {
             let mut world = World::new(URI, member(true, max_wire_version));
             let command = ending_in(stage.clone(), ReadMode::SecondaryPreferred);
-            let sent = World::request(&world.lease(command));
+            let sent = World::request(&world.begin_exchange(command));
             let preference = sent.get_document("$readPreference").ok();
             let expected = doc! { "mode": "secondaryPreferred" };
             assert_eq!(
@@ -65,8 +65,8 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
                 panic!("{start:?}");
             };
             let resumed = world.client.resume(world.now, id);
-            let is_leased = matches!(resumed, Progress::Exchange(_));
-            assert_eq!(is_leased, is_told, "{max_wire_version}: {resumed:?}");
+            let is_in_use = matches!(resumed, Progress::Exchange(_));
+            assert_eq!(is_in_use, is_told, "{max_wire_version}: {resumed:?}");
         }
     }
 }
@@ -79,8 +79,8 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
         rawdoc! { "$match": { "$out": 1 } },
     ] {
         let mut world = World::new(URI, member(false, 12));
-        let lease = world.lease(ending_in(stage, ReadMode::Secondary));
-        let sent = World::request(&lease);
+        let exchange = world.begin_exchange(ending_in(stage, ReadMode::Secondary));
+        let sent = World::request(&exchange);
         let preference = sent.get_document("$readPreference").ok();
         assert_eq!(preference, Some(&doc! { "mode": "secondary" }));
         assert!(!sent.contains_key("writeConcern"), "{sent}");
@@ -89,7 +89,7 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
             Some(&doc! { "batchSize": 3_i64 })
         );
         // RR-5
-        let verdict = world.check_in(lease, reset());
+        let verdict = world.check_in(exchange, reset());
         assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
     }
 }
@@ -107,11 +107,11 @@ fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confi
             panic!("{verdict:?}");
         };
         assert_eq!(error.code(), Some(64));
-        let lease = world.lease(ending_in(stage, ReadMode::Primary));
-        let sent = World::request(&lease);
+        let exchange = world.begin_exchange(ending_in(stage, ReadMode::Primary));
+        let sent = World::request(&exchange);
         assert!(!sent.contains_key("txnNumber"), "{sent}");
         assert_eq!(sent.get_document("cursor").ok(), Some(&doc! {}));
-        let verdict = world.check_in(lease, reset());
+        let verdict = world.check_in(exchange, reset());
         assert!(
             matches!(verdict, AfterExchange::Done(Err(_))),
             "{verdict:?}"

@@ -30,10 +30,10 @@ fn insert_many(documents: i32, options: WriteOptions) -> Runner<InsertMany> {
     Runner::new(InsertMany::new(namespace, bytes, ids, options).expect("there are documents"))
 }
 
-/// The documents that a lease sends.
-fn documents(lease: &Lease) -> Vec<u8> {
+/// The documents that an exchange sends.
+fn documents(exchange: &Exchange) -> Vec<u8> {
     let mut decoder = FrameDecoder::new();
-    decoder.extend(lease.output());
+    decoder.extend(exchange.output());
     let (_, frame) = decoder.frame().expect("a message").expect("whole");
     let message = Message::decode(frame).expect("a message");
     let mut sections = message.sections();
@@ -47,26 +47,30 @@ fn documents(lease: &Lease) -> Vec<u8> {
     found.expect("documents")
 }
 
-/// Starts a command of a program, and leads it to its lease.
-fn lease<P: Program>(world: &mut World, runner: &mut Runner<P>, step: Step<P::Output>) -> Lease {
+/// Starts a command of a program, and leads it to its exchange.
+fn next_exchange<P: Program>(
+    world: &mut World,
+    runner: &mut Runner<P>,
+    step: Step<P::Output>,
+) -> Exchange {
     let Step::Run(command) = step else {
         panic!("it goes on");
     };
     let start = world.client.start_in(world.now, runner.span(), command);
-    let lease = leased(world, start);
-    begun(world, runner, lease).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
+    let exchange = exchange_of(world, start);
+    begun(world, runner, exchange).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
 }
 
-/// A lease that was not begun.
-fn leased(world: &mut World, start: Progress) -> Lease {
+/// An exchange that was not begun.
+fn exchange_of(world: &mut World, start: Progress) -> Exchange {
     world.run();
     match start {
-        Progress::Exchange(lease) => lease,
+        Progress::Exchange(exchange) => exchange,
         Progress::Waiting(id) => {
             // After a failure the server has to be checked first.
             world.wait(Duration::from_millis(500));
             match world.client.resume(world.now, id) {
-                Progress::Exchange(lease) => lease,
+                Progress::Exchange(exchange) => exchange,
                 other => panic!("{other:?}"),
             }
         }
@@ -77,24 +81,24 @@ fn leased(world: &mut World, start: Progress) -> Lease {
 fn begun<P: Program>(
     world: &World,
     runner: &mut Runner<P>,
-    mut lease: Lease,
-) -> Result<Lease, (Box<Lease>, Outcome)> {
-    match runner.begin(world.now, &mut lease) {
-        Ok(()) => Ok(lease),
-        Err(outcome) => Err((Box::new(lease), outcome)),
+    mut exchange: Exchange,
+) -> Result<Exchange, (Box<Exchange>, Outcome)> {
+    match runner.begin(world.now, &mut exchange) {
+        Ok(()) => Ok(exchange),
+        Err(outcome) => Err((Box::new(exchange), outcome)),
     }
 }
 
-/// Answers the command of a lease; what the program does next.
+/// Answers the command of an exchange; what the program does next.
 fn answer<P: Program>(
     world: &mut World,
     runner: &mut Runner<P>,
-    mut lease: Lease,
+    mut exchange: Exchange,
     reply: &RawDocument,
 ) -> Step<P::Output> {
-    World::answer(&mut lease, reply);
-    let step = runner.handle_end(&mut lease, &Outcome::Completed);
-    match (world.check_in(lease, Outcome::Completed), step) {
+    World::answer(&mut exchange, reply);
+    let step = runner.handle_end(&mut exchange, &Outcome::Completed);
+    match (world.check_in(exchange, Outcome::Completed), step) {
         (AfterExchange::Done(Ok(())), Some(step)) => step,
         (AfterExchange::Done(Err(error)), None) => runner.handle_error(error),
         (verdict, _) => panic!("{verdict:?}"),
@@ -107,14 +111,14 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(7, WriteOptions::default());
     let step = runner.start();
-    let first = lease(&mut world, &mut runner, step);
+    let first = next_exchange(&mut world, &mut runner, step);
     let expected = Portion {
         documents: 3,
         bytes: 3 * rawdoc! { "_id": 0 }.as_bytes().len(),
     };
     assert_eq!(first.portion(), Some(expected));
-    let number = |lease: &Lease| {
-        let request = World::request(lease);
+    let number = |exchange: &Exchange| {
+        let request = World::request(exchange);
         let session = request.get_document("lsid").expect("a session").clone();
         (session, request.get_i64("txnNumber").expect("a number"))
     };
@@ -124,14 +128,14 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("it is retried");
     };
-    let again = leased(&mut world, start);
+    let again = exchange_of(&mut world, start);
     assert_eq!(again.facts().max_write_batch_size, 100);
     let again = begun(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
     assert_eq!(documents(&again), sent);
     assert_eq!(number(&again), first_number);
     // The batch after it is another command, with as much as there is.
     let step = answer(&mut world, &mut runner, again, &rawdoc! { "ok": 1, "n": 3 });
-    let next = lease(&mut world, &mut runner, step);
+    let next = next_exchange(&mut world, &mut runner, step);
     assert_eq!(next.portion().map(|portion| portion.documents), Some(4));
     assert_ne!(number(&next), first_number);
     let step = answer(&mut world, &mut runner, next, &rawdoc! { "ok": 1, "n": 4 });
@@ -146,12 +150,12 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(7, WriteOptions::default());
     let step = runner.start();
-    let first = lease(&mut world, &mut runner, step);
+    let first = next_exchange(&mut world, &mut runner, step);
     world.hello = limited(2);
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("it is retried");
     };
-    let again = leased(&mut world, start);
+    let again = exchange_of(&mut world, start);
     let socket = again.socket();
     let Err((again, outcome)) = begun(&world, &mut runner, again) else {
         panic!("three documents are too many");
@@ -176,7 +180,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
     let partial = error.partial_insert().expect("an insert_many");
     assert!(partial.inserted_ids.is_empty());
     assert!(!world.closed.contains(&socket), "its connection is well");
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -190,7 +194,7 @@ fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
         let mut world = World::new("mongodb://a/?replicaSet=rs&retryWrites=false", limited(3));
         let mut runner = insert_many(7, options.clone());
         let step = runner.start();
-        let first = lease(&mut world, &mut runner, step);
+        let first = next_exchange(&mut world, &mut runner, step);
         let mut reply = doc! {
             "ok": 1, "n": 2, "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "E11000" }],
         };
@@ -224,12 +228,12 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
     let mut runner = insert_many(9, options);
     // The first command waits for its connection.
     let step = runner.start();
-    let first = lease(&mut world, &mut runner, step);
+    let first = next_exchange(&mut world, &mut runner, step);
     let end = first.context.deadline;
     let mut ids = vec![first.operation()];
     let mut step = answer(&mut world, &mut runner, first, &rawdoc! { "ok": 1, "n": 3 });
     world.now = world.now + Duration::from_millis(400);
-    let second = lease(&mut world, &mut runner, step);
+    let second = next_exchange(&mut world, &mut runner, step);
     assert!(end.is_some() && second.context.deadline == end);
     ids.push(second.operation());
     world.now = world.now + Duration::from_millis(400);
@@ -257,7 +261,7 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
     };
     let partial = error.partial_insert().expect("an insert_many");
     assert_eq!(partial.inserted_ids.len(), 6);
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -270,7 +274,7 @@ fn a_server_that_names_documents_that_were_not_sent_changes_no_others() {
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(3, options);
     let step = runner.start();
-    let batch = lease(&mut world, &mut runner, step);
+    let batch = next_exchange(&mut world, &mut runner, step);
     let reply = rawdoc! {
         "ok": 1, "n": 3, "writeErrors": [
             { "index": 7, "code": 1, "errmsg": "x" },

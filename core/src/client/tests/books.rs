@@ -22,7 +22,7 @@ fn assert_pools(snapshot: &Snapshot) {
             match state {
                 ConnectionState::Idle(server, _) if server == pool.server => idle += 1,
                 ConnectionState::Establishing(server, _) if server == pool.server => made += 1,
-                ConnectionState::Leased(server, _) | ConnectionState::Pinned(server, _)
+                ConnectionState::InUse(server, _) | ConnectionState::Pinned(server, _)
                     if server == pool.server =>
                 {
                     used += 1;
@@ -50,7 +50,7 @@ fn assert_pools(snapshot: &Snapshot) {
     let is_used = |state: &ConnectionState| {
         matches!(
             state,
-            ConnectionState::Leased(..) | ConnectionState::Pinned(..) | ConnectionState::Granted(_)
+            ConnectionState::InUse(..) | ConnectionState::Pinned(..) | ConnectionState::Granted(_)
         )
     };
     let used = snapshot.connections.iter().filter(|(socket, state)| {
@@ -90,7 +90,7 @@ fn assert_timers(snapshot: &Snapshot) {
                 waiting.id == *id && !waits_for_others
             }),
             Timer::Exchange(socket) => {
-                matches!(connections.get(socket), Some(ConnectionState::Leased(..)))
+                matches!(connections.get(socket), Some(ConnectionState::InUse(..)))
             }
             Timer::Drain(socket) => {
                 drains += 1;
@@ -111,7 +111,7 @@ fn assert_operations(client: &Client, snapshot: &Snapshot) {
     let mut expected: BTreeMap<ServerId, u32> = BTreeMap::new();
     for &(socket, state) in &snapshot.connections {
         let server = match state {
-            ConnectionState::Leased(server, _) => server,
+            ConnectionState::InUse(server, _) => server,
             ConnectionState::Granted(_) => match client.connections.role(socket) {
                 Some(connections::Role::Pooled(server, _)) => server,
                 role => panic!("{role:?}"),

@@ -20,23 +20,23 @@ fn empty(batch: &str) -> RawDocumentBuf {
 fn open(world: &mut World, timeout: Option<Duration>) -> Cursor {
     let mut find = find();
     find.set_timeout(timeout);
-    let mut lease = world.lease(find);
-    World::answer(&mut lease, &empty("firstBatch"));
-    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(find);
+    World::answer(&mut exchange, &empty("firstBatch"));
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    world.check_in(exchange, Outcome::Completed);
     cursor
 }
 
 /// Runs the command of a cursor, whose batch is empty; returns the deadline that its exchange had,
 /// and the command that follows.
 fn fetch(world: &mut World, cursor: &mut Cursor, next: Command) -> (Option<Instant>, Command) {
-    let mut lease = world.lease(next);
-    let deadline = lease.context.deadline;
-    World::answer(&mut lease, &empty("nextBatch"));
-    let Step::Run(next) = cursor.handle_reply(&mut lease) else {
+    let mut exchange = world.begin_exchange(next);
+    let deadline = exchange.context.deadline;
+    World::answer(&mut exchange, &empty("nextBatch"));
+    let Step::Run(next) = cursor.handle_reply(&mut exchange) else {
         panic!("an empty batch is followed by another one");
     };
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     (deadline, next)
 }
 
@@ -63,8 +63,8 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
             command = next;
         }
         world.now = world.now + LIMIT / 4;
-        let (leased, sessions) = (
-            world.client.counts().leased,
+        let (in_use, sessions) = (
+            world.client.counts().in_use,
             world.client.snapshot().idle_sessions,
         );
         let Progress::Failed(error) = world.client.start(world.now, command) else {
@@ -79,7 +79,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
             }
         );
         assert!(is_timeout, "{error:?}");
-        assert_eq!(world.client.counts().leased, leased);
+        assert_eq!(world.client.counts().in_use, in_use);
         assert_eq!(
             world.client.snapshot().idle_sessions,
             sessions,
@@ -124,22 +124,22 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
         panic!("the server has a cursor");
     };
     for command in [more, kill] {
-        let mut lease = world.lease(command);
-        let first = World::request(&lease);
+        let mut exchange = world.begin_exchange(command);
+        let first = World::request(&exchange);
         for _ in 0..2 {
-            World::answer(&mut lease, &overloaded());
+            World::answer(&mut exchange, &overloaded());
             let AfterExchange::Again(Progress::Waiting(id)) =
-                world.check_in(lease, Outcome::Completed)
+                world.check_in(exchange, Outcome::Completed)
             else {
                 panic!("it backs off");
             };
-            lease = world.leased(Progress::Waiting(id));
-            let next = World::request(&lease);
+            exchange = world.exchange_of(Progress::Waiting(id));
+            let next = World::request(&exchange);
             assert_eq!(next.get("lsid"), first.get("lsid"));
             assert_eq!(next.keys().next(), first.keys().next());
         }
-        World::answer(&mut lease, &overloaded());
-        let verdict = world.check_in(lease, Outcome::Completed);
+        World::answer(&mut exchange, &overloaded());
+        let verdict = world.check_in(exchange, Outcome::Completed);
         assert!(
             matches!(verdict, AfterExchange::Done(Err(_))),
             "{verdict:?}"
@@ -152,15 +152,15 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
     // `getMore-retried`, "getMores are retried"
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
-    let mut lease = world.lease(first(&mut cursor));
-    World::answer(&mut lease, &overloaded());
-    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let mut exchange = world.begin_exchange(first(&mut cursor));
+    World::answer(&mut exchange, &overloaded());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
         panic!("it is tried again");
     };
-    let mut lease = world.leased(start);
-    World::answer(&mut lease, &empty("nextBatch"));
-    let step = cursor.handle_reply(&mut lease);
-    world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.exchange_of(start);
+    World::answer(&mut exchange, &empty("nextBatch"));
+    let step = cursor.handle_reply(&mut exchange);
+    world.check_in(exchange, Outcome::Completed);
     let Step::Run(next) = step else {
         panic!("the batch was empty: {step:?}");
     };
@@ -177,14 +177,14 @@ fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
         panic!("the server has a cursor");
     };
     let limit = Some(world.now + ABANDON_LIMIT);
-    let mut lease = world.lease(kill);
-    assert_eq!(lease.context.deadline, limit);
+    let mut exchange = world.begin_exchange(kill);
+    assert_eq!(exchange.context.deadline, limit);
     assert_eq!(
-        World::request(&lease).get_str("killCursors").ok(),
+        World::request(&exchange).get_str("killCursors").ok(),
         Some("c")
     );
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));
 }
@@ -194,12 +194,12 @@ fn an_exhausted_cursor_keeps_nothing() {
     // MSG-22: the cursor's id says that there is no more; RUN-29: its session goes back.
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
-    let mut lease = world.lease(first(&mut cursor));
+    let mut exchange = world.begin_exchange(first(&mut cursor));
     let last = rawdoc! { "ok": 1, "cursor": { "id": 0_i64, "ns": "db.c", "nextBatch": [] } };
-    World::answer(&mut lease, &last);
-    let step = cursor.handle_reply(&mut lease);
+    World::answer(&mut exchange, &last);
+    let step = cursor.handle_reply(&mut exchange);
     assert!(matches!(step, Step::Done(Ok(false))), "{step:?}");
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(cursor.next_document().is_none() && !cursor.is_open());
     assert!(matches!(cursor.start(), Step::Done(Ok(false))));

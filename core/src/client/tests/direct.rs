@@ -109,22 +109,22 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
 fn a_network_error_closes_the_idle_connections_of_its_server() {
     // SDAM-107
     let mut world = World::new("mongodb://a/?directConnection=true", primary());
-    let leases = [ping(), ping(), ping()].map(|command| world.lease(command));
-    let sockets = leases.each_ref().map(Lease::socket);
-    for mut lease in leases {
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        world.check_in(lease, Outcome::Completed);
+    let exchanges = [ping(), ping(), ping()].map(|command| world.begin_exchange(command));
+    let sockets = exchanges.each_ref().map(Exchange::socket);
+    for mut exchange in exchanges {
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
     }
-    let lease = world.lease(ping());
-    assert!(sockets.contains(&lease.socket()));
-    world.check_in(lease, reset());
+    let exchange = world.begin_exchange(ping());
+    assert!(sockets.contains(&exchange.socket()));
+    world.check_in(exchange, reset());
     world.wait(Duration::ZERO);
     for socket in sockets {
         assert!(world.closed.contains(&socket), "{socket:?} is open");
     }
     world.wait(Duration::from_secs(10));
-    let lease = world.lease(ping());
-    assert!(!sockets.contains(&lease.socket()), "a new one");
+    let exchange = world.begin_exchange(ping());
+    assert!(!sockets.contains(&exchange.socket()), "a new one");
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
     // RW-1, RW-20
     let number = |text: &str, command: Command| {
         let mut world = World::new(text, primary());
-        let lease = world.lease(command);
-        World::request(&lease).contains_key("txnNumber")
+        let exchange = world.begin_exchange(command);
+        World::request(&exchange).contains_key("txnNumber")
     };
     let uri = "mongodb://a/?replicaSet=rs";
     assert!(number(uri, insert()));
@@ -165,7 +165,7 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
             other => panic!("{kind:?} would be sent: {other:?}"),
         }
     }
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
     let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
@@ -173,5 +173,5 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
     );
     // Without a credential there is nothing to prove.
     let mut open = World::new(DIRECT, arbiter);
-    open.lease(of_kind(CommandKind::Read));
+    open.begin_exchange(of_kind(CommandKind::Read));
 }

@@ -33,11 +33,11 @@ fn told(world: &mut World) -> Vec<String> {
 }
 
 /// A request that went out whole, its socket and its number.
-fn sent(world: &mut World, command: Command) -> (Lease, SocketId, i32) {
-    let mut lease = world.lease(command);
-    lease.sent(lease.output().len());
-    let (socket, id) = (lease.socket(), lease.context.request_id);
-    (lease, socket, id)
+fn sent(world: &mut World, command: Command) -> (Exchange, SocketId, i32) {
+    let mut exchange = world.begin_exchange(command);
+    exchange.sent(exchange.output().len());
+    let (socket, id) = (exchange.socket(), exchange.context.request_id);
+    (exchange, socket, id)
 }
 
 fn reply_to(id: i32) -> Vec<u8> {
@@ -73,7 +73,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
         let mut world = world();
         let mut command = ping();
         command.set_timeout(is_timeout.then(|| Duration::from_millis(100)));
-        let (lease, socket, id) = sent(&mut world, command);
+        let (exchange, socket, id) = sent(&mut world, command);
         told(&mut world);
         let outcome = if is_timeout {
             world.wait(Duration::from_millis(100));
@@ -82,7 +82,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
         } else {
             Outcome::Abandoned
         };
-        let verdict = world.check_in(lease, outcome);
+        let verdict = world.check_in(exchange, outcome);
         assert_eq!(matches!(verdict, AfterExchange::Done(Err(_))), is_timeout);
         assert_eq!(world.draining, [socket]);
         let next = waiter(&mut world);
@@ -93,17 +93,17 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
             assert!(is_waiting, "the reply is not over");
             receive(&mut world, socket, piece);
         }
-        let mut lease = world.leased(Progress::Waiting(next));
-        assert_eq!(lease.socket(), socket);
-        World::answer(&mut lease, &rawdoc! { "ok": 1, "mine": true });
+        let mut exchange = world.exchange_of(Progress::Waiting(next));
+        assert_eq!(exchange.socket(), socket);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1, "mine": true });
         assert!(
-            lease
+            exchange
                 .reply()
                 .expect("a reply")
                 .get("mine")
                 .is_ok_and(|m| m.is_some())
         );
-        world.check_in(lease, Outcome::Completed);
+        world.check_in(exchange, Outcome::Completed);
         assert_eq!(told(&mut world), ["in 1", "out 1", "in 1"]);
         let topology = world.client.topology();
         assert!(
@@ -120,11 +120,11 @@ fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
     let mut world = world();
     let length = reply_to(0).len();
     for count in [1, 17, length - 1] {
-        let (mut lease, socket, id) = sent(&mut world, ping());
+        let (mut exchange, socket, id) = sent(&mut world, ping());
         let (head, tail) = (&reply_to(id)[..count], &reply_to(id)[count..]);
-        lease.input().expect("room")[..count].copy_from_slice(head);
-        assert_eq!(lease.received(count), Ok(false));
-        world.check_in(lease, Outcome::Abandoned);
+        exchange.input().expect("room")[..count].copy_from_slice(head);
+        assert_eq!(exchange.received(count), Ok(false));
+        world.check_in(exchange, Outcome::Abandoned);
         assert_eq!(receive(&mut world, socket, tail), SocketUse::Parked);
     }
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -134,16 +134,16 @@ fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
 #[test]
 fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_else() {
     let mut world = world();
-    let (lease, socket, _) = sent(&mut world, ping());
+    let (exchange, socket, _) = sent(&mut world, ping());
     told(&mut world);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     let next = waiter(&mut world);
     world.wait(DRAIN_LIMIT - Duration::from_millis(1));
     assert!(!world.closed.contains(&socket));
     world.wait(Duration::from_millis(1));
     assert!(world.closed.contains(&socket));
-    let lease = world.leased(Progress::Waiting(next));
-    assert_ne!(lease.socket(), socket);
+    let exchange = world.exchange_of(Progress::Waiting(next));
+    assert_ne!(exchange.socket(), socket);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
     assert!(draining(&world.client).is_empty());
 }
@@ -151,8 +151,8 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
 #[test]
 fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
     let mut world = world();
-    let (lease, socket, _) = sent(&mut world, ping());
-    world.check_in(lease, Outcome::Abandoned);
+    let (exchange, socket, _) = sent(&mut world, ping());
+    world.check_in(exchange, Outcome::Abandoned);
     let limit = world.now + DRAIN_LIMIT;
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
@@ -174,8 +174,8 @@ fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
     // scenario 14
     for comes in [true, false] {
         let mut world = world();
-        let (lease, socket, id) = sent(&mut world, ping());
-        world.check_in(lease, Outcome::Abandoned);
+        let (exchange, socket, id) = sent(&mut world, ping());
+        world.check_in(exchange, Outcome::Abandoned);
         world.wait(Duration::from_secs(600));
         assert!(!world.closed.contains(&socket));
         if comes {
@@ -210,8 +210,8 @@ fn what_is_not_the_reply_closes_the_connection() {
     ];
     for bytes in cases {
         let mut world = world();
-        let (lease, socket, id) = sent(&mut world, ping());
-        world.check_in(lease, Outcome::Abandoned);
+        let (exchange, socket, id) = sent(&mut world, ping());
+        world.check_in(exchange, Outcome::Abandoned);
         told(&mut world);
         assert_eq!(receive(&mut world, socket, &bytes(id)), SocketUse::Closed);
         assert!(world.closed.contains(&socket));
@@ -223,8 +223,8 @@ fn what_is_not_the_reply_closes_the_connection() {
 #[test]
 fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
     let mut world = world();
-    let (lease, socket, _) = sent(&mut world, ping());
-    world.check_in(lease, Outcome::Abandoned);
+    let (exchange, socket, _) = sent(&mut world, ping());
+    world.check_in(exchange, Outcome::Abandoned);
     told(&mut world);
     assert!(world.client.address_of(socket).is_some());
     let error = Error::network(NetworkFault::Reset, "reset");
@@ -245,17 +245,17 @@ fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
 #[test]
 fn a_request_that_was_partly_written_ends_its_connection_and_an_unsent_one_does_not() {
     let mut world = world();
-    let mut lease = world.lease(ping());
-    let socket = lease.socket();
-    lease.sent(1);
-    world.check_in(lease, Outcome::Abandoned);
+    let mut exchange = world.begin_exchange(ping());
+    let socket = exchange.socket();
+    exchange.sent(1);
+    world.check_in(exchange, Outcome::Abandoned);
     assert!(world.closed.contains(&socket) && world.draining.is_empty());
 
-    let lease = world.lease(ping());
-    let socket = lease.socket();
-    let session = lease.operation.lsid;
-    world.check_in(lease, Outcome::Abandoned);
-    let next = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
+    let socket = exchange.socket();
+    let session = exchange.operation.lsid;
+    world.check_in(exchange, Outcome::Abandoned);
+    let next = world.begin_exchange(ping());
     assert_eq!(next.socket(), socket, "nothing was sent");
     assert_eq!(next.operation.lsid, session);
     assert_eq!(World::request(&next).get_i32("ping").ok(), Some(1));
@@ -266,9 +266,9 @@ fn the_socket_timeout_and_a_network_error_end_the_connection() {
     let text = format!("{URI}&socketTimeoutMS=1000&retryReads=false");
     for outcome in [timed_out(), reset()] {
         let mut world = World::new(&text, primary());
-        let (lease, socket, _) = sent(&mut world, ping());
+        let (exchange, socket, _) = sent(&mut world, ping());
         world.wait(Duration::from_secs(1));
-        world.check_in(lease, outcome);
+        world.check_in(exchange, outcome);
         assert!(world.closed.contains(&socket) && world.draining.is_empty());
     }
 }
@@ -278,11 +278,11 @@ fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
     let mut world = world();
     let mut command = ping();
     command.set_timeout(Some(Duration::from_millis(10)));
-    let (lease, socket, _) = sent(&mut world, command);
+    let (exchange, socket, _) = sent(&mut world, command);
     world.wait(Duration::from_millis(10));
     // What came is no reply, so that none can be waited for.
     let error = Error::protocol("a length below zero");
-    world.check_in(lease, Outcome::Failed(error));
+    world.check_in(exchange, Outcome::Failed(error));
     assert!(world.closed.contains(&socket) && world.draining.is_empty());
 }
 
@@ -290,8 +290,8 @@ fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
 fn a_client_that_scans_closes_what_is_left() {
     let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::all());
-    let (lease, socket, _) = sent(&mut world, ping());
-    world.check_in(lease, Outcome::Abandoned);
+    let (exchange, socket, _) = sent(&mut world, ping());
+    world.check_in(exchange, Outcome::Abandoned);
     assert!(world.closed.contains(&socket) && world.draining.is_empty());
 }
 
@@ -299,11 +299,11 @@ fn a_client_that_scans_closes_what_is_left() {
 fn a_closed_client_drains_nothing() {
     for is_closed_first in [false, true] {
         let mut world = world();
-        let (lease, socket, id) = sent(&mut world, ping());
+        let (exchange, socket, id) = sent(&mut world, ping());
         if is_closed_first {
             world.client.close(world.now);
         }
-        world.check_in(lease, Outcome::Abandoned);
+        world.check_in(exchange, Outcome::Abandoned);
         world.client.close(world.now);
         world.run();
         assert!(world.closed.contains(&socket));
@@ -319,11 +319,11 @@ fn a_closed_client_drains_nothing() {
 #[test]
 fn a_session_whose_exchange_was_left_stays_unused_although_its_connection_is_drained() {
     let mut world = world();
-    let (lease, socket, id) = sent(&mut world, ping());
-    let session = lease.operation.lsid;
-    world.check_in(lease, Outcome::Abandoned);
+    let (exchange, socket, id) = sent(&mut world, ping());
+    let session = exchange.operation.lsid;
+    world.check_in(exchange, Outcome::Abandoned);
     receive(&mut world, socket, &reply_to(id));
-    let next = world.lease(ping());
+    let next = world.begin_exchange(ping());
     assert_eq!(next.socket(), socket);
     assert_ne!(next.operation.lsid, session);
 }
@@ -333,9 +333,9 @@ fn a_deadline_that_passed_is_told_as_a_time_limit() {
     let mut world = world();
     let mut command = ping();
     command.set_timeout(Some(Duration::from_millis(10)));
-    let (lease, _, _) = sent(&mut world, command);
+    let (exchange, _, _) = sent(&mut world, command);
     world.wait(Duration::from_millis(10));
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, timed_out()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, timed_out()) else {
         panic!("its time is over");
     };
     assert!(matches!(error.kind(), ErrorKind::Timeout { .. }), "{error}");

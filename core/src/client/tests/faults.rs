@@ -19,9 +19,9 @@ fn reply() -> RawDocumentBuf {
 fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
     // SDAM-93
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(insert());
-    World::answer(&mut lease, &reply());
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+    let mut exchange = world.begin_exchange(insert());
+    World::answer(&mut exchange, &reply());
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Completed) else {
         panic!("it failed");
     };
     assert_eq!(error.code(), Some(11000));
@@ -42,8 +42,8 @@ fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels()
         "maxWireVersion": 8, "logicalSessionTimeoutMinutes": 30,
     };
     let mut world = World::new(URI, old);
-    let mut lease = world.lease(insert());
-    World::answer(&mut lease, &reply());
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(insert());
+    World::answer(&mut exchange, &reply());
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
 }

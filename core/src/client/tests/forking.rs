@@ -10,8 +10,8 @@ fn seed() -> Seed {
     Seed::new([6; 32])
 }
 
-fn session_of(lease: &Lease) -> [u8; 16] {
-    lease.operation.lsid.expect("a session")
+fn session_of(exchange: &Exchange) -> [u8; 16] {
+    exchange.operation.lsid.expect("a session")
 }
 
 /// The sockets that there were before, and those on which something was sent since.
@@ -27,15 +27,15 @@ fn fork(world: &mut World) -> BTreeSet<SocketId> {
 fn a_child_lets_go_of_everything_without_a_byte() {
     // CMAP-37, CMAP-103: what is idle, drained, measured or streamed goes at once.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
-    let leases: Vec<Lease> = (0..3).map(|_| world.lease(ping())).collect();
-    let mut leases = leases.into_iter();
-    let mut idle = leases.next().expect("a lease");
+    let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
+    let mut exchanges = exchanges.into_iter();
+    let mut idle = exchanges.next().expect("an exchange");
     World::answer(&mut idle, &rawdoc! { "ok": 1 });
     world.check_in(idle, Outcome::Completed);
-    let mut left = leases.next().expect("a lease");
+    let mut left = exchanges.next().expect("an exchange");
     left.sent(left.output().len());
     world.check_in(left, Outcome::Abandoned);
-    let in_use = leases.next().expect("a lease");
+    let in_use = exchanges.next().expect("an exchange");
     let socket = in_use.socket();
     while world.client.poll_event().is_some() {}
     let before = fork(&mut world);
@@ -59,10 +59,10 @@ fn a_child_lets_go_of_everything_without_a_byte() {
     world.check_in(in_use, Outcome::Abandoned);
     assert!(world.closed.contains(&socket), "it is not drained either");
     // Monitors began anew, and operations find connections of their own.
-    let lease = world.lease(ping());
-    assert!(!before.contains(&lease.socket()));
+    let exchange = world.begin_exchange(ping());
+    assert!(!before.contains(&exchange.socket()));
     world.client.close(world.now);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert!(world.client.is_over());
 }
 
@@ -74,7 +74,7 @@ fn parent_and_child_draw_different_numbers() {
     for _ in 0..2 {
         world.perform(insert(), &reply);
     }
-    let held = world.lease(insert());
+    let held = world.begin_exchange(insert());
     let of_parent = session_of(&held);
     fork(&mut world);
     assert!(
@@ -83,11 +83,11 @@ fn parent_and_child_draw_different_numbers() {
     );
     world.check_in(held, Outcome::Abandoned);
     assert!(world.client.end_sessions().is_none(), "this one, too");
-    let own = session_of(&world.lease(insert()));
+    let own = session_of(&world.begin_exchange(insert()));
     assert_ne!(own, of_parent);
     let mut parent = World::new(URI, primary());
-    parent.lease(insert());
-    let next = session_of(&parent.lease(insert()));
+    parent.begin_exchange(insert());
+    let next = session_of(&parent.begin_exchange(insert()));
     assert_ne!(own, next, "what the parent draws next");
 }
 
@@ -95,21 +95,21 @@ fn parent_and_child_draw_different_numbers() {
 fn operations_that_wait_begin_again() {
     let uri = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
     let mut world = World::new(uri, primary());
-    let mut lease = world.lease(insert());
+    let mut exchange = world.begin_exchange(insert());
     let [first, second] = [(); 2].map(|()| match world.client.start(world.now, insert()) {
         Progress::Waiting(id) => id,
         other => panic!("there is no room: {other:?}"),
     });
     // The first of them has a connection, but has not heard of it yet.
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let before = fork(&mut world);
     for id in [first, second] {
-        let mut lease = world.leased(Progress::Waiting(id));
-        assert!(!before.contains(&lease.socket()));
-        assert_eq!(lease.operation.attempts, if id == first { 1 } else { 2 });
-        World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = world.check_in(lease, Outcome::Completed);
+        let mut exchange = world.exchange_of(Progress::Waiting(id));
+        assert!(!before.contains(&exchange.socket()));
+        assert_eq!(exchange.operation.attempts, if id == first { 1 } else { 2 });
+        World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = world.check_in(exchange, Outcome::Completed);
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
             "{verdict:?}"
@@ -127,19 +127,19 @@ fn a_child_that_scans_scans_at_once() {
     let before = fork(&mut world);
     assert_eq!(world.sent, [], "nothing happens between operations");
     assert!(before.iter().all(|socket| world.closed.contains(socket)));
-    let lease = world.lease(ping());
-    assert!(!before.contains(&lease.socket()));
+    let exchange = world.begin_exchange(ping());
+    assert!(!before.contains(&exchange.socket()));
 }
 
 #[test]
 fn a_closed_client_stays_closed() {
     let mut world = World::new(URI, primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.client.close(world.now);
     world.run();
     fork(&mut world);
     assert_eq!(world.sent, []);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert!(world.client.is_over());
 }
 
@@ -151,13 +151,13 @@ fn siblings_do_not_all_choose_the_same_servers() {
             .client
             .handle_forked(world.now, &Seed::new([seed; 32]));
         world.run();
-        let leases = (0..20).map(|_| {
-            let lease = world.lease(ping());
-            let host = lease.facts().address.to_string();
-            world.check_in(lease, Outcome::Abandoned);
+        let exchanges = (0..20).map(|_| {
+            let exchange = world.begin_exchange(ping());
+            let host = exchange.facts().address.to_string();
+            world.check_in(exchange, Outcome::Abandoned);
             host
         });
-        leases.collect()
+        exchanges.collect()
     };
     assert_eq!(chosen(1), chosen(1));
     assert_ne!(chosen(1), chosen(2));
@@ -168,16 +168,16 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
     // CMAP-103: a batch that the child fetches is lost to its parent.
     for is_granted in [true, false] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
-        let mut held = Some(world.lease(ping()));
+        let mut held = Some(world.begin_exchange(ping()));
         let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
         more.body().i64("getMore", 5);
         more.set_target(Address::tcp("a", 27017));
         let Progress::Waiting(id) = world.client.start(world.now, more) else {
             panic!("there is no room");
         };
-        if is_granted && let Some(mut lease) = held.take() {
-            World::answer(&mut lease, &rawdoc! { "ok": 1 });
-            world.check_in(lease, Outcome::Completed);
+        if is_granted && let Some(mut exchange) = held.take() {
+            World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+            world.check_in(exchange, Outcome::Completed);
         }
         fork(&mut world);
         let start = world.client.resume(world.now, id);
@@ -190,10 +190,10 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
         );
         assert!(is_own, "{error}");
         assert_eq!(world.client.counts().waiting, 0);
-        if let Some(lease) = held {
-            world.check_in(lease, Outcome::Abandoned);
+        if let Some(exchange) = held {
+            world.check_in(exchange, Outcome::Abandoned);
         }
-        world.lease(ping());
+        world.begin_exchange(ping());
     }
 }
 
@@ -201,18 +201,18 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
 fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
     // Otherwise the server would take one of the two writes for the retry of the other.
     let mut world = World::new(URI, primary());
-    let lease = world.lease(insert());
-    let of_parent = session_of(&lease);
+    let exchange = world.begin_exchange(insert());
+    let of_parent = session_of(&exchange);
     fork(&mut world);
     let Some((_, error)) = world.interrupted.pop() else {
         panic!("it is broken off");
     };
-    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Failed(error)) else {
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Failed(error)) else {
         panic!("it is tried again");
     };
-    let lease = world.leased(start);
-    assert_ne!(session_of(&lease), of_parent);
-    assert_eq!(lease.operation.txn_number, Some(1));
+    let exchange = world.exchange_of(start);
+    assert_ne!(session_of(&exchange), of_parent);
+    assert_eq!(exchange.operation.txn_number, Some(1));
 }
 
 #[test]
@@ -225,15 +225,15 @@ fn a_ping_that_was_answered_to_the_parent_says_nothing_to_the_child() {
         let mut world = World::with_options(options.options, hello, Subscriptions::default());
         world.perform(ping(), &rawdoc! { "ok": 1 });
         world.wait(Duration::from_secs(6));
-        let mut first = world.lease(find());
+        let mut first = world.begin_exchange(find());
         assert!(first.is_preliminary());
         let before = fork(&mut world);
         World::answer(&mut first, &rawdoc! { "ok": 1 });
         let AfterExchange::Again(start) = world.check_in(first, Outcome::Completed) else {
             panic!("the operation follows");
         };
-        let lease = world.leased(start);
-        assert!(!before.contains(&lease.socket()), "{text}");
-        assert_eq!(lease.operation.attempts, 1);
+        let exchange = world.exchange_of(start);
+        assert!(!before.contains(&exchange.socket()), "{text}");
+        assert_eq!(exchange.operation.attempts, 1);
     }
 }

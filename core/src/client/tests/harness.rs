@@ -118,8 +118,8 @@ pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
 /// What an action is about that must be there when it is polled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
-    /// A connection that a lease holds.
-    Leased(SocketId),
+    /// A connection that an exchange holds.
+    InUse(SocketId),
     /// An operation that waits.
     Waiting(OperationId),
 }
@@ -127,9 +127,9 @@ pub(super) enum Subject {
 fn is_there(client: &Client, subject: Subject) -> bool {
     let snapshot = client.snapshot();
     match subject {
-        Subject::Leased(socket) => {
+        Subject::InUse(socket) => {
             let mut all = snapshot.connections.into_iter();
-            all.any(|(id, state)| id == socket && matches!(state, ConnectionState::Leased(..)))
+            all.any(|(id, state)| id == socket && matches!(state, ConnectionState::InUse(..)))
         }
         Subject::Waiting(operation) => snapshot.operations.iter().any(|o| o.id == operation),
     }
@@ -189,8 +189,8 @@ impl Contract {
             Action::Interrupt { socket, .. } => {
                 self.known(*socket)?;
                 keeps(self.open.contains(socket), "a closed socket is interrupted")?;
-                let is_leased = is_there(Subject::Leased(*socket));
-                keeps(is_leased, "a socket without a lease is interrupted")
+                let is_in_use = is_there(Subject::InUse(*socket));
+                keeps(is_in_use, "a socket without an exchange is interrupted")
             }
             Action::Ask { id, .. } => keeps(self.asked.insert(*id), "a question is asked twice"),
             Action::Withdraw { question } => {

@@ -57,9 +57,9 @@ impl Peer for Refusing {
 
     fn woken(&mut self, operation: OperationId) {
         let Parts { client, now, .. } = self.parts();
-        if let Progress::Exchange(mut lease) = client.resume(now, operation) {
-            lease.begin(now).expect("it fits");
-            self.all.extend(messages(lease.output()));
+        if let Progress::Exchange(mut exchange) = client.resume(now, operation) {
+            exchange.begin(now).expect("it fits");
+            self.all.extend(messages(exchange.output()));
         }
     }
 }
@@ -118,9 +118,9 @@ fn only_a_hello_that_waits_lets_the_server_go_on() {
     assert_eq!(flags, [Flags::EXHAUST_ALLOWED.bits()], "{sent:?}");
     let mut world = World::new(URI, primary());
     for command in [ping(), find(), insert()] {
-        let lease = world.lease(command);
-        assert_eq!(messages(lease.output()), [(OpCode::Msg, 0)]);
-        world.check_in(lease, Outcome::Abandoned);
+        let exchange = world.begin_exchange(command);
+        assert_eq!(messages(exchange.output()), [(OpCode::Msg, 0)]);
+        world.check_in(exchange, Outcome::Abandoned);
     }
 }
 
@@ -133,8 +133,8 @@ fn a_command_of_the_users_is_sent_as_it_is() {
     };
     let command = Command::from_document(&user, "db").expect("a command");
     let mut world = World::new(URI, primary());
-    let lease = world.lease(command);
-    let sent = World::request(&lease);
+    let exchange = world.begin_exchange(command);
+    let sent = World::request(&exchange);
     let (kept, added): (Vec<_>, Vec<_>) = sent.iter().partition(|(key, _)| user.contains_key(key));
     assert!(kept.into_iter().eq(user.iter()), "{sent}");
     let added: Vec<&str> = added.into_iter().map(|(key, _)| key.as_str()).collect();
@@ -149,19 +149,19 @@ fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
     let mut world = World::new("mongodb://a/?replicaSet=rs&retryReads=false", primary());
     let mut command = insert();
     command.set_unacknowledged();
-    let mut lease = world.lease(command);
-    assert_eq!(messages(lease.output()), [(OpCode::Msg, 2)]);
-    let socket = lease.socket();
-    lease.sent(lease.output().len());
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(command);
+    assert_eq!(messages(exchange.output()), [(OpCode::Msg, 2)]);
+    let socket = exchange.socket();
+    exchange.sent(exchange.output().len());
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
     );
     // The server has lost its primary and closed the connection; nobody reads from it.
-    let lease = world.lease(find());
-    assert_eq!(lease.socket(), socket);
-    let verdict = world.check_in(lease, Outcome::Failed(closed_by_peer()));
+    let exchange = world.begin_exchange(find());
+    assert_eq!(exchange.socket(), socket);
+    let verdict = world.check_in(exchange, Outcome::Failed(closed_by_peer()));
     let AfterExchange::Done(Err(error)) = verdict else {
         panic!("{verdict:?}");
     };

@@ -42,7 +42,7 @@ use crate::{
     description::ServerId,
     error::{Error, NetworkFault},
     event::EventKind,
-    operation::{Command, CommandKind, Lease, OperationId},
+    operation::{Command, CommandKind, Exchange, OperationId},
     options::{ClientOptions, ReadPreference},
     random::Seed,
     uri,
@@ -61,7 +61,7 @@ pub(super) fn draining(client: &Client) -> BTreeSet<SocketId> {
         .collect()
 }
 
-/// When the leased exchanges of a client must be over.
+/// When the exchanges of a client must be over.
 pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
     let timers = client.snapshot().timers.into_iter();
     timers
@@ -271,16 +271,16 @@ impl World {
         self.run();
     }
 
-    /// Starts an operation and leads it to its lease, whose request is framed.
-    pub(super) fn lease(&mut self, command: Command) -> Lease {
+    /// Starts an operation and leads it to its exchange, whose request is framed.
+    pub(super) fn begin_exchange(&mut self, command: Command) -> Exchange {
         let start = self.client.start(self.now, command);
-        self.leased(start)
+        self.exchange_of(start)
     }
 
-    pub(super) fn leased(&mut self, start: Progress) -> Lease {
+    pub(super) fn exchange_of(&mut self, start: Progress) -> Exchange {
         self.run();
-        let mut lease = match start {
-            Progress::Exchange(lease) => lease,
+        let mut exchange = match start {
+            Progress::Exchange(exchange) => exchange,
             Progress::Failed(error) => panic!("it failed: {error}"),
             Progress::Asking {
                 operation,
@@ -288,7 +288,7 @@ impl World {
             } => {
                 let (now, answer) = (self.now, question.ask());
                 let next = self.client.handle_selector_answer(now, operation, answer);
-                return self.leased(next);
+                return self.exchange_of(next);
             }
             Progress::Waiting(id) => {
                 let mut next = self.client.resume(self.now, id);
@@ -298,18 +298,18 @@ impl World {
                     next = self.client.resume(self.now, id);
                 }
                 match next {
-                    Progress::Exchange(lease) => lease,
+                    Progress::Exchange(exchange) => exchange,
                     other => panic!("no connection came: {other:?}"),
                 }
             }
         };
-        lease.begin(self.now).expect("it fits");
-        lease
+        exchange.begin(self.now).expect("it fits");
+        exchange
     }
 
-    /// What the lease sends.
-    pub(super) fn request(lease: &Lease) -> Document {
-        Self::decoded(lease.output())
+    /// What the exchange sends.
+    pub(super) fn request(exchange: &Exchange) -> Document {
+        Self::decoded(exchange.output())
     }
 
     /// The document of a whole message.
@@ -322,34 +322,34 @@ impl World {
     }
 
     /// Sends the request and lets the server answer.
-    pub(super) fn answer(lease: &mut Lease, reply: &RawDocument) {
-        let header = Header::decode(lease.output(), 1 << 20).expect("a request");
-        lease.sent(lease.output().len());
+    pub(super) fn answer(exchange: &mut Exchange, reply: &RawDocument) {
+        let header = Header::decode(exchange.output(), 1 << 20).expect("a request");
+        exchange.sent(exchange.output().len());
         let mut bytes = Vec::new();
         MessageWriter::begin(&mut bytes, 9, header.request_id)
             .body(reply)
             .end();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let room = lease.input().expect("room");
+            let room = exchange.input().expect("room");
             let count = room.len().min(rest.len());
             room[..count].copy_from_slice(&rest[..count]);
             rest = &rest[count..];
-            lease.received(count).expect("a reply");
+            exchange.received(count).expect("a reply");
         }
     }
 
-    pub(super) fn check_in(&mut self, lease: Lease, outcome: Outcome) -> AfterExchange {
-        let verdict = self.client.check_in(self.now, lease, outcome);
+    pub(super) fn check_in(&mut self, exchange: Exchange, outcome: Outcome) -> AfterExchange {
+        let verdict = self.client.check_in(self.now, exchange, outcome);
         self.run();
         verdict
     }
 
     /// Runs a command that the server answers.
     pub(super) fn perform(&mut self, command: Command, reply: &RawDocument) -> AfterExchange {
-        let mut lease = self.lease(command);
-        Self::answer(&mut lease, reply);
-        self.check_in(lease, Outcome::Completed)
+        let mut exchange = self.begin_exchange(command);
+        Self::answer(&mut exchange, reply);
+        self.check_in(exchange, Outcome::Completed)
     }
 }
 

@@ -88,7 +88,7 @@ fn each_breach_of_the_contract_is_found() {
         ),
         (
             vec![dial(), interrupt()],
-            "a socket without a lease is interrupted",
+            "a socket without an exchange is interrupted",
         ),
         (vec![wake()], "an operation that does not wait is woken"),
         (

@@ -15,10 +15,10 @@ const MONGOSES: &str = "mongodb://a,b/";
 fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
     let text = "mongodb://a/?replicaSet=rs&timeoutMS=0&socketTimeoutMS=1000";
     let mut world = World::new(text, primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.wait(Duration::from_secs(3600));
     assert!(world.interrupted.is_empty(), "{:?}", world.interrupted);
-    drop(lease);
+    drop(exchange);
 }
 
 #[test]
@@ -27,16 +27,16 @@ fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
     for command in [find, insert] {
         for _ in 0..8 {
             let mut world = World::new(MONGOSES, mongos());
-            let mut lease = world.lease(command());
-            let first = lease.facts().address.clone();
+            let mut exchange = world.begin_exchange(command());
+            let first = exchange.facts().address.clone();
             let error = rawdoc! {
                 "ok": 0, "code": 6, "errmsg": "x", "errorLabels": ["RetryableWriteError"],
             };
-            World::answer(&mut lease, &error);
-            let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+            World::answer(&mut exchange, &error);
+            let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
                 panic!("it is tried again");
             };
-            let second = world.leased(start);
+            let second = world.exchange_of(start);
             assert_ne!(second.facts().address, first);
         }
     }
@@ -53,25 +53,25 @@ fn a_huge_cluster_time_is_not_carried_to_other_servers() {
         rawdoc! { "ok": 1, "$clusterTime": { "clusterTime": time, "x": "x".repeat(padding) } }
     };
     world.perform(ping(), &reply(100_000));
-    let lease = world.lease(ping());
-    assert!(!World::request(&lease).contains_key("$clusterTime"));
-    world.check_in(lease, Outcome::Abandoned);
+    let exchange = world.begin_exchange(ping());
+    assert!(!World::request(&exchange).contains_key("$clusterTime"));
+    world.check_in(exchange, Outcome::Abandoned);
     world.perform(ping(), &reply(100));
-    let lease = world.lease(ping());
-    assert!(World::request(&lease).contains_key("$clusterTime"));
+    let exchange = world.begin_exchange(ping());
+    assert!(World::request(&exchange).contains_key("$clusterTime"));
 }
 
 #[test]
 fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
     // SDAM-100
     let mut world = World::new(URI, primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     let error = Error::new(ErrorKind::Tls {
         fault: TlsFault::Handshake,
         message: "bad record".into(),
     });
     let dialled = world.dialled.len();
-    world.check_in(lease, Outcome::Failed(error));
+    world.check_in(exchange, Outcome::Failed(error));
     let known = world.client.topology().servers.values().next().cloned();
     assert!(
         known.is_none_or(|s| !s.server_type.is_available()) || world.dialled.len() > dialled,
@@ -83,7 +83,7 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
 fn an_unacknowledged_write_is_not_tried_again() {
     // RW-9: only after overload (BP-2), which a name without an address is not.
     let mut world = World::new(URI, primary());
-    let busy = world.lease(ping());
+    let busy = world.begin_exchange(ping());
     let mut command = insert();
     command.set_unacknowledged();
     let Progress::Waiting(id) = world.client.start(world.now, command) else {
@@ -133,21 +133,21 @@ fn documents_of_sensitive_commands_never_reach_events() {
             let Progress::Waiting(id) = start else {
                 panic!("the pool is empty")
             };
-            let Progress::Exchange(mut lease) = world.client.resume(world.now, id) else {
+            let Progress::Exchange(mut exchange) = world.client.resume(world.now, id) else {
                 panic!("no connection came");
             };
-            lease.begin(world.now).expect("it fits");
-            let started = lease.poll_event(world.now);
+            exchange.begin(world.now).expect("it fits");
+            let started = exchange.poll_event(world.now);
             let Some(CommandEvent::Started { command, .. }) = started else {
                 panic!("somebody listens");
             };
             assert_eq!(command.is_empty(), secret, "{name}");
             World::answer(
-                &mut lease,
+                &mut exchange,
                 &rawdoc! { "ok": ok, "token": "hunter2", "errmsg": "hunter2" },
             );
-            lease.end(&Outcome::Completed);
-            let ended = lease.poll_event(world.now);
+            exchange.end(&Outcome::Completed);
+            let ended = exchange.poll_event(world.now);
             assert!(ended.is_some());
             let shown = format!("{ended:?}");
             // Raw documents show themselves in hexadecimal.
@@ -196,11 +196,11 @@ fn a_write_without_reply_is_told_as_answered() {
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let mut command = insert();
     command.set_unacknowledged();
-    let mut lease = world.lease(command);
-    lease.sent(lease.output().len());
-    assert!(lease.poll_event(world.now).is_some(), "it started");
-    lease.end(&Outcome::Completed);
-    let ended = lease.poll_event(world.now);
+    let mut exchange = world.begin_exchange(command);
+    exchange.sent(exchange.output().len());
+    assert!(exchange.poll_event(world.now).is_some(), "it started");
+    exchange.end(&Outcome::Completed);
+    let ended = exchange.poll_event(world.now);
     let Some(CommandEvent::Succeeded { reply, .. }) = ended else {
         panic!("{ended:?}");
     };
@@ -211,16 +211,16 @@ fn a_write_without_reply_is_told_as_answered() {
 fn a_command_that_started_ends_once_with_the_time_it_took() {
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     for (outcome, is_failure) in [(Outcome::Completed, false), (Outcome::Abandoned, true)] {
-        let mut lease = world.lease(ping());
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        assert!(lease.has_events());
-        let started = lease.poll_event(world.now);
+        let mut exchange = world.begin_exchange(ping());
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        assert!(exchange.has_events());
+        let started = exchange.poll_event(world.now);
         assert!(matches!(started, Some(CommandEvent::Started { .. })));
-        assert!(!lease.has_events());
-        lease.end(&outcome);
-        lease.end(&Outcome::Abandoned);
+        assert!(!exchange.has_events());
+        exchange.end(&outcome);
+        exchange.end(&Outcome::Abandoned);
         world.now = world.now + Duration::from_millis(3);
-        let ended = lease.poll_event(world.now);
+        let ended = exchange.poll_event(world.now);
         let (is_failed, duration) = match &ended {
             Some(CommandEvent::Failed { duration, .. }) => (true, *duration),
             Some(CommandEvent::Succeeded { duration, .. }) => (false, *duration),
@@ -228,8 +228,8 @@ fn a_command_that_started_ends_once_with_the_time_it_took() {
         };
         assert_eq!(is_failed, is_failure);
         assert_eq!(duration, Duration::from_millis(3));
-        assert!(!lease.has_events() && lease.poll_event(world.now).is_none());
-        world.check_in(lease, outcome);
+        assert!(!exchange.has_events() && exchange.poll_event(world.now).is_none());
+        world.check_in(exchange, outcome);
     }
 }
 
@@ -271,7 +271,7 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
     // CMAP-153
     let text = "mongodb://a/?replicaSet=rs&maxPoolSize=1&waitQueueTimeoutMS=10";
     let mut world = World::new(text, primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     let bounded = waits(&mut world, Some(Duration::from_millis(500)));
     let endless = waits(&mut world, Some(Duration::ZERO));
     let old = waits(&mut world, None);
@@ -285,8 +285,8 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
     assert!(fails_after(10, old));
     assert!(!fails_after(480, bounded));
     assert!(fails_after(10, bounded));
-    world.check_in(lease, Outcome::Completed);
-    world.leased(Progress::Waiting(endless));
+    world.check_in(exchange, Outcome::Completed);
+    world.exchange_of(Progress::Waiting(endless));
 }
 
 #[test]
@@ -297,8 +297,8 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
     let mut world = World::new(uri, primary());
     let subscriptions = Subscriptions::default();
     let mut other = World::with_seed(options, primary(), subscriptions, Seed::new([9; 32]));
-    let mut own = world.lease(ping());
-    let [foreign, unused] = [(); 2].map(|()| other.lease(ping()));
+    let mut own = world.begin_exchange(ping());
+    let [foreign, unused] = [(); 2].map(|()| other.begin_exchange(ping()));
     assert_eq!(own.socket(), foreign.socket());
     let before = world.client.counts();
     let verdict = world.check_in(foreign, reset());
@@ -322,7 +322,7 @@ fn a_lease_of_another_client_is_refused_and_harms_nothing() {
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
     );
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -347,13 +347,15 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     hello.append(bson::cstr!("serviceId"), service);
     let reply = framed(asked.request_id, &hello);
     peer.receive(socket, &reply);
-    let Progress::Exchange(mut lease) = peer.client.resume(now, id) else {
+    let Progress::Exchange(mut exchange) = peer.client.resume(now, id) else {
         panic!("it is ready");
     };
-    lease.begin(now).expect("it fits");
-    lease.sent(lease.output().len());
-    lease.input().expect("room")[..reply.len()].copy_from_slice(&reply);
-    let error = lease.received(reply.len()).expect_err("it answers nothing");
+    exchange.begin(now).expect("it fits");
+    exchange.sent(exchange.output().len());
+    exchange.input().expect("room")[..reply.len()].copy_from_slice(&reply);
+    let error = exchange
+        .received(reply.len())
+        .expect_err("it answers nothing");
     assert!(
         matches!(error.kind(), ErrorKind::Protocol { .. }),
         "{error}"

@@ -84,13 +84,13 @@ fn waiting(start: Progress) -> OperationId {
 
 /// Ends an operation that has its connection; the name of its server.
 fn finish(world: &mut World, start: Progress) -> String {
-    let Progress::Exchange(mut lease) = start else {
+    let Progress::Exchange(mut exchange) = start else {
         panic!("it has no connection: {start:?}");
     };
-    lease.begin(world.now).expect("it fits");
-    let server = lease.facts().address.to_string();
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(lease, Outcome::Completed);
+    exchange.begin(world.now).expect("it fits");
+    let server = exchange.facts().address.to_string();
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
@@ -123,11 +123,11 @@ fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
     let start = begin(&mut world, insert());
     let sent = world.sent.iter().filter(|&&socket| socket == checks);
     assert_eq!(sent.count(), 2);
-    let Progress::Exchange(lease) = start else {
+    let Progress::Exchange(exchange) = start else {
         panic!("{start:?}");
     };
-    assert!(lease.is_preliminary(), "idle for long (SEL-72)");
-    world.check_in(lease, Outcome::Abandoned);
+    assert!(exchange.is_preliminary(), "idle for long (SEL-72)");
+    world.check_in(exchange, Outcome::Abandoned);
 }
 
 #[test]
@@ -220,18 +220,18 @@ fn a_stale_topology_ends_a_suspended_scan() {
     // SDAM-97
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());
-    let lease = match start {
-        Progress::Exchange(mut lease) => {
-            lease.begin(world.now).expect("it fits");
+    let exchange = match start {
+        Progress::Exchange(mut exchange) => {
+            exchange.begin(world.now).expect("it fits");
             World::answer(
-                &mut lease,
+                &mut exchange,
                 &rawdoc! { "ok": 0, "code": 10107, "errmsg": "x" },
             );
-            lease
+            exchange
         }
         other => panic!("{other:?}"),
     };
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     assert!(world.client.topology.is_stale());
     world.silent.clear();
     let id = waiting(begin(&mut world, insert()));
@@ -242,10 +242,10 @@ fn a_stale_topology_ends_a_suspended_scan() {
 #[test]
 fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
     let mut world = set_of(URI, &["b"], &[]);
-    let Progress::Exchange(lease) = begin(&mut world, insert()) else {
+    let Progress::Exchange(exchange) = begin(&mut world, insert()) else {
         panic!("the primary was checked");
     };
-    let verdict = world.check_in(lease, reset());
+    let verdict = world.check_in(exchange, reset());
     assert!(
         matches!(verdict, AfterExchange::Done(Err(_))),
         "{verdict:?}"

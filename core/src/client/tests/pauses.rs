@@ -10,17 +10,17 @@ use std::time::Duration;
 fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
     for command in [find, insert] {
         let mut world = World::new(URI, primary());
-        let mut lease = world.lease(timed(command(), LIMIT));
-        let id = lease.operation();
+        let mut exchange = world.begin_exchange(timed(command(), LIMIT));
+        let id = exchange.operation();
         let mut attempts = Vec::new();
         let error = loop {
             attempts.push(world.now);
-            World::answer(&mut lease, &unreachable());
-            match world.check_in(lease, Outcome::Completed) {
+            World::answer(&mut exchange, &unreachable());
+            match world.check_in(exchange, Outcome::Completed) {
                 AfterExchange::Done(Err(error)) => break error,
                 AfterExchange::Again(Progress::Exchange(again)) => {
-                    lease = again;
-                    lease.begin(world.now).expect("it fits");
+                    exchange = again;
+                    exchange.begin(world.now).expect("it fits");
                     continue;
                 }
                 AfterExchange::Again(Progress::Waiting(waiting)) => assert_eq!(waiting, id),
@@ -33,12 +33,12 @@ fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
                     next => break next,
                 }
             };
-            lease = match next {
-                Progress::Exchange(lease) => lease,
+            exchange = match next {
+                Progress::Exchange(exchange) => exchange,
                 Progress::Failed(error) => break error,
                 other => panic!("{other:?}"),
             };
-            lease.begin(world.now).expect("it fits");
+            exchange.begin(world.now).expect("it fits");
         };
         assert!(error.is_timeout(), "{error:?}");
         // The second attempt follows at once, the others after 10 ms at most, 20 ms, ... 500 ms.

@@ -79,10 +79,10 @@ fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
     };
     let socket = dialled(&mut peer);
     establish(&mut peer, socket);
-    let Progress::Exchange(lease) = peer.client.resume(peer.now, id) else {
+    let Progress::Exchange(exchange) = peer.client.resume(peer.now, id) else {
         panic!("the connection is established");
     };
-    assert_eq!(lease.facts().address.to_string(), "a:27017");
+    assert_eq!(exchange.facts().address.to_string(), "a:27017");
 }
 
 #[test]

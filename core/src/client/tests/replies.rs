@@ -5,26 +5,26 @@ use crate::{connection::tests::wrong_heads, error::ErrorKind};
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
 
-/// A lease whose request was sent, and the number of the request.
-fn sent(world: &mut World) -> (Lease, i32) {
-    let mut lease = world.lease(ping());
-    lease.sent(lease.output().len());
-    let id = lease.context.request_id;
-    (lease, id)
+/// An exchange whose request was sent, and the number of the request.
+fn sent(world: &mut World) -> (Exchange, i32) {
+    let mut exchange = world.begin_exchange(ping());
+    exchange.sent(exchange.output().len());
+    let id = exchange.context.request_id;
+    (exchange, id)
 }
 
 #[test]
 fn an_exchange_refuses_a_wrong_message_by_its_first_bytes() {
     for case in 0..wrong_heads(0).len() {
         let mut world = World::new(URI, primary());
-        let (mut lease, id) = sent(&mut world);
-        let socket = lease.socket();
+        let (mut exchange, id) = sent(&mut world);
+        let socket = exchange.socket();
         let (name, head) = wrong_heads(id).swap_remove(case);
-        lease.input().expect("room")[..head.len()].copy_from_slice(&head);
-        let error = lease.received(head.len()).expect_err(name);
+        exchange.input().expect("room")[..head.len()].copy_from_slice(&head);
+        let error = exchange.received(head.len()).expect_err(name);
         let is_protocol = matches!(error.kind(), ErrorKind::Protocol { .. });
         assert!(is_protocol, "{name}: {error}");
-        world.check_in(lease, Outcome::Failed(error));
+        world.check_in(exchange, Outcome::Failed(error));
         assert!(world.closed.contains(&socket), "{name}");
     }
 }
@@ -33,9 +33,9 @@ fn an_exchange_refuses_a_wrong_message_by_its_first_bytes() {
 fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
     for case in 0..wrong_heads(0).len() {
         let mut world = World::new(URI, primary());
-        let (lease, id) = sent(&mut world);
-        let socket = lease.socket();
-        world.check_in(lease, Outcome::Abandoned);
+        let (exchange, id) = sent(&mut world);
+        let socket = exchange.socket();
+        world.check_in(exchange, Outcome::Abandoned);
         let (name, head) = wrong_heads(id).swap_remove(case);
         let fate = world.client.handle_received(world.now, socket, &head);
         assert_eq!(fate, SocketUse::Closed, "{name}");
@@ -45,18 +45,18 @@ fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
 #[test]
 fn a_reply_is_read_where_the_socket_put_it() {
     let mut world = World::new(URI, primary());
-    let (mut lease, id) = sent(&mut world);
+    let (mut exchange, id) = sent(&mut world);
     let mut bytes = Vec::new();
     MessageWriter::begin(&mut bytes, 9, id)
         .body(&rawdoc! { "ok": 1, "text": "x".repeat(500) })
         .end();
-    let room = lease.input().expect("room");
+    let room = exchange.input().expect("room");
     room[..bytes.len()].copy_from_slice(&bytes);
     let read_into = room[..bytes.len()].as_ptr_range();
-    assert_eq!(lease.received(bytes.len()), Ok(true));
-    let body = lease.reply().expect("a reply").as_bytes().as_ptr_range();
+    assert_eq!(exchange.received(bytes.len()), Ok(true));
+    let body = exchange.reply().expect("a reply").as_bytes().as_ptr_range();
     assert!(read_into.contains(&body.start) && body.end <= read_into.end);
-    let reply = lease.take_reply().expect("a reply");
+    let reply = exchange.take_reply().expect("a reply");
     let moved = reply.document().as_bytes().as_ptr_range();
     assert_eq!(moved, body, "moved out with its buffer");
 }

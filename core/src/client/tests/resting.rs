@@ -15,21 +15,21 @@ fn rested(text: &str, pause: Duration) -> World {
     world
 }
 
-/// A lease as it is given, not begun.
-fn given(start: Progress) -> Lease {
+/// An exchange as it is given, not begun.
+fn given(start: Progress) -> Exchange {
     match start {
-        Progress::Exchange(lease) => lease,
+        Progress::Exchange(exchange) => exchange,
         other => panic!("there is a connection: {other:?}"),
     }
 }
 
-fn start(world: &mut World, command: Command) -> Lease {
+fn start(world: &mut World, command: Command) -> Exchange {
     given(world.client.start(world.now, command))
 }
 
-fn refuse(world: &mut World, mut lease: Lease, found: &[u8]) -> Progress {
-    let error = lease.probed(Some(found)).expect_err("it cannot be used");
-    let start = world.client.refuse(world.now, lease, error);
+fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
+    let error = exchange.probed(Some(found)).expect_err("it cannot be used");
+    let start = world.client.refuse(world.now, exchange, error);
     world.run();
     start
 }
@@ -44,15 +44,15 @@ fn waits(start: &Progress) -> OperationId {
 #[test]
 fn only_a_connection_that_rested_is_looked_at() {
     let mut world = rested(URI, PROBE_AFTER - Duration::from_nanos(1));
-    let lease = start(&mut world, ping());
-    assert!(!lease.wants_probe());
-    world.check_in(lease, Outcome::Abandoned);
+    let exchange = start(&mut world, ping());
+    assert!(!exchange.wants_probe());
+    world.check_in(exchange, Outcome::Abandoned);
     world.wait(PROBE_AFTER);
-    let mut lease = start(&mut world, ping());
-    assert!(lease.wants_probe());
-    lease.begin(world.now).expect("it fits");
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let mut exchange = start(&mut world, ping());
+    assert!(exchange.wants_probe());
+    exchange.begin(world.now).expect("it fits");
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert!(!start(&mut world, ping()).wants_probe(), "it was used");
 }
 
@@ -60,10 +60,10 @@ fn only_a_connection_that_rested_is_looked_at() {
 fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool() {
     for found in [&[][..], &[0; 20]] {
         let mut world = rested(URI, PROBE_AFTER);
-        let lease = start(&mut world, insert());
-        let socket = lease.socket();
-        let session = lease.operation.lsid;
-        let id = waits(&refuse(&mut world, lease, found));
+        let exchange = start(&mut world, insert());
+        let socket = exchange.socket();
+        let session = exchange.operation.lsid;
+        let id = waits(&refuse(&mut world, exchange, found));
         assert!(world.closed.contains(&socket));
         let mut told = Vec::new();
         while let Some(event) = world.client.poll_event() {
@@ -78,13 +78,13 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
             }
         }
         assert_eq!(told, ["Error"]);
-        let mut lease = world.leased(Progress::Waiting(id));
-        assert_ne!(lease.socket(), socket);
-        assert!(!lease.wants_probe(), "it is new");
-        assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
-        assert_eq!(lease.operation.lsid, session);
-        World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = world.check_in(lease, Outcome::Completed);
+        let mut exchange = world.exchange_of(Progress::Waiting(id));
+        assert_ne!(exchange.socket(), socket);
+        assert!(!exchange.wants_probe(), "it is new");
+        assert_eq!(exchange.operation.attempts, 1, "nothing was sent before");
+        assert_eq!(exchange.operation.lsid, session);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 }
@@ -92,10 +92,10 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
 #[test]
 fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() {
     let mut world = World::new(URI, primary());
-    let leases: Vec<Lease> = (0..3).map(|_| world.lease(ping())).collect();
-    for mut lease in leases {
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        world.check_in(lease, Outcome::Completed);
+    let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
+    for mut exchange in exchanges {
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
     }
     world.wait(PROBE_AFTER);
     let mut next = Progress::Exchange(start(&mut world, find()));
@@ -105,8 +105,8 @@ fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() 
     }
     let id = waits(&next);
     assert_eq!(world.closed.len(), 3);
-    world.leased(Progress::Waiting(id));
-    assert_eq!(world.client.counts().leased, 1);
+    world.exchange_of(Progress::Waiting(id));
+    assert_eq!(world.client.counts().in_use, 1);
 }
 
 #[test]
@@ -114,23 +114,23 @@ fn limits_go_with_the_lease_that_is_refused() {
     let mut world = rested(URI, PROBE_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
-    let lease = start(&mut world, command);
-    let id = waits(&refuse(&mut world, lease, &[]));
+    let exchange = start(&mut world, command);
+    let id = waits(&refuse(&mut world, exchange, &[]));
     assert!(exchange_limits(&world.client).is_empty());
-    let lease = world.leased(Progress::Waiting(id));
+    let exchange = world.exchange_of(Progress::Waiting(id));
     assert_eq!(exchange_limits(&world.client).len(), 1);
     world.wait(Duration::from_secs(1));
     let told: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
-    assert_eq!(told, [lease.socket()]);
+    assert_eq!(told, [exchange.socket()]);
 }
 
 #[test]
 fn a_closed_client_gives_no_other_connection() {
     let mut world = rested(URI, PROBE_AFTER);
-    let lease = start(&mut world, ping());
+    let exchange = start(&mut world, ping());
     world.client.close(world.now);
     world.run();
-    let next = refuse(&mut world, lease, &[]);
+    let next = refuse(&mut world, exchange, &[]);
     assert!(matches!(next, Progress::Failed(_)), "{next:?}");
     assert!(world.client.is_over());
 }
@@ -141,8 +141,8 @@ fn a_client_that_scans_asks_by_ping() {
     let mut world = World::with_options(options.options, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(SOCKET_CHECK_INTERVAL);
-    let lease = start(&mut world, ping());
-    assert!(lease.is_preliminary() && !lease.wants_probe());
+    let exchange = start(&mut world, ping());
+    assert!(exchange.is_preliminary() && !exchange.wants_probe());
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
     world.wait(PROBE_AFTER);
     let kept = world.client.counts().sockets;
     while world.client.poll_event().is_some() {}
-    let lease = start(&mut world, insert());
-    let socket = lease.socket();
-    let next = given(refuse(&mut world, lease, b"hello?"));
+    let exchange = start(&mut world, insert());
+    let socket = exchange.socket();
+    let next = given(refuse(&mut world, exchange, b"hello?"));
     assert_ne!(next.socket(), socket);
     assert_eq!(world.closed, BTreeSet::from([socket]));
     while let Some(event) = world.client.poll_event() {

@@ -37,16 +37,16 @@ pub(super) fn unreachable() -> RawDocumentBuf {
 /// Answers with the failure until the operation ends, at most so many times; its error, and how
 /// many attempts there were.
 fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>, usize) {
-    let mut lease = world.lease(command);
+    let mut exchange = world.begin_exchange(command);
     for attempt in 1..=most {
-        World::answer(&mut lease, &unreachable());
-        match world.check_in(lease, Outcome::Completed) {
-            AfterExchange::Again(start) => lease = world.leased(start),
+        World::answer(&mut exchange, &unreachable());
+        match world.check_in(exchange, Outcome::Completed) {
+            AfterExchange::Again(start) => exchange = world.exchange_of(start),
             AfterExchange::Done(result) => return (result.err(), attempt),
         }
     }
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     (None, most + 1)
 }
 
@@ -80,10 +80,10 @@ fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
 fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
     // RW-18, RW-19, RW-22, RW-28, RW-30, RR-17, RR-25
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(timed(insert(), LIMIT));
-    let first = World::request(&lease);
+    let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
+    let first = World::request(&exchange);
     assert_eq!(first.get_i64("txnNumber").ok(), Some(1));
-    let (operation, request) = (lease.operation(), lease.context.request_id);
+    let (operation, request) = (exchange.operation(), exchange.context.request_id);
     for attempt in 1..4 {
         let time = bson::Timestamp {
             time: attempt,
@@ -91,18 +91,18 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
         };
         let mut reply = unreachable();
         reply.append(bson::cstr!("$clusterTime"), rawdoc! { "clusterTime": time });
-        World::answer(&mut lease, &reply);
-        let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        World::answer(&mut exchange, &reply);
+        let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
             panic!("it is tried again");
         };
-        lease = world.leased(start);
-        let again = World::request(&lease);
+        exchange = world.exchange_of(start);
+        let again = World::request(&exchange);
         assert_eq!(again.get("txnNumber"), first.get("txnNumber"));
         assert_eq!(again.get("lsid"), first.get("lsid"));
         let told = again.get_document("$clusterTime").expect("it is gossiped");
         assert_eq!(told.get_timestamp("clusterTime").ok(), Some(time));
-        assert_eq!(lease.operation(), operation);
-        assert_ne!(lease.context.request_id, request);
+        assert_eq!(exchange.operation(), operation);
+        assert_ne!(exchange.context.request_id, request);
     }
 }
 
@@ -111,10 +111,10 @@ fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
     // RR-18, RW-24: a time limit that passes is told as a timeout, with what had failed.
     for command in [find, insert] {
         let mut world = World::new(URI, primary());
-        let mut lease = world.lease(timed(command(), LIMIT));
-        World::answer(&mut lease, &unreachable());
+        let mut exchange = world.begin_exchange(timed(command(), LIMIT));
+        World::answer(&mut exchange, &unreachable());
         world.now = world.now + LIMIT;
-        let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+        let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Completed) else {
             panic!("no time is left");
         };
         assert!(error.is_timeout(), "{error:?}");
@@ -129,13 +129,13 @@ fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
 #[test]
 fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(timed(insert(), LIMIT));
+    let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
     World::answer(
-        &mut lease,
+        &mut exchange,
         &rawdoc! { "ok": 0, "code": 8000, "errmsg": "no" },
     );
     world.now = world.now + LIMIT;
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let verdict = world.check_in(exchange, Outcome::Completed);
     let AfterExchange::Done(Err(error)) = verdict else {
         panic!("{verdict:?}");
     };
@@ -153,13 +153,14 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
         let mut world = World::new(uri, primary());
         let mut command = insert();
         command.set_timeout(limit);
-        let mut lease = world.lease(command);
+        let mut exchange = world.begin_exchange(command);
         world.hello = rawdoc! {
             "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017"],
             "maxWireVersion": 21, "logicalSessionTimeoutMinutes": 30,
         };
-        World::answer(&mut lease, &stepped_down);
-        let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(lease, Outcome::Completed)
+        World::answer(&mut exchange, &stepped_down);
+        let AfterExchange::Again(Progress::Waiting(id)) =
+            world.check_in(exchange, Outcome::Completed)
         else {
             panic!("it waits for another primary");
         };
@@ -186,16 +187,16 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
 fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
     // RR-18, RR-19, RW-26
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(timed(find(), LIMIT));
-    World::answer(&mut lease, &unreachable());
-    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    let mut exchange = world.begin_exchange(timed(find(), LIMIT));
+    World::answer(&mut exchange, &unreachable());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
         panic!("it is tried again");
     };
-    let mut lease = world.leased(start);
-    lease.sent(lease.output().len());
+    let mut exchange = world.exchange_of(start);
+    exchange.sent(exchange.output().len());
     world.wait(LIMIT);
     let (_, error) = world.interrupted.pop().expect("its time is over");
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Failed(error)) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Failed(error)) else {
         panic!("no time is left");
     };
     assert!(error.is_timeout(), "{error:?}");
@@ -307,7 +308,7 @@ fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
 fn a_server_that_takes_connections_again_serves_who_has_time_left() {
     let (mut world, id, _) = refused(Some(LIMIT));
     world.wait(Duration::from_millis(500));
-    world.leased(Progress::Waiting(id));
+    world.exchange_of(Progress::Waiting(id));
 }
 
 #[test]
@@ -340,10 +341,10 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
             let mut world = World::new(text, hello.clone());
             let mut command = insert();
             command.set_timeout(limit);
-            let mut lease = world.lease(command);
-            assert!(!World::request(&lease).contains_key("txnNumber"));
-            World::answer(&mut lease, &unreachable());
-            let verdict = world.check_in(lease, Outcome::Completed);
+            let mut exchange = world.begin_exchange(command);
+            assert!(!World::request(&exchange).contains_key("txnNumber"));
+            World::answer(&mut exchange, &unreachable());
+            let verdict = world.check_in(exchange, Outcome::Completed);
             let AfterExchange::Done(Err(error)) = verdict else {
                 panic!("it is sent again: {verdict:?}");
             };
@@ -363,18 +364,18 @@ fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
         panic!("it is dialled");
     };
     world.fail(socket);
-    let lease = world.leased(Progress::Waiting(id));
-    assert!(!World::request(&lease).contains_key("txnNumber"));
+    let exchange = world.exchange_of(Progress::Waiting(id));
+    assert!(!World::request(&exchange).contains_key("txnNumber"));
 }
 
 #[test]
 fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
     // RW-25: the server of the retry turns out to be a standalone.
     let mut world = World::new("mongodb://a/?directConnection=true", mongos());
-    let lease = world.lease(insert());
-    assert!(World::request(&lease).contains_key("txnNumber"));
+    let exchange = world.begin_exchange(insert());
+    assert!(World::request(&exchange).contains_key("txnNumber"));
     world.hello = standalone();
-    let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Again(Progress::Waiting(id)) = world.check_in(exchange, reset()) else {
         panic!("it is tried again");
     };
     world.wait(Duration::from_millis(500));
@@ -384,11 +385,11 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
     let kind = error.kind();
     let is_original = |fault| matches!(kind, ErrorKind::Network { fault: f, .. } if *f == fault);
     assert!(is_original(NetworkFault::Reset), "{error:?}");
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
     // The connection stands, and the next write uses it.
     let dialled = world.dialled.len();
-    let lease = world.lease(insert());
-    assert!(!World::request(&lease).contains_key("txnNumber"));
+    let exchange = world.begin_exchange(insert());
+    assert!(!World::request(&exchange).contains_key("txnNumber"));
     assert_eq!(world.dialled.len(), dialled);
 }
 
@@ -420,14 +421,14 @@ fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
 fn a_router_is_avoided_once_however_often_it_fails() {
     // RR-13, RR-14, RW-23
     let mut world = World::new("mongodb://a/", mongos());
-    let mut lease = world.lease(timed(find(), LIMIT));
+    let mut exchange = world.begin_exchange(timed(find(), LIMIT));
     for _ in 0..ATTEMPTS {
-        World::answer(&mut lease, &unreachable());
-        let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+        World::answer(&mut exchange, &unreachable());
+        let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
             panic!("it is tried again");
         };
-        lease = world.leased(start);
-        assert_eq!(lease.operation.deprioritized.len(), 1);
+        exchange = world.exchange_of(start);
+        assert_eq!(exchange.operation.deprioritized.len(), 1);
     }
 }
 

@@ -68,10 +68,10 @@ fn nothing_happens_between_operations() {
     );
     world.time_out();
     assert_eq!(world.client.exact_deadline(), None);
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.time_out();
     assert_eq!(world.client.exact_deadline(), None);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
 }
 
 #[test]
@@ -254,13 +254,13 @@ fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
 fn a_lost_connection_leads_to_a_scan_and_a_retry() {
     let mut world = warm(URI, primary());
     world.wait(Duration::from_secs(1));
-    let lease = world.lease(find());
-    let AfterExchange::Again(start) = world.check_in(lease, reset()) else {
+    let exchange = world.begin_exchange(find());
+    let AfterExchange::Again(start) = world.check_in(exchange, reset()) else {
         panic!("it is tried again");
     };
-    let mut lease = world.leased(start);
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.exchange_of(start);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
 }
 
@@ -281,8 +281,8 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
 fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
     // Scenario 20
     let mut world = warm(URI, primary());
-    let lease = world.lease(ping());
-    world.check_in(lease, reset());
+    let exchange = world.begin_exchange(ping());
+    world.check_in(exchange, reset());
     let mut command = ping();
     command.set_target("a:27017".parse().expect("an address"));
     let Progress::Waiting(waiting) = world.client.start(world.now, command) else {
@@ -291,7 +291,7 @@ fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
     world.run();
     world.wait(Duration::from_millis(500));
     let start = world.client.resume(world.now, waiting);
-    world.leased(start);
+    world.exchange_of(start);
 }
 
 #[test]
@@ -304,35 +304,35 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
             .checked_sub(Duration::from_nanos(1))
             .expect("more"),
     );
-    let lease = world.lease(insert());
-    assert!(!lease.is_preliminary());
-    world.check_in(lease, Outcome::Abandoned);
-    let mut lease = world.lease(insert());
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let exchange = world.begin_exchange(insert());
+    assert!(!exchange.is_preliminary());
+    world.check_in(exchange, Outcome::Abandoned);
+    let mut exchange = world.begin_exchange(insert());
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     world.wait(SOCKET_CHECK_INTERVAL);
 
-    let Progress::Exchange(mut lease) = world.client.start(world.now, insert()) else {
+    let Progress::Exchange(mut exchange) = world.client.start(world.now, insert()) else {
         panic!("there is a connection");
     };
-    assert!(lease.is_preliminary());
-    lease.begin(world.now).expect("it fits");
+    assert!(exchange.is_preliminary());
+    exchange.begin(world.now).expect("it fits");
     // Nobody is told of a command that nobody gave.
-    assert!(lease.poll_event(world.now).is_none());
-    let request = World::request(&lease);
+    assert!(exchange.poll_event(world.now).is_none());
+    let request = World::request(&exchange);
     assert_eq!(request.get_i32("ping").ok(), Some(1));
     assert!(!request.contains_key("lsid"), "{request}");
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
         panic!("the operation follows");
     };
-    let mut lease = world.leased(start);
-    assert!(!lease.is_preliminary());
-    assert_eq!(World::request(&lease).get_str("insert").ok(), Some("c"));
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.exchange_of(start);
+    assert!(!exchange.is_preliminary());
+    assert_eq!(World::request(&exchange).get_str("insert").ok(), Some("c"));
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -341,27 +341,27 @@ fn an_idle_connection_that_broke_costs_the_operation_nothing() {
     for refusal in [None, Some(rawdoc! { "ok": 0, "code": 1, "errmsg": "no" })] {
         let mut world = warm(URI, primary());
         world.wait(SOCKET_CHECK_INTERVAL);
-        let mut lease = world.lease(ping());
-        assert!(lease.is_preliminary());
+        let mut exchange = world.begin_exchange(ping());
+        assert!(exchange.is_preliminary());
         let outcome = match &refusal {
             None => reset(),
             Some(reply) => {
-                World::answer(&mut lease, reply);
+                World::answer(&mut exchange, reply);
                 Outcome::Completed
             }
         };
-        let socket = lease.socket();
-        let verdict = world.client.check_in(world.now, lease, outcome);
+        let socket = exchange.socket();
+        let verdict = world.client.check_in(world.now, exchange, outcome);
         assert!(is_unknown(&world));
         let AfterExchange::Again(start) = verdict else {
             panic!("a server is looked for once more: {verdict:?}");
         };
-        let mut lease = world.leased(start);
-        assert!(!lease.is_preliminary());
-        assert_ne!(lease.socket(), socket);
-        assert_eq!(lease.operation.attempts, 1);
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        let verdict = world.check_in(lease, Outcome::Completed);
+        let mut exchange = world.exchange_of(start);
+        assert!(!exchange.is_preliminary());
+        assert_ne!(exchange.socket(), socket);
+        assert_eq!(exchange.operation.attempts, 1);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        let verdict = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 }
@@ -373,15 +373,15 @@ fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
         primary(),
     );
     world.wait(SOCKET_CHECK_INTERVAL);
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.wait(Duration::from_millis(1_999));
     assert!(world.interrupted.is_empty());
     world.wait(Duration::from_millis(1));
     let (socket, error) = world.interrupted.pop().expect("it is over");
-    assert_eq!(socket, lease.socket());
+    assert_eq!(socket, exchange.socket());
     let verdict = world
         .client
-        .check_in(world.now, lease, Outcome::Failed(error));
+        .check_in(world.now, exchange, Outcome::Failed(error));
     assert!(is_unknown(&world));
     assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
 }
@@ -390,8 +390,8 @@ fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
 fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     let mut world = warm(URI, primary());
     world.wait(SOCKET_CHECK_INTERVAL);
-    let lease = world.lease(ping());
-    let verdict = world.check_in(lease, Outcome::Abandoned);
+    let exchange = world.begin_exchange(ping());
+    let verdict = world.check_in(exchange, Outcome::Abandoned);
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
@@ -401,16 +401,16 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     world.wait(SOCKET_CHECK_INTERVAL);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_millis(100)));
-    let lease = world.lease(command);
+    let exchange = world.begin_exchange(command);
     world.wait(Duration::from_millis(100));
     let (_, error) = world.interrupted.pop().expect("its time is over");
-    let verdict = world.check_in(lease, Outcome::Failed(error));
+    let verdict = world.check_in(exchange, Outcome::Failed(error));
     let AfterExchange::Done(Err(error)) = verdict else {
         panic!("its time is over: {verdict:?}");
     };
     assert!(error.is_timeout(), "{error}");
     assert!(!is_unknown(&world));
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn clients_with_monitors_ask_nothing() {
     let mut world = World::new(URI, primary());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(Duration::from_secs(3600));
-    assert!(!world.lease(ping()).is_preliminary());
+    assert!(!world.begin_exchange(ping()).is_preliminary());
 }
 
 #[test]
@@ -428,10 +428,10 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
     let mut world = scanning("mongodb://a,b,c/?maxPoolSize=0", mongos());
     let mut counts: BTreeMap<Address, u32> = BTreeMap::new();
     for _ in 0..300 {
-        let lease = world.lease(ping());
-        *counts.entry(lease.facts().address.clone()).or_default() += 1;
+        let exchange = world.begin_exchange(ping());
+        *counts.entry(exchange.facts().address.clone()).or_default() += 1;
         // Never given back: it weighs on its server for good.
-        std::mem::forget(lease);
+        std::mem::forget(exchange);
     }
     let (least, most) = (counts.values().min(), counts.values().max());
     assert_eq!(counts.len(), 3);
@@ -452,11 +452,11 @@ fn operations_fill_the_pool_up_on_the_way() {
     let mut world = World::with_options(options.options, primary(), Subscriptions::default());
     world.wait(Duration::from_secs(60));
     assert_eq!(world.dialled, [], "nobody asked for anything");
-    let lease = world.lease(ping());
-    let of_lease = world.dialled.len();
-    world.check_in(lease, Outcome::Abandoned);
+    let exchange = world.begin_exchange(ping());
+    let of_exchange = world.dialled.len();
+    world.check_in(exchange, Outcome::Abandoned);
     for _ in 0..4 {
         world.wait(Duration::ZERO);
     }
-    assert_eq!(world.dialled.len(), of_lease + 2);
+    assert_eq!(world.dialled.len(), of_exchange + 2);
 }

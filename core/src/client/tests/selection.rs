@@ -125,9 +125,9 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
     // Trap 12
     let mut world = world(primary());
     let start = world.client.start(world.now, insert());
-    let lease = world.leased(start);
+    let exchange = world.exchange_of(start);
     assert_eq!(told(&mut world), ["insert started", "insert to a:27017"]);
-    let verdict = world.check_in(lease, reset());
+    let verdict = world.check_in(exchange, reset());
     assert!(matches!(
         verdict,
         AfterExchange::Again(Progress::Waiting(_))
@@ -185,9 +185,9 @@ fn follow_ups(host: &str) -> [Command; 2] {
 fn a_batch_waits_for_its_server_and_an_end_does_not() {
     // Scenario 20: the pool is paused between two batches.
     let mut world = world(primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     told(&mut world);
-    world.client.check_in(world.now, lease, reset());
+    world.client.check_in(world.now, exchange, reset());
     let [more, kill] = follow_ups("a");
     let Progress::Waiting(waiting) = world.client.start(world.now, more) else {
         panic!("its server is in doubt");
@@ -203,18 +203,18 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
     world.run();
     world.wait(Duration::from_millis(500));
     let start = world.client.resume(world.now, waiting);
-    let mut lease = world.leased(start);
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.exchange_of(start);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), Vec::<String>::new(), "nobody selects");
 }
 
 #[test]
 fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
     let mut world = world(primary());
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.is_dead = true;
-    world.client.check_in(world.now, lease, reset());
+    world.client.check_in(world.now, exchange, reset());
     let [more, _] = follow_ups("a");
     let Progress::Waiting(waiting) = world.client.start(world.now, more) else {
         panic!("its server is in doubt");
@@ -325,8 +325,8 @@ fn the_application_is_asked_outside_and_chooses() {
     let next = world
         .client
         .handle_selector_answer(world.now, id, question.ask());
-    let lease = world.leased(next);
-    assert_eq!(lease.facts().address.port(), Some(2));
+    let exchange = world.exchange_of(next);
+    assert_eq!(exchange.facts().address.port(), Some(2));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 

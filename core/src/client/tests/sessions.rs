@@ -6,21 +6,21 @@ use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
-fn id_of(lease: &Lease) -> [u8; 16] {
-    lease.operation.lsid.expect("a session")
+fn id_of(exchange: &Exchange) -> [u8; 16] {
+    exchange.operation.lsid.expect("a session")
 }
 
 #[test]
 fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succeeded() {
     let mut world = World::new(URI, primary());
-    let first = world.lease(insert());
+    let first = world.begin_exchange(insert());
     let (session, number) = (id_of(&first), first.operation.txn_number);
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("a retryable write is tried again");
     };
     // The server has to be found usable again first.
     world.wait(Duration::from_secs(1));
-    let mut second = world.leased(start);
+    let mut second = world.exchange_of(start);
     // RW-22: the same transaction id.
     assert_eq!(
         (id_of(&second), second.operation.txn_number),
@@ -29,7 +29,7 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
     World::answer(&mut second, &rawdoc! { "ok": 1, "n": 1 });
     let verdict = world.check_in(second, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
-    let next = world.lease(ping());
+    let next = world.begin_exchange(ping());
     assert_ne!(
         id_of(&next),
         session,
@@ -41,14 +41,14 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
 fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     // RUN-29, RUN-38
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(find());
-    let session = id_of(&lease);
+    let mut exchange = world.begin_exchange(find());
+    let session = id_of(&exchange);
     let batch = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
-    World::answer(&mut lease, &batch);
-    let held = lease.keep_session();
-    let reply = lease.take_reply().expect("a reply");
-    let address = lease.facts().address.clone();
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &batch);
+    let held = exchange.keep_session();
+    let reply = exchange.take_reply().expect("a reply");
+    let address = exchange.facts().address.clone();
+    world.check_in(exchange, Outcome::Completed);
     let mut cursor = Cursor::open(reply, "db".into(), address, held).expect("a cursor");
     assert!(
         world.client.snapshot().idle_sessions == 0,
@@ -78,24 +78,24 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     kill.set_session(SessionUse::Last(held));
     world.perform(kill, &rawdoc! { "ok": 1 });
     assert_eq!(world.client.snapshot().sessions_in_use, 0);
-    let next = world.lease(ping());
+    let next = world.begin_exchange(ping());
     assert_eq!(id_of(&next), session);
 }
 
 #[test]
 fn each_use_renews_the_life_of_a_session() {
     let mut world = World::new(URI, primary());
-    let first = world.lease(ping());
+    let first = world.begin_exchange(ping());
     let session = id_of(&first);
-    let mut lease = first;
+    let mut exchange = first;
     for _ in 0..5 {
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        world.check_in(lease, Outcome::Completed);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
         world.now = world.now + Duration::from_secs(10 * 60);
-        lease = world.lease(ping());
+        exchange = world.begin_exchange(ping());
     }
     assert_eq!(
-        id_of(&lease),
+        id_of(&exchange),
         session,
         "it was never unused for more than ten minutes"
     );
@@ -108,24 +108,24 @@ fn a_session_whose_exchange_was_left_or_interrupted_is_not_used_again() {
     });
     for outcome in [Outcome::Abandoned, Outcome::Failed(interrupted)] {
         let mut world = World::new(URI, primary());
-        let mut lease = world.lease(ping());
-        lease.sent(3);
-        let (session, socket) = (id_of(&lease), lease.socket());
-        world.check_in(lease, outcome);
+        let mut exchange = world.begin_exchange(ping());
+        exchange.sent(3);
+        let (session, socket) = (id_of(&exchange), exchange.socket());
+        world.check_in(exchange, outcome);
         assert!(world.closed.contains(&socket));
-        let next = world.lease(ping());
+        let next = world.begin_exchange(ping());
         assert_ne!(id_of(&next), session);
     }
 }
 
 /// A cursor on a server, whose session it holds.
 fn cursor(world: &mut World) -> (Cursor, [u8; 16]) {
-    let mut lease = world.lease(find());
-    let session = id_of(&lease);
+    let mut exchange = world.begin_exchange(find());
+    let session = id_of(&exchange);
     let batch = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
-    World::answer(&mut lease, &batch);
-    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &batch);
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    world.check_in(exchange, Outcome::Completed);
     (cursor, session)
 }
 
@@ -140,12 +140,12 @@ fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
     // used again, because the server may still work on the command that was left.
     let mut world = World::new(URI, primary());
     let (mut cursor, session) = cursor(&mut world);
-    let mut lease = world.lease(cursor.more().expect("it is open"));
-    assert_eq!(id_of(&lease), session);
-    lease.sent(3);
-    world.check_in(lease, Outcome::Abandoned);
+    let mut exchange = world.begin_exchange(cursor.more().expect("it is open"));
+    assert_eq!(id_of(&exchange), session);
+    exchange.sent(3);
+    world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(in_use(&world), (1, 0), "the cursor still has it");
-    let mut kill = world.lease(cursor.end().expect("the server has it"));
+    let mut kill = world.begin_exchange(cursor.end().expect("the server has it"));
     assert_eq!(id_of(&kill), session);
     World::answer(&mut kill, &rawdoc! { "ok": 1 });
     world.check_in(kill, Outcome::Completed);
@@ -156,15 +156,15 @@ fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
 fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
     let mut world = World::new(URI, primary());
     // A session is taken with the connection, and goes back with the operation, however it ends.
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     assert_eq!(in_use(&world), (1, 0));
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(in_use(&world), (0, 1));
     // An operation that waits for a connection has no session yet.
     world.is_silent = true;
-    let held: Vec<Lease> = (0..2)
+    let held: Vec<Exchange> = (0..2)
         .map_while(|_| match world.client.start(world.now, ping()) {
-            Progress::Exchange(lease) => Some(lease),
+            Progress::Exchange(exchange) => Some(exchange),
             Progress::Waiting(id) => {
                 world.client.cancel(world.now, id);
                 None
@@ -173,8 +173,8 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
         })
         .collect();
     assert_eq!(in_use(&world).0, held.len());
-    for lease in held {
-        world.check_in(lease, Outcome::Abandoned);
+    for exchange in held {
+        world.check_in(exchange, Outcome::Abandoned);
     }
     assert_eq!(in_use(&world).0, 0);
 }
@@ -184,12 +184,12 @@ fn a_child_that_was_forked_uses_no_session_of_its_parent() {
     // CMAP-37 for sessions: two processes with one session would mix up its transaction numbers.
     let mut world = World::new(URI, primary());
     let (mut cursor, session) = cursor(&mut world);
-    let lease = world.lease(insert());
-    let parents = [session, id_of(&lease)];
+    let exchange = world.begin_exchange(insert());
+    let parents = [session, id_of(&exchange)];
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     world.run();
     assert_eq!(in_use(&world), (0, 0));
-    let _ = world.check_in(lease, Outcome::Abandoned);
+    let _ = world.check_in(exchange, Outcome::Abandoned);
     if let Err(resources) = cursor.end() {
         world.client.release_cursor(world.now, resources);
     }
@@ -199,7 +199,7 @@ fn a_child_that_was_forked_uses_no_session_of_its_parent() {
         "what the parent held is not taken back"
     );
     world.wait(Duration::from_secs(1));
-    let own = world.lease(ping());
+    let own = world.begin_exchange(ping());
     assert!(!parents.contains(&id_of(&own)));
 }
 
@@ -207,9 +207,9 @@ fn a_child_that_was_forked_uses_no_session_of_its_parent() {
 fn a_client_that_ended_has_no_session_in_use_once_its_cursors_let_go() {
     let mut world = World::new(URI, primary());
     let (mut cursor, _) = cursor(&mut world);
-    let lease = world.lease(ping());
+    let exchange = world.begin_exchange(ping());
     world.client.close(world.now);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(in_use(&world).0, 1, "the cursor's");
     let kill = cursor.end().expect("the server has it");
     world.client.discard(world.now, kill);

@@ -1,7 +1,7 @@
 //! Decisions about connections whose operation is not polled for a while.
 //!
-//! A grant, a lease or a pin belongs to a future that may be polled much later, or never. What is
-//! decided about its connection meanwhile must have its effect all the same.
+//! A grant, an exchange or a pin belongs to a future that may be polled much later, or never. What
+//! is decided about its connection meanwhile must have its effect all the same.
 
 use super::*;
 use crate::error::{ErrorKind, Wait};
@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A client whose only connection is granted to an operation that is not polled.
 fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
     let mut world = World::new(text, primary());
-    let mut first = world.lease(ping());
+    let mut first = world.begin_exchange(ping());
     let socket = first.socket();
     let Progress::Waiting(second) = world.client.start(world.now, command) else {
         panic!("the only connection is in use");
@@ -52,14 +52,14 @@ fn a_granted_connection_that_is_interrupted_is_not_used() {
             "no server is known: {next:?}"
         );
         assert!(world.interrupted.is_empty(), "no exchange ran");
-        assert_eq!(world.client.counts().leased, 0);
+        assert_eq!(world.client.counts().in_use, 0);
         world.is_silent = false;
         for _ in 0..4 {
             world.wait(Duration::from_millis(500));
         }
-        let lease = world.leased(next);
-        assert_ne!(lease.socket(), socket);
-        assert_eq!(lease.operation.attempts, 1, "nothing was sent before");
+        let exchange = world.exchange_of(next);
+        assert_ne!(exchange.socket(), socket);
+        assert_eq!(exchange.operation.attempts, 1, "nothing was sent before");
     }
 }
 
@@ -69,8 +69,8 @@ fn a_grant_that_is_not_taken_in_time_goes_back() {
     command.set_timeout(Some(Duration::from_secs(1)));
     let (mut world, id, socket) = granted(URI, command);
     world.wait(Duration::from_secs(1));
-    assert_eq!(world.client.counts().leased, 0, "others may have it");
-    assert_eq!(world.lease(ping()).socket(), socket);
+    assert_eq!(world.client.counts().in_use, 0, "others may have it");
+    assert_eq!(world.begin_exchange(ping()).socket(), socket);
     match world.client.resume(world.now + MINUTE, id) {
         Progress::Failed(error) => assert!(
             matches!(
@@ -89,13 +89,13 @@ fn a_grant_that_is_not_taken_in_time_goes_back() {
 #[test]
 fn a_lease_is_interrupted_once_and_after_it_came_back_never() {
     let mut world = World::new(URI, primary());
-    let mut lease = world.lease(ping());
-    let socket = lease.socket();
+    let mut exchange = world.begin_exchange(ping());
+    let socket = exchange.socket();
     hang(&mut world);
     let told: Vec<SocketId> = world.interrupted.drain(..).map(|(s, _)| s).collect();
     assert_eq!(told, [socket]);
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     world.wait(MINUTE);
     assert!(world.interrupted.is_empty());
     assert!(world.closed.contains(&socket), "its generation is over");
@@ -106,21 +106,24 @@ fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
     // A task may hold an operation that it does not poll while it waits for another one.
     let (mut world, first, socket) = granted(URI, find());
     world.wait(GRANT_LIMIT);
-    assert_eq!(world.client.counts().leased, 1, "nobody else wants it");
+    assert_eq!(world.client.counts().in_use, 1, "nobody else wants it");
     let Progress::Waiting(second) = world.client.start(world.now, insert()) else {
         panic!("the only connection is granted");
     };
     world.woken.clear();
     world.wait(GRANT_LIMIT);
     assert_eq!(world.woken, [second]);
-    let Progress::Exchange(mut lease) = world.client.resume(world.now, second) else {
+    let Progress::Exchange(mut exchange) = world.client.resume(world.now, second) else {
         panic!("it is its turn");
     };
-    assert_eq!(lease.socket(), socket);
-    lease.begin(world.now).expect("it fits");
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    assert_eq!(exchange.socket(), socket);
+    exchange.begin(world.now).expect("it fits");
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     // The first has its place in the queue, and its attempt does not count.
-    let lease = world.leased(Progress::Waiting(first));
-    assert_eq!((lease.socket(), lease.operation.attempts), (socket, 1));
+    let exchange = world.exchange_of(Progress::Waiting(first));
+    assert_eq!(
+        (exchange.socket(), exchange.operation.attempts),
+        (socket, 1)
+    );
 }

@@ -10,7 +10,7 @@ use crate::{
     client::{AfterExchange, Outcome, Progress},
     connection::SocketId,
     error::ErrorKind,
-    operation::{Command, Lease, OperationId},
+    operation::{Command, Exchange, OperationId},
     options::{ReadMode, ReadPreference},
     time::Instant,
 };
@@ -105,9 +105,9 @@ impl World {
         }
     }
 
-    fn resumed(&mut self, id: OperationId) -> Lease {
+    fn resumed(&mut self, id: OperationId) -> Exchange {
         match self.client.resume(self.now, id) {
-            Progress::Exchange(lease) => lease,
+            Progress::Exchange(exchange) => exchange,
             other => panic!("it has no connection: {other:?}"),
         }
     }
@@ -119,10 +119,10 @@ impl World {
         }
     }
 
-    fn finish(&mut self, mut lease: Lease) {
-        lease.begin(self.now).expect("it fits");
-        Self::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = self.client.check_in(self.now, lease, Outcome::Completed);
+    fn finish(&mut self, mut exchange: Exchange) {
+        exchange.begin(self.now).expect("it fits");
+        Self::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+        let verdict = self.client.check_in(self.now, exchange, Outcome::Completed);
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
             "{verdict:?}"
@@ -155,8 +155,8 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
     let only_a = |host: &str| (host == "a").then(secondary);
     assert_eq!(world.answer_as(&only_a), [preferred, nearest]);
     // One that comes now does not wait for b either.
-    let lease = world.resumed(preferred);
-    world.finish(lease);
+    let exchange = world.resumed(preferred);
+    world.finish(exchange);
     let late = world
         .client
         .start(world.now, reads(ReadMode::PrimaryPreferred));
@@ -181,14 +181,14 @@ fn the_oldest_goes_first() {
     let answers = |_: &str| Some(primary());
     let mut order = world.answer_as(&answers);
     while let Some(&next) = order.last() {
-        let lease = world.resumed(next);
+        let exchange = world.resumed(next);
         // One that comes later does not overtake.
         if order.len() < ids.len() {
             let late = world.waits(timed(insert(), 1));
-            world.finish(lease);
+            world.finish(exchange);
             world.client.cancel(world.now, late);
         } else {
-            world.finish(lease);
+            world.finish(exchange);
         }
         let more = world.answer_as(&answers);
         if more.is_empty() {
@@ -245,7 +245,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     world.time_out();
     let woken = world.answer_as(&answers);
     assert_eq!(woken, [first]);
-    let lease = world.resumed(first);
+    let exchange = world.resumed(first);
     assert_eq!(world.pass(millis(499), &answers), [0; 0].map(OperationId));
     assert_eq!(world.pass(millis(1), &answers), [second]);
     let kind = world.failed(second);
@@ -255,7 +255,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     );
     // Without a limit of its own an operation waits for the pool as long as the pool allows.
     world.pass(millis(60_000), &answers);
-    world.finish(lease);
+    world.finish(exchange);
     assert_eq!(world.answer_as(&answers), [third]);
 }
 
@@ -380,8 +380,8 @@ fn at_the_end_of_time_nothing_spins() {
     let uri = "mongodb://a/?replicaSet=rs&minPoolSize=2&maxIdleTimeMS=1000&timeoutMS=5000";
     let mut world = World::silent(uri);
     world.answer_as(&|_| Some(primary()));
-    let lease = world.client.start(world.now, insert());
-    assert!(!matches!(lease, Progress::Failed(_)));
+    let exchange = world.client.start(world.now, insert());
+    assert!(!matches!(exchange, Progress::Failed(_)));
     world.answer_as(&|_| Some(primary()));
     world.now = Instant::MAX;
     world.time_out();
@@ -418,15 +418,15 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let write = world.waits(insert());
         let answers = |host: &str| Some(member(host == "a", 21));
         assert_eq!(world.answer_as(&answers), [write]);
-        let lease = world.resumed(write);
+        let exchange = world.resumed(write);
         // The primary steps down; the next write waits, and servers are asked all the same.
-        world.finish(lease);
+        world.finish(exchange);
         world.pass(millis(1), &answers);
         let verdict = world.client.start(world.now, insert());
-        let Progress::Exchange(lease) = verdict else {
+        let Progress::Exchange(exchange) = verdict else {
             panic!("it need not wait: {verdict:?}");
         };
-        let verdict = world.client.check_in(world.now, lease, super::reset());
+        let verdict = world.client.check_in(world.now, exchange, super::reset());
         let AfterExchange::Again(Progress::Waiting(id)) = verdict else {
             panic!("no primary is left: {verdict:?}");
         };
@@ -435,8 +435,8 @@ fn the_longest_times_that_options_can_say_are_survived() {
             woken.extend(world.pass(millis(500), &answers));
         }
         assert_eq!(woken, [id]);
-        let lease = world.resumed(id);
-        world.finish(lease);
+        let exchange = world.resumed(id);
+        world.finish(exchange);
         world.client.close(world.now);
         world.answer_as(&answers);
         assert!(world.client.is_over());

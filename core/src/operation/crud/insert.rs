@@ -7,7 +7,7 @@ use crate::{
         Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernError,
         WriteError, WriteFailure,
     },
-    operation::{Command, CommandKind, DocumentList, Lease, Portion, Program, Step},
+    operation::{Command, CommandKind, DocumentList, Exchange, Portion, Program, Step},
     wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, RawDocumentBuf};
@@ -241,11 +241,11 @@ impl Program for InsertMany {
         self.next_step()
     }
 
-    fn handle_begun(&mut self, lease: &mut Lease) {
-        self.batch = lease.portion().unwrap_or_default();
+    fn handle_begun(&mut self, exchange: &mut Exchange) {
+        self.batch = exchange.portion().unwrap_or_default();
     }
 
-    fn handle_reply(&mut self, _: &mut Lease) -> Step<InsertManyResult> {
+    fn handle_reply(&mut self, _: &mut Exchange) -> Step<InsertManyResult> {
         let documents = i64::try_from(self.batch.documents).unwrap_or(i64::MAX);
         self.written = self.written.saturating_add(documents);
         self.end_batch();

@@ -187,7 +187,7 @@ impl CoreWorld {
             return self.fail(FailureKind::Crash, message);
         };
         if let Holder::Task(_) = socket.holder {
-            let message = format!("client {client} closes {id:?}, which is leased");
+            let message = format!("client {client} closes {id:?}, which is in use");
             self.fail(FailureKind::Crash, message);
         }
         if let Some(link) = socket.link {

@@ -12,17 +12,17 @@ use onionskin_core::{
     connection::closed_by_peer,
     error::Error,
     event::{Event, EventKind},
-    operation::{Lease, crud::first_document},
+    operation::{Exchange, crud::first_document},
 };
 use std::{collections::VecDeque, time::Duration};
 
 impl CoreWorld {
-    pub(super) fn begin_exchange(&mut self, client: usize, task: usize, mut lease: Lease) {
+    pub(super) fn begin_exchange(&mut self, client: usize, task: usize, mut exchange: Exchange) {
         let now = self.now;
-        let id = lease.socket();
+        let id = exchange.socket();
         let probed = match self.sides[client].sockets.get_mut(&id) {
             Some(socket) if socket.holder == Holder::Nobody => {
-                let probed = probe(&mut lease, &mut socket.inbox);
+                let probed = probe(&mut exchange, &mut socket.inbox);
                 socket.holder = match probed {
                     Ok(()) => Holder::Task(task),
                     Err(_) => Holder::Nobody,
@@ -30,7 +30,7 @@ impl CoreWorld {
                 probed
             }
             other => {
-                let message = format!("client {client} leases {id:?}, which is {other:?}");
+                let message = format!("client {client} exchanges {id:?}, which is {other:?}");
                 return self.fail(FailureKind::Crash, message);
             }
         };
@@ -39,12 +39,12 @@ impl CoreWorld {
                 now,
                 format_args!("client {client} socket {} refused: {error}", id.number()),
             );
-            let start = self.sides[client].core.refuse(now, lease, error);
+            let start = self.sides[client].core.refuse(now, exchange, error);
             self.drain(client);
             return self.on_start(client, task, start);
         }
-        let begun = lease.begin(now);
-        self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(lease)));
+        let begun = exchange.begin(now);
+        self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(exchange)));
         match begun {
             Err(error) => self.end_exchange(client, task, Outcome::Failed(error)),
             Ok(()) => {
@@ -60,17 +60,17 @@ impl CoreWorld {
     pub(super) fn write(&mut self, client: usize, task: usize) {
         let now = self.now;
         let is_partial = self.random.chance(1, 8);
-        let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state else {
+        let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state else {
             return;
         };
-        let id = lease.socket();
-        let mut length = lease.output().len();
+        let id = exchange.socket();
+        let mut length = exchange.output().len();
         if is_partial && length > 1 {
             length = 1 + index(&mut self.random, length - 1);
         }
-        let bytes = lease.output()[..length].to_vec();
-        lease.sent(length);
-        let is_written = lease.output().is_empty();
+        let bytes = exchange.output()[..length].to_vec();
+        exchange.sent(length);
+        let is_written = exchange.output().is_empty();
         let link = self.sides[client].sockets.get(&id).and_then(|s| s.link);
         if let Some(link) = link {
             self.network.send(now, link, &bytes, &mut self.trace);
@@ -87,11 +87,11 @@ impl CoreWorld {
     pub(super) fn progress(&mut self, client: usize, task: usize) {
         loop {
             let side = &mut self.sides[client];
-            let State::Exchanging(lease) = &mut side.tasks[task].state else {
+            let State::Exchanging(exchange) = &mut side.tasks[task].state else {
                 return;
             };
-            let id = lease.socket();
-            if !lease.output().is_empty() {
+            let id = exchange.socket();
+            if !exchange.output().is_empty() {
                 return;
             }
             let Some(socket) = side.sockets.get_mut(&id) else {
@@ -99,7 +99,7 @@ impl CoreWorld {
             };
             let outcome = match socket.inbox.pop_front() {
                 None => return,
-                Some(Incoming::Bytes(mut bytes)) => match feed(lease, &mut bytes) {
+                Some(Incoming::Bytes(mut bytes)) => match feed(exchange, &mut bytes) {
                     Ok(is_whole) => {
                         if !bytes.is_empty() {
                             socket.inbox.push_front(Incoming::Bytes(bytes));
@@ -121,9 +121,9 @@ impl CoreWorld {
         }
     }
 
-    /// Puts a lease's socket where leases find it.
-    pub(super) fn park(&mut self, client: usize, lease: &Lease) {
-        if let Some(socket) = self.sides[client].sockets.get_mut(&lease.socket()) {
+    /// Puts an exchange's socket where exchanges find it.
+    pub(super) fn park(&mut self, client: usize, exchange: &Exchange) {
+        if let Some(socket) = self.sides[client].sockets.get_mut(&exchange.socket()) {
             socket.holder = Holder::Nobody;
         }
     }
@@ -131,26 +131,26 @@ impl CoreWorld {
     /// The exchange is over: read the reply, give everything back.
     pub(super) fn end_exchange(&mut self, client: usize, task: usize, outcome: Outcome) {
         let now = self.now;
-        if let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state {
-            lease.end(&outcome);
+        if let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state {
+            exchange.end(&outcome);
         }
         self.observe_exchange(client, task);
         let caller = &mut self.sides[client].tasks[task];
         let current = caller.current;
-        let State::Exchanging(lease) = caller.turn_to(State::Thinking) else {
+        let State::Exchanging(exchange) = caller.turn_to(State::Thinking) else {
             return;
         };
         let result = match &outcome {
-            Outcome::Completed => lease.outcome(),
+            Outcome::Completed => exchange.outcome(),
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Ok(()),
         };
         let ending = match current {
-            Some((step, _)) if result.is_ok() => read(step.deed, &lease),
+            Some((step, _)) if result.is_ok() => read(step.deed, &exchange),
             _ => Ok(Ending::Acknowledged),
         };
-        self.park(client, &lease);
-        let verdict = self.sides[client].core.check_in(now, *lease, outcome);
+        self.park(client, &exchange);
+        let verdict = self.sides[client].core.check_in(now, *exchange, outcome);
         self.drain(client);
         match verdict {
             AfterExchange::Done(Ok(())) => {
@@ -167,8 +167,8 @@ impl CoreWorld {
     /// Tells the listeners what an exchange has to tell.
     pub(super) fn observe_exchange(&mut self, client: usize, task: usize) {
         let at = self.now;
-        while let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state
-            && let Some(event) = lease.poll_event(at)
+        while let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state
+            && let Some(event) = exchange.poll_event(at)
         {
             let kind = EventKind::Command(event);
             self.observe(client, &Event { at, kind });
@@ -177,26 +177,26 @@ impl CoreWorld {
 }
 
 /// Looks whether a connection that rested still stands.
-fn probe(lease: &mut Lease, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
-    while lease.wants_probe() {
+fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
+    while exchange.wants_probe() {
         match inbox.pop_front() {
-            None => lease.probed(None)?,
-            Some(Incoming::Bytes(bytes)) => lease.probed(Some(&bytes))?,
-            Some(Incoming::Closed) => lease.probed(Some(&[]))?,
+            None => exchange.probed(None)?,
+            Some(Incoming::Bytes(bytes)) => exchange.probed(Some(&bytes))?,
+            Some(Incoming::Closed) => exchange.probed(Some(&[]))?,
             Some(_) => return Err(reset()),
         }
     }
     Ok(())
 }
 
-/// Gives a lease bytes until its reply is whole; what it does not want stays.
-fn feed(lease: &mut Lease, bytes: &mut Vec<u8>) -> Result<bool, Error> {
+/// Gives an exchange bytes until its reply is whole; what it does not want stays.
+fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
     while !bytes.is_empty() {
-        let room = lease.input()?;
+        let room = exchange.input()?;
         let count = room.len().min(bytes.len());
         room[..count].copy_from_slice(&bytes[..count]);
         bytes.drain(..count);
-        if lease.received(count)? {
+        if exchange.received(count)? {
             return Ok(true);
         }
     }
@@ -204,11 +204,11 @@ fn feed(lease: &mut Lease, bytes: &mut Vec<u8>) -> Result<bool, Error> {
 }
 
 /// What a successful reply says.
-fn read(deed: Deed, lease: &Lease) -> Result<Ending, Error> {
+fn read(deed: Deed, exchange: &Exchange) -> Result<Ending, Error> {
     match deed {
         Deed::Insert | Deed::Increment => Ok(Ending::Acknowledged),
         Deed::Find | Deed::FindNearby | Deed::Browse => {
-            let reply = lease
+            let reply = exchange
                 .reply()
                 .ok_or_else(|| Error::protocol("no reply came"))?;
             Ok(Ending::Found(found(first_document(reply)?)?))

@@ -9,7 +9,7 @@ use crate::world::{
 use onionskin_core::{
     client::{Outcome, Progress},
     error::{Error, ErrorKind},
-    operation::{Lease, OperationId},
+    operation::{Exchange, OperationId},
     random::Seed,
     time::Instant,
 };
@@ -38,7 +38,7 @@ pub(super) struct Task {
 pub(super) enum State {
     Thinking,
     Waiting(OperationId),
-    Exchanging(Box<Lease>),
+    Exchanging(Box<Exchange>),
     Done,
 }
 
@@ -81,8 +81,12 @@ impl Task {
         match &self.state {
             State::Thinking => "thinks".to_owned(),
             State::Waiting(id) => format!("waits as {} with {:?}", id.0, self.current),
-            State::Exchanging(lease) => {
-                format!("exchanges on {:?} with {:?}", lease.socket(), self.current)
+            State::Exchanging(exchange) => {
+                format!(
+                    "exchanges on {:?} with {:?}",
+                    exchange.socket(),
+                    self.current
+                )
             }
             State::Done => "is done".to_owned(),
         }
@@ -177,7 +181,7 @@ impl CoreWorld {
     /// The operation goes on, one way or another.
     pub(super) fn on_start(&mut self, client: usize, task: usize, start: Progress) {
         match start {
-            Progress::Exchange(lease) => self.begin_exchange(client, task, lease),
+            Progress::Exchange(exchange) => self.begin_exchange(client, task, exchange),
             Progress::Waiting(id) => {
                 self.sides[client].tasks[task].turn_to(State::Waiting(id));
                 self.look(client, task);
@@ -209,17 +213,17 @@ impl CoreWorld {
         }
         if self.look(client, task) {
             self.on_start(client, task, start);
-        } else if let Progress::Exchange(lease) = start {
+        } else if let Progress::Exchange(exchange) = start {
             // Its caller leaves at the very moment at which it could go on.
-            self.give_up_lease(client, lease);
+            self.abandon_exchange(client, exchange);
         }
     }
 
-    fn give_up_lease(&mut self, client: usize, lease: Lease) {
+    fn abandon_exchange(&mut self, client: usize, exchange: Exchange) {
         let now = self.now;
         let _ = self.sides[client]
             .core
-            .check_in(now, lease, Outcome::Abandoned);
+            .check_in(now, exchange, Outcome::Abandoned);
         self.drain(client);
     }
 
@@ -251,8 +255,8 @@ impl CoreWorld {
         let now = self.now;
         self.trace
             .note(now, format_args!("client {client} task {task} leaves"));
-        if let State::Exchanging(lease) = &mut self.sides[client].tasks[task].state {
-            lease.end(&Outcome::Abandoned);
+        if let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state {
+            exchange.end(&Outcome::Abandoned);
         }
         self.observe_exchange(client, task);
         let caller = &mut self.sides[client].tasks[task];
@@ -262,11 +266,11 @@ impl CoreWorld {
                 self.drain(client);
                 self.end(client, task, Ending::Left);
             }
-            State::Exchanging(lease) => {
-                self.park(client, &lease);
+            State::Exchanging(exchange) => {
+                self.park(client, &exchange);
                 let _ = self.sides[client]
                     .core
-                    .check_in(now, *lease, Outcome::Abandoned);
+                    .check_in(now, *exchange, Outcome::Abandoned);
                 self.drain(client);
                 self.end(client, task, Ending::Left);
             }

@@ -13,7 +13,7 @@ use onionskin_core::{
     connection::SocketId,
     error::Error,
     event::Subscriptions,
-    operation::{Command, CommandKind, Cursor, Lease, OperationId},
+    operation::{Command, CommandKind, Cursor, Exchange, OperationId},
     random::Seed,
     sdam::MAX_SERVERS,
     time::Instant,
@@ -32,7 +32,7 @@ pub struct Victim {
     /// Connections that wait for the reply to a hello, and the numbers of those requests.
     asked: BTreeMap<SocketId, i32>,
     /// Granted to operations.
-    granted: Vec<Lease>,
+    granted: Vec<Exchange>,
 }
 
 impl Victim {
@@ -92,40 +92,44 @@ impl Victim {
         fate
     }
 
-    /// A `find` on a leased connection, whose request is sent. The client must be without listeners
+    /// A `find` on a connection in use, whose request is sent. The client must be without listeners
     /// and its server a standalone.
     #[must_use]
-    pub fn operation(&mut self) -> Lease {
+    pub fn operation(&mut self) -> Exchange {
         let mut command = Command::new("insert", "app", CommandKind::Write);
         command.body().str("insert", "things");
-        if let Progress::Exchange(lease) = self.client.start(self.now, command) {
-            self.granted.push(lease);
+        if let Progress::Exchange(exchange) = self.client.start(self.now, command) {
+            self.granted.push(exchange);
         }
         self.settle();
-        let mut lease = self.granted.pop().expect("the server is quick");
-        lease.begin(self.now).expect("a request");
-        lease
+        let mut exchange = self.granted.pop().expect("the server is quick");
+        exchange.begin(self.now).expect("a request");
+        exchange
     }
 
-    /// Answers the operation of a lease with `frame`, whose `responseTo` is filled in.
-    pub fn reply(&mut self, mut lease: Lease, frame: &mut [u8]) -> Result<Option<Cursor>, Error> {
-        let id = Header::decode(lease.output(), MAX_MESSAGE_BYTES)?.request_id;
+    /// Answers the operation of an exchange with `frame`, whose `responseTo` is filled in.
+    pub fn reply(
+        &mut self,
+        mut exchange: Exchange,
+        frame: &mut [u8],
+    ) -> Result<Option<Cursor>, Error> {
+        let id = Header::decode(exchange.output(), MAX_MESSAGE_BYTES)?.request_id;
         answer(frame, id);
-        let count = lease.output().len();
-        lease.sent(count);
-        let outcome = exchange(&mut lease, frame);
+        let count = exchange.output().len();
+        exchange.sent(count);
+        let outcome = move_bytes(&mut exchange, frame);
         let mut cursor = None;
         let outcome = match outcome {
             Err(error) => Err(error),
-            Ok(()) => lease.outcome().inspect(|()| {
-                cursor = Cursor::from_lease(&mut lease, "app".into()).ok();
+            Ok(()) => exchange.outcome().inspect(|()| {
+                cursor = Cursor::from_exchange(&mut exchange, "app".into()).ok();
             }),
         };
         let verdict = match &outcome {
             Ok(()) => Outcome::Completed,
             Err(error) => Outcome::Failed(error.clone()),
         };
-        black_box(self.client.check_in(self.now, lease, verdict));
+        black_box(self.client.check_in(self.now, exchange, verdict));
         self.settle();
         outcome.map(|()| cursor)
     }
@@ -180,20 +184,20 @@ impl Peer for Victim {
     }
 
     fn woken(&mut self, operation: OperationId) {
-        if let Progress::Exchange(lease) = self.client.resume(self.now, operation) {
-            self.granted.push(lease);
+        if let Progress::Exchange(exchange) = self.client.resume(self.now, operation) {
+            self.granted.push(exchange);
         }
     }
 }
 
-fn exchange(lease: &mut Lease, frame: &[u8]) -> Result<(), Error> {
+fn move_bytes(exchange: &mut Exchange, frame: &[u8]) -> Result<(), Error> {
     let mut rest = frame;
     loop {
-        let room = lease.input()?;
+        let room = exchange.input()?;
         let count = room.len().min(rest.len());
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
-        if lease.received(count)? {
+        if exchange.received(count)? {
             return Ok(());
         }
         if count == 0 {
@@ -293,9 +297,9 @@ impl Attack {
             Place::Operation => {
                 let mut victim = Victim::new("directConnection=true", false);
                 victim.greet(&mut standalone(), usize::MAX);
-                let lease = victim.operation();
+                let exchange = victim.operation();
                 Box::new(move || {
-                    if let Ok(Some(mut cursor)) = victim.reply(lease, &mut frame) {
+                    if let Ok(Some(mut cursor)) = victim.reply(exchange, &mut frame) {
                         while let Some(document) = cursor.next_document() {
                             let _ = black_box(document.map(|d| d.as_bytes().len()));
                         }

@@ -11,14 +11,14 @@ fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
         three_documents(&scene).await;
         let watched = scene.client("");
         let cursor = open_cursor(&watched).await;
-        assert_eq!(watched.client.counts().leased, 1);
+        assert_eq!(watched.client.counts().in_use, 1);
         let data = doc! {
             "failCommands": ["killCursors"], "blockConnection": true, "blockTimeMS": 3_600_000,
         };
         scene.fail(0, doc! { "times": 1 }, data).await;
         drop(cursor);
         scene.pause(20_000).await;
-        assert_eq!(watched.client.counts().leased, 0);
+        assert_eq!(watched.client.counts().in_use, 0);
         watched.end().await;
     });
 }

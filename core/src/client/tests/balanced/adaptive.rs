@@ -4,19 +4,19 @@ use super::{super::adaptive::overloaded, *};
 use std::time::Duration;
 
 /// Answers with overload and lets the backoff pass; the connection is nobody's meanwhile.
-fn overload(world: &mut World, mut lease: Lease) -> Lease {
-    let socket = lease.socket();
-    World::answer(&mut lease, &overloaded());
-    let AfterExchange::Again(start) = world.check_in(lease, Outcome::Completed) else {
+fn overload(world: &mut World, mut exchange: Exchange) -> Exchange {
+    let socket = exchange.socket();
+    World::answer(&mut exchange, &overloaded());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
         panic!("it is tried again");
     };
     assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     let pins = world.client.snapshot().pins;
     let state = pins.iter().find(|pin| pin.socket == socket);
     assert_eq!(state.map(|pin| pin.state), Some(PinState::Free));
-    let lease = world.leased(start);
-    assert_eq!(lease.socket(), socket, "the cursor lives there");
-    lease
+    let exchange = world.exchange_of(start);
+    assert_eq!(exchange.socket(), socket, "the cursor lives there");
+    exchange
 }
 
 #[test]
@@ -25,29 +25,29 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     told(&mut world);
-    let lease = more(&mut world, &mut cursor);
-    let mut lease = overload(&mut world, lease);
-    World::answer(&mut lease, &cursor_reply(5, "nextBatch"));
-    let step = cursor.handle_reply(&mut lease);
+    let exchange = more(&mut world, &mut cursor);
+    let mut exchange = overload(&mut world, exchange);
+    World::answer(&mut exchange, &cursor_reply(5, "nextBatch"));
+    let step = cursor.handle_reply(&mut exchange);
     assert!(!matches!(step, Step::Done(Err(_))), "{step:?}");
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     // The third attempt is the last.
-    let mut lease = more(&mut world, &mut cursor);
+    let mut exchange = more(&mut world, &mut cursor);
     for _ in 0..2 {
-        lease = overload(&mut world, lease);
+        exchange = overload(&mut world, exchange);
     }
-    World::answer(&mut lease, &overloaded());
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, Outcome::Completed) else {
+    World::answer(&mut exchange, &overloaded());
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Completed) else {
         panic!("it was tried three times");
     };
     assert_eq!(error.code(), Some(462));
     cursor.handle_failure(&error);
     assert!(told(&mut world).is_empty());
-    let lease = world.lease(cursor.end().expect("the server has it"));
-    let mut lease = overload(&mut world, lease);
+    let exchange = world.begin_exchange(cursor.end().expect("the server has it"));
+    let mut exchange = overload(&mut world, exchange);
     assert!(told(&mut world).is_empty(), "it is kept during the backoff");
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
 }
 
@@ -56,10 +56,10 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
     // BP-2, BP-10; `transactions/tests/unified/backpressure-retryable-writes`: the first command
     // pins its connection before it is sent.
     let mut world = world();
-    let (lease, pin) = lease_a_transaction(&mut world);
-    let mut lease = overload(&mut world, lease);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let (exchange, pin) = pinned_transaction(&mut world);
+    let mut exchange = overload(&mut world, exchange);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
@@ -72,10 +72,10 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
     // RR-15: the retry reaches no server, so the earlier error is raised.
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut cursor);
-    World::answer(&mut lease, &overloaded());
+    let mut exchange = more(&mut world, &mut cursor);
+    World::answer(&mut exchange, &overloaded());
     let AfterExchange::Again(Progress::Waiting(waiting)) =
-        world.check_in(lease, Outcome::Completed)
+        world.check_in(exchange, Outcome::Completed)
     else {
         panic!("it backs off");
     };
@@ -88,7 +88,7 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
         panic!("its connection is gone");
     };
     assert_eq!(error.code(), Some(462), "{error:?}");
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
     assert!(!world.closed.contains(&facts.socket), "it is whole");
 }
 
@@ -96,10 +96,10 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
 fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut cursor);
-    World::answer(&mut lease, &overloaded());
+    let mut exchange = more(&mut world, &mut cursor);
+    World::answer(&mut exchange, &overloaded());
     let AfterExchange::Again(Progress::Waiting(waiting)) =
-        world.check_in(lease, Outcome::Completed)
+        world.check_in(exchange, Outcome::Completed)
     else {
         panic!("it backs off");
     };
@@ -115,16 +115,16 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
 fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
     // RR-15: the retry waits for the reply to another command when the pin is released.
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    World::answer(&mut lease, &overloaded());
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    World::answer(&mut exchange, &overloaded());
     let AfterExchange::Again(Progress::Waiting(waiting)) =
-        world.check_in(lease, Outcome::Completed)
+        world.check_in(exchange, Outcome::Completed)
     else {
         panic!("it backs off");
     };
     let mut other = insert();
     other.set_pin(&pin);
-    let mut other = world.lease(other);
+    let mut other = world.begin_exchange(other);
     other.sent(other.output().len());
     world.check_in(other, Outcome::Abandoned);
     world.wait(Duration::from_millis(400));

@@ -14,24 +14,24 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
         ["started", "created 1", "ready 1", "out 1"]
     );
     // Somebody else needs another one.
-    let other = world.lease(ping());
+    let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), facts.socket);
     told(&mut world);
-    let lease = more(&mut world, &mut cursor);
-    assert_eq!(lease.socket(), facts.socket);
-    let request = World::request(&lease);
+    let exchange = more(&mut world, &mut cursor);
+    assert_eq!(exchange.socket(), facts.socket);
+    let request = World::request(&exchange);
     assert_eq!(request.get_i64("getMore").ok(), Some(5));
     assert!(request.contains_key("lsid"), "{request}");
     assert!(told(&mut world).is_empty(), "a reuse is no check-out");
-    let mut lease = lease;
-    World::answer(&mut lease, &cursor_reply(0, "nextBatch"));
-    let step = cursor.handle_reply(&mut lease);
+    let mut exchange = exchange;
+    World::answer(&mut exchange, &cursor_reply(0, "nextBatch"));
+    let step = cursor.handle_reply(&mut exchange);
     assert!(matches!(step, Step::Done(Ok(true))), "{step:?}");
     assert!(!cursor.is_open());
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
     assert!(cursor.end().is_err_and(|left| left.is_empty()));
-    let again = world.lease(ping());
+    let again = world.begin_exchange(ping());
     assert_eq!(again.socket(), facts.socket);
 }
 
@@ -39,10 +39,10 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
 fn a_first_batch_that_is_all_keeps_nothing() {
     // LB-32
     let mut world = world();
-    let mut lease = world.lease(find());
-    World::answer(&mut lease, &cursor_reply(0, "firstBatch"));
-    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(find());
+    World::answer(&mut exchange, &cursor_reply(0, "firstBatch"));
+    let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    world.check_in(exchange, Outcome::Completed);
     let events = told(&mut world);
     assert_eq!(events.last().map(String::as_str), Some("in 1"));
     assert_eq!(
@@ -61,23 +61,26 @@ fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
         let (mut cursor, facts) = open_cursor(&mut world);
         told(&mut world);
         let kill = cursor.end().expect("it is open");
-        let mut lease = world.lease(kill);
-        assert_eq!(lease.socket(), facts.socket);
-        let request = World::request(&lease);
+        let mut exchange = world.begin_exchange(kill);
+        assert_eq!(exchange.socket(), facts.socket);
+        let request = World::request(&exchange);
         assert_eq!(request.get_str("killCursors").ok(), Some("c"));
         let expected: &[&str] = match outcome {
             "reset" => {
-                world.check_in(lease, reset());
+                world.check_in(exchange, reset());
                 &["cleared 1", "in 1", "closed 1: Error"]
             }
             "ok" => {
-                World::answer(&mut lease, &rawdoc! { "ok": 1 });
-                world.check_in(lease, Outcome::Completed);
+                World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+                world.check_in(exchange, Outcome::Completed);
                 &["in 1"]
             }
             _ => {
-                World::answer(&mut lease, &rawdoc! { "ok": 0, "code": 7, "errmsg": "no" });
-                world.check_in(lease, Outcome::Completed);
+                World::answer(
+                    &mut exchange,
+                    &rawdoc! { "ok": 0, "code": 7, "errmsg": "no" },
+                );
+                world.check_in(exchange, Outcome::Completed);
                 &["in 1"]
             }
         };
@@ -90,9 +93,9 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     // LB-36, trap 5; scenario 34: nothing leaks where the cursor cannot be ended any more.
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
-    let lease = more(&mut world, &mut cursor);
+    let exchange = more(&mut world, &mut cursor);
     told(&mut world);
-    let AfterExchange::Done(Err(error)) = world.check_in(lease, reset()) else {
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, reset()) else {
         panic!("it broke");
     };
     cursor.handle_failure(&error);
@@ -102,7 +105,7 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     leave(&mut world, resources);
     assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -126,12 +129,12 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     // The caller leaves in mid-exchange, then closes the cursor.
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut cursor);
-    let request = lease.output().to_vec();
+    let mut exchange = more(&mut world, &mut cursor);
+    let request = exchange.output().to_vec();
     let header = Header::decode(&request, 1 << 20).expect("a request");
-    lease.sent(request.len());
+    exchange.sent(request.len());
     told(&mut world);
-    world.check_in(lease, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(world.draining, [facts.socket]);
     let kill = cursor.end().expect("it is open");
     let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
@@ -145,11 +148,11 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     assert_eq!(fate, SocketUse::Parked);
     world.run();
     let start = world.client.resume(world.now, waiting);
-    let mut lease = world.leased(start);
-    assert_eq!(lease.socket(), facts.socket);
+    let mut exchange = world.exchange_of(start);
+    assert_eq!(exchange.socket(), facts.socket);
     assert!(told(&mut world).is_empty());
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
 }
 
@@ -157,9 +160,9 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
 fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut cursor);
-    lease.sent(lease.output().len());
-    world.check_in(lease, Outcome::Abandoned);
+    let mut exchange = more(&mut world, &mut cursor);
+    exchange.sent(exchange.output().len());
+    world.check_in(exchange, Outcome::Abandoned);
     told(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_secs(60)));
@@ -180,9 +183,9 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
 fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut cursor);
-    lease.sent(lease.output().len());
-    world.check_in(lease, Outcome::Abandoned);
+    let mut exchange = more(&mut world, &mut cursor);
+    exchange.sent(exchange.output().len());
+    world.check_in(exchange, Outcome::Abandoned);
     told(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_millis(100)));
@@ -196,7 +199,7 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
     assert!(error.is_timeout(), "{error}");
     // It was the last to use the connection, which drains on in its pool.
     assert_eq!(told(&mut world), ["in 1"]);
-    assert_eq!(world.client.counts().leased, 0);
+    assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
     impl Decode for Unread {
         type Output = ();
 
-        fn decode(&mut self, _: &mut Lease) -> Result<(), Error> {
+        fn decode(&mut self, _: &mut Exchange) -> Result<(), Error> {
             Ok(())
         }
     }
@@ -258,13 +261,13 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
 fn where_there_is_no_load_balancer_nothing_is_pinned() {
     // LB-26 for the hello is held by the tests of `hello`.
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
-    let mut lease = world.lease(find());
-    assert_eq!(lease.pin(PinnedFor::Cursor), None);
-    assert_eq!(lease.facts().service, None);
-    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
+    let mut exchange = world.begin_exchange(find());
+    assert_eq!(exchange.pin(PinnedFor::Cursor), None);
+    assert_eq!(exchange.facts().service, None);
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
     told(&mut world);
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
     drop(cursor);
 }
@@ -276,12 +279,12 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
         let mut world = world();
         let mut command = Command::new(name, "db", CommandKind::Read);
         command.body().str(name, "c");
-        let mut lease = world.lease(command);
-        World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-        let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-        world.check_in(lease, Outcome::Completed);
+        let mut exchange = world.begin_exchange(command);
+        World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+        let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+        world.check_in(exchange, Outcome::Completed);
         told(&mut world);
-        assert_eq!(world.client.counts().leased, 1, "{name}");
+        assert_eq!(world.client.counts().in_use, 1, "{name}");
         fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
         assert_eq!(told(&mut world), ["in 1"], "{name}");
     }
@@ -293,9 +296,9 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     let mut world = world();
     let (mut resting, facts) = open_cursor(&mut world);
     let (mut draining, second) = open_cursor(&mut world);
-    let mut lease = more(&mut world, &mut draining);
-    lease.sent(lease.output().len());
-    world.check_in(lease, Outcome::Abandoned);
+    let mut exchange = more(&mut world, &mut draining);
+    exchange.sent(exchange.output().len());
+    world.check_in(exchange, Outcome::Abandoned);
     let kill = draining.end().expect("it is open");
     let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
@@ -314,7 +317,7 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
     let start = world.client.start(world.now, kill);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert_eq!(world.sent, []);
-    assert_ne!(world.lease(ping()).socket(), facts.socket);
+    assert_ne!(world.begin_exchange(ping()).socket(), facts.socket);
 }
 
 #[test]
@@ -323,7 +326,7 @@ fn a_full_pool_tells_what_keeps_its_connections() {
     let text = format!("{URI}&maxPoolSize=2&waitQueueTimeoutMS=50");
     let mut world = World::with_subscriptions(&text, service(1), Subscriptions::all());
     let (_cursor, _) = open_cursor(&mut world);
-    let (mut lease, _) = lease_a_transaction(&mut world);
+    let (mut exchange, _) = pinned_transaction(&mut world);
     let refused = |world: &mut World| {
         let Progress::Waiting(id) = world.client.start(world.now, ping()) else {
             panic!("the pool is full");
@@ -334,10 +337,10 @@ fn a_full_pool_tells_what_keeps_its_connections() {
             other => panic!("its time is over: {other:?}"),
         }
     };
-    // What a lease keeps counts from its end on.
+    // What an exchange keeps counts from its end on.
     let during = refused(&mut world);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let after = refused(&mut world);
     for (text, transactions, others) in [(during, 0, 1), (after, 1, 0)] {
         let expected = format!(

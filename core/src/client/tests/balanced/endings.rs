@@ -9,21 +9,21 @@ fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
     // the same connection. The close ends both, the first one releases the pin, and so the
     // connection has no holder any more while its next operation has failed already.
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let [mut left, mut next] = [ping(), ping()];
     left.set_pin(&pin);
     next.set_pin(&pin);
     let mut last = ping();
     last.set_last_use(pin);
-    let mut lease = world.lease(last);
-    World::answer(&mut lease, &overloaded());
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(last);
+    World::answer(&mut exchange, &overloaded());
+    let verdict = world.check_in(exchange, Outcome::Completed);
     let AfterExchange::Again(Progress::Waiting(last)) = verdict else {
         panic!("it backs off: {verdict:?}");
     };
-    let mut left = world.lease(left);
+    let mut left = world.begin_exchange(left);
     left.sent(left.output().len());
     world.check_in(left, Outcome::Abandoned);
     let Progress::Waiting(next) = world.client.start(world.now, next) else {

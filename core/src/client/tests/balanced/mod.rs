@@ -75,29 +75,29 @@ fn shutting_down() -> RawDocumentBuf {
 
 /// A find that leaves a cursor open on the server.
 fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
-    let mut lease = world.lease(find());
-    let facts = lease.facts().clone();
-    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    let verdict = world.check_in(lease, Outcome::Completed);
+    let mut exchange = world.begin_exchange(find());
+    let facts = exchange.facts().clone();
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    let verdict = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     (cursor, facts)
 }
 
-/// Leases the next batch and asserts that no check-out was needed.
-fn more(world: &mut World, cursor: &mut Cursor) -> Lease {
+/// Exchanges the next batch and asserts that no check-out was needed.
+fn more(world: &mut World, cursor: &mut Cursor) -> Exchange {
     let command = cursor.more().expect("it is open");
-    world.lease(command)
+    world.begin_exchange(command)
 }
 
 fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<(), Error> {
-    let mut lease = more(world, cursor);
-    World::answer(&mut lease, reply);
-    let step = lease
+    let mut exchange = more(world, cursor);
+    World::answer(&mut exchange, reply);
+    let step = exchange
         .outcome()
         .is_ok()
-        .then(|| cursor.handle_reply(&mut lease));
-    match world.check_in(lease, Outcome::Completed) {
+        .then(|| cursor.handle_reply(&mut exchange));
+    match world.check_in(exchange, Outcome::Completed) {
         AfterExchange::Done(Ok(())) => match step {
             Some(Step::Done(result)) => result.map(|_| ()),
             other => panic!("the batch has a document: {other:?}"),
@@ -116,8 +116,10 @@ fn leave(world: &mut World, resources: CursorResources) {
     world.run();
 }
 
-fn lease_a_transaction(world: &mut World) -> (Lease, Pin) {
-    let mut lease = world.lease(insert());
-    let pin = lease.pin(PinnedFor::Transaction).expect("a load balancer");
-    (lease, pin)
+fn pinned_transaction(world: &mut World) -> (Exchange, Pin) {
+    let mut exchange = world.begin_exchange(insert());
+    let pin = exchange
+        .pin(PinnedFor::Transaction)
+        .expect("a load balancer");
+    (exchange, pin)
 }

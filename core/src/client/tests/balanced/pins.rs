@@ -6,10 +6,10 @@ use crate::operation::OperationId;
 /// A transaction whose command was left in its midst, and its next one, which waits for the reply:
 /// the number of that, its socket, and the late reply.
 fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Vec<u8>) {
-    let (mut lease, pin) = lease_a_transaction(world);
-    let (socket, request) = (lease.socket(), lease.context.request_id);
-    lease.sent(lease.output().len());
-    world.check_in(lease, Outcome::Abandoned);
+    let (mut exchange, pin) = pinned_transaction(world);
+    let (socket, request) = (exchange.socket(), exchange.context.request_id);
+    exchange.sent(exchange.output().len());
+    world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(world.draining, [socket]);
     let mut command = ping();
     command.set_pin(&pin);
@@ -42,7 +42,7 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     assert_eq!(world.client.counts().waiting, 0);
     let fate = world.client.handle_received(world.now, socket, &late);
     assert_eq!(fate, SocketUse::Parked);
-    assert_eq!(world.lease(ping()).socket(), socket);
+    assert_eq!(world.begin_exchange(ping()).socket(), socket);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one(
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     let fate = world.client.handle_received(world.now, socket, &late);
     assert_eq!(fate, SocketUse::Parked);
-    assert_eq!(world.leased(Progress::Waiting(id)).socket(), socket);
+    assert_eq!(world.exchange_of(Progress::Waiting(id)).socket(), socket);
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted(
 fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
     // LB-39: the first command of a transaction, of a kind that is tried again elsewhere.
     let mut world = world();
-    let (lease, pin) = lease_a_transaction(&mut world);
+    let (exchange, pin) = pinned_transaction(&mut world);
     told(&mut world);
-    let verdict = world.check_in(lease, reset());
+    let verdict = world.check_in(exchange, reset());
     assert!(
         matches!(verdict, AfterExchange::Done(Err(_))),
         "{verdict:?}"
@@ -106,10 +106,10 @@ fn a_pin_of_another_client_means_nothing_here() {
     let options = uri::parse(text).expect("a connection string").options;
     let seed = Seed::new([8; 32]);
     let mut other = World::with_seed(options, service(1), Subscriptions::all(), seed);
-    let (lease, foreign) = lease_a_transaction(&mut other);
+    let (exchange, foreign) = pinned_transaction(&mut other);
     let mut world = world();
-    let (mut own, _pin) = lease_a_transaction(&mut world);
-    assert_eq!(own.socket(), lease.socket());
+    let (mut own, _pin) = pinned_transaction(&mut world);
+    assert_eq!(own.socket(), exchange.socket());
     World::answer(&mut own, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(own, Outcome::Completed);
     told(&mut world);
@@ -119,24 +119,24 @@ fn a_pin_of_another_client_means_nothing_here() {
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.client.release(world.now, foreign);
     assert!(told(&mut world).is_empty());
-    assert_eq!(world.client.counts().leased, 1);
+    assert_eq!(world.client.counts().in_use, 1);
 }
 
 #[test]
 fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
     // LB-41
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    let socket = lease.socket();
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    let socket = exchange.socket();
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let mut late = ping();
     late.set_pin(&pin);
     world.client.release(world.now, pin);
-    let (mut lease, _pin) = lease_a_transaction(&mut world);
-    assert_eq!(lease.socket(), socket);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, _pin) = pinned_transaction(&mut world);
+    assert_eq!(exchange.socket(), socket);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let start = world.client.start(world.now, late);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
 }
@@ -145,19 +145,19 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
 fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
     // CMAP-103: as it does where there is no load balancer.
     let mut world = world();
-    let lease = world.lease(find());
-    let socket = lease.socket();
+    let exchange = world.begin_exchange(find());
+    let socket = exchange.socket();
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     world.run();
     let Some((interrupted, error)) = world.interrupted.pop() else {
         panic!("its holder would read what its parent is answered");
     };
     assert_eq!(interrupted, socket);
-    let verdict = world.check_in(lease, Outcome::Failed(error));
+    let verdict = world.check_in(exchange, Outcome::Failed(error));
     let AfterExchange::Again(start) = verdict else {
         panic!("a read is tried again: {verdict:?}");
     };
-    assert_ne!(world.leased(start).socket(), socket);
+    assert_ne!(world.exchange_of(start).socket(), socket);
     assert!(world.closed.contains(&socket));
 }
 
@@ -165,24 +165,24 @@ fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
 fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
     let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
-    let held = world.lease(ping());
+    let held = world.begin_exchange(ping());
     let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no room");
     };
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
-    let lease = world.leased(Progress::Waiting(id));
-    assert_ne!(lease.socket(), held.socket());
+    let exchange = world.exchange_of(Progress::Waiting(id));
+    assert_ne!(exchange.socket(), held.socket());
 }
 
 #[test]
 fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
     told(&mut world);
     world.client.release(world.now, pin);
-    assert!(told(&mut world).is_empty(), "the lease is out");
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    assert!(told(&mut world).is_empty(), "the exchange is out");
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
     assert!(world.client.snapshot().pins.is_empty());
 }
@@ -191,17 +191,17 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
 fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
     // A cursor in a transaction, of which the caller lets go at once.
     let mut world = world();
-    let (mut lease, transaction) = lease_a_transaction(&mut world);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, transaction) = pinned_transaction(&mut world);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let mut command = find();
     command.set_pin(&transaction);
-    let mut lease = world.lease(command);
-    let cursor = lease.pin(PinnedFor::Cursor).expect("a load balancer");
+    let mut exchange = world.begin_exchange(command);
+    let cursor = exchange.pin(PinnedFor::Cursor).expect("a load balancer");
     told(&mut world);
     world.client.release(world.now, cursor);
-    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    world.check_in(exchange, Outcome::Completed);
     assert!(told(&mut world).is_empty(), "the transaction keeps it");
     world.client.release(world.now, transaction);
     assert_eq!(told(&mut world), ["in 1"]);
@@ -211,10 +211,10 @@ fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
 #[test]
 fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
     let mut world = world();
-    let (lease, pin) = lease_a_transaction(&mut world);
+    let (exchange, pin) = pinned_transaction(&mut world);
     told(&mut world);
     let error = Error::network(NetworkFault::Closed, "closed");
-    let start = world.client.refuse(world.now, lease, error);
+    let start = world.client.refuse(world.now, exchange, error);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     assert!(told(&mut world).is_empty());
     world.client.release(world.now, pin);
@@ -228,28 +228,28 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
     let mut world = World::with_options(options.options, service(1), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(std::time::Duration::from_secs(6));
-    let mut first = world.lease(insert());
+    let mut first = world.begin_exchange(insert());
     assert!(first.is_preliminary());
     assert_eq!(first.pin(PinnedFor::Transaction), None);
     World::answer(&mut first, &rawdoc! { "ok": 1 });
     let AfterExchange::Again(start) = world.check_in(first, Outcome::Completed) else {
         panic!("the operation follows");
     };
-    let mut lease = world.leased(start);
-    assert!(lease.pin(PinnedFor::Transaction).is_some());
+    let mut exchange = world.exchange_of(start);
+    assert!(exchange.pin(PinnedFor::Transaction).is_some());
 }
 
 #[test]
 fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     // CMAP-103
     let mut world = world();
-    let mut lease = world.lease(find());
-    let socket = lease.socket();
+    let mut exchange = world.begin_exchange(find());
+    let socket = exchange.socket();
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     world.run();
-    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    world.check_in(exchange, Outcome::Completed);
     assert!(world.closed.contains(&socket));
     let command = cursor.more().expect("it is open");
     let start = world.client.start(world.now, command);
@@ -296,14 +296,14 @@ fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to(
 fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() {
     // CMAP-97
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    let socket = lease.socket();
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    let socket = exchange.socket();
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     interrupt(&mut world);
     let told = world.interrupted.pop().map(|(socket, _)| socket);
     assert_eq!(told, Some(socket));
     // Its holder has the reply already, and does not look.
-    world.check_in(lease, Outcome::Completed);
+    world.check_in(exchange, Outcome::Completed);
     let mut command = ping();
     command.set_pin(&pin);
     match world.client.start(world.now, command) {

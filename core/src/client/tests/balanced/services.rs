@@ -100,10 +100,10 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
 fn an_error_of_one_service_leaves_the_others_alone() {
     // LB-51 to LB-54; scenario 24
     let mut world = world();
-    let first = world.lease(ping());
-    let second = world.lease(ping());
+    let first = world.begin_exchange(ping());
+    let second = world.begin_exchange(ping());
     world.hello = service(2);
-    let mut other = world.lease(ping());
+    let mut other = world.begin_exchange(ping());
     told(&mut world);
     let before = world.client.topology().clone();
     world.check_in(first, reset());
@@ -114,7 +114,7 @@ fn an_error_of_one_service_leaves_the_others_alone() {
     World::answer(&mut other, &rawdoc! { "ok": 1 });
     world.check_in(other, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 3"]);
-    let mut other = world.lease(ping());
+    let mut other = world.begin_exchange(ping());
     World::answer(&mut other, &shutting_down());
     told(&mut world);
     world.check_in(other, Outcome::Completed);
@@ -133,12 +133,12 @@ fn a_read_preference_is_sent_as_to_a_router() {
     ] {
         let mut command = find();
         command.set_read_preference(Arc::new(ReadPreference::new(mode)));
-        let mut lease = world.lease(command);
-        let request = World::request(&lease);
+        let mut exchange = world.begin_exchange(command);
+        let request = World::request(&exchange);
         let sent = request.get_document("$readPreference").ok();
         assert_eq!(sent.and_then(|sent| sent.get_str("mode").ok()), expected);
-        World::answer(&mut lease, &cursor_reply(0, "firstBatch"));
-        world.check_in(lease, Outcome::Completed);
+        World::answer(&mut exchange, &cursor_reply(0, "firstBatch"));
+        world.check_in(exchange, Outcome::Completed);
     }
 }
 
@@ -152,10 +152,10 @@ fn sessions_are_always_there_and_never_too_old() {
     let mut world = World::new(URI, hello);
     let mut lsids = Vec::new();
     for _ in 0..2 {
-        let mut lease = world.lease(ping());
-        lsids.push(World::request(&lease).get("lsid").cloned());
-        World::answer(&mut lease, &rawdoc! { "ok": 1 });
-        world.check_in(lease, Outcome::Completed);
+        let mut exchange = world.begin_exchange(ping());
+        lsids.push(World::request(&exchange).get("lsid").cloned());
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
         world.wait(std::time::Duration::from_secs(86_400));
     }
     assert!(lsids[0].is_some());

@@ -11,30 +11,30 @@ use crate::{
 fn a_transaction_and_its_cursor_share_a_connection() {
     // LB-39, LB-41, LB-42, LB-44
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    let socket = lease.socket();
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    let socket = exchange.socket();
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(
         told(&mut world),
         ["started", "created 1", "ready 1", "out 1"]
     );
     let mut command = find();
     command.set_pin(&pin);
-    let mut lease = world.lease(command);
-    assert_eq!(lease.socket(), socket);
+    let mut exchange = world.begin_exchange(command);
+    assert_eq!(exchange.socket(), socket);
     // No second command at the same time.
     let mut hasty = ping();
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     // Nobody else's operation runs on it either.
-    let other = world.lease(ping());
+    let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), socket);
     told(&mut world);
-    World::answer(&mut lease, &cursor_reply(5, "firstBatch"));
-    let mut cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
+    let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    world.check_in(exchange, Outcome::Completed);
     let kill = cursor.end().expect("it is open");
     world.perform(kill, &rawdoc! { "ok": 1 });
     assert!(told(&mut world).is_empty(), "the transaction keeps it");
@@ -46,9 +46,9 @@ fn a_transaction_and_its_cursor_share_a_connection() {
 fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     // LB-40, trap 9: scripted, as a transaction's owner does it.
     let mut world = world();
-    let (mut lease, pin) = lease_a_transaction(&mut world);
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let commit = || {
         let mut command = Command::new("commitTransaction", "admin", CommandKind::RetryableWrite);
         command.body().i32("commitTransaction", 1);
@@ -57,10 +57,10 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     };
     let mut first = commit();
     first.set_pin(&pin);
-    let lease = world.lease(first);
-    let socket = lease.socket();
+    let exchange = world.begin_exchange(first);
+    let socket = exchange.socket();
     told(&mut world);
-    let verdict = world.check_in(lease, reset());
+    let verdict = world.check_in(exchange, reset());
     // It is its owner who tries again, not the client, on the same connection.
     assert!(
         matches!(verdict, AfterExchange::Done(Err(_))),
@@ -69,8 +69,8 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     assert_eq!(told(&mut world), ["cleared 1"]);
     world.client.release(world.now, pin);
     world.run();
-    let mut lease = world.lease(commit());
-    assert_ne!(lease.socket(), socket);
+    let mut exchange = world.begin_exchange(commit());
+    assert_ne!(exchange.socket(), socket);
     assert_eq!(
         told(&mut world),
         [
@@ -82,26 +82,26 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
             "out 2"
         ]
     );
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 2"]);
 }
 
 #[test]
 fn a_pin_that_is_released_during_a_command_ends_with_it() {
     let mut world = world();
-    let (lease, pin) = lease_a_transaction(&mut world);
-    let mut lease = lease;
-    World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
-    world.check_in(lease, Outcome::Completed);
+    let (exchange, pin) = pinned_transaction(&mut world);
+    let mut exchange = exchange;
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
     let mut command = ping();
     command.set_pin(&pin);
-    let mut lease = world.lease(command);
+    let mut exchange = world.begin_exchange(command);
     told(&mut world);
     world.client.release(world.now, pin);
     assert!(told(&mut world).is_empty());
-    World::answer(&mut lease, &rawdoc! { "ok": 1 });
-    world.check_in(lease, Outcome::Completed);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
     assert_eq!(told(&mut world), ["in 1"]);
 }
 
@@ -140,12 +140,12 @@ impl Session {
     fn perform(&mut self, step: TransactionStep, answered: Answered) {
         let mut command = insert();
         self.pin.apply(&mut command);
-        let mut lease = self.world.lease(command);
-        self.pin.keep(&mut lease);
+        let mut exchange = self.world.begin_exchange(command);
+        self.pin.keep(&mut exchange);
         let outcome = match answered {
             Answered::Lost(_) => reset(),
             Answered::Well => {
-                World::answer(&mut lease, &rawdoc! { "ok": 1, "n": 1 });
+                World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
                 Outcome::Completed
             }
             Answered::Badly(code, label) => {
@@ -154,11 +154,11 @@ impl Session {
                     "ok": 0, "code": code, "errmsg": "no", "errorLabels": labels,
                 };
                 let reply = RawDocumentBuf::try_from(&reply).expect("BSON");
-                World::answer(&mut lease, &reply);
+                World::answer(&mut exchange, &reply);
                 Outcome::Completed
             }
         };
-        let result = match self.world.check_in(lease, outcome) {
+        let result = match self.world.check_in(exchange, outcome) {
             AfterExchange::Done(result) => result,
             AfterExchange::Again(_) => panic!("the owner tries again, not the client"),
         };
@@ -205,8 +205,8 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
         let mut session = Session::begun();
         session.perform(step, answered);
         assert_eq!(told(&mut session.world), expected, "{step:?}, {answered:?}");
-        let leased = usize::from(expected.is_empty());
-        assert_eq!(session.world.client.counts().leased, leased);
+        let in_use = usize::from(expected.is_empty());
+        assert_eq!(session.world.client.counts().in_use, in_use);
     }
     for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
         let mut session = Session::begun();

@@ -26,7 +26,7 @@ enum Input {
     Wait(u16),
     Fork,
     Close,
-    EndWithoutLeases,
+    EndWithoutExchanges,
     Abandon,
 }
 
@@ -50,7 +50,7 @@ fn input() -> impl Strategy<Value = Input> {
             0 | 1 => Input::Close,
             2..=4 => Input::Fork,
             5 => Input::Abandon,
-            6 => Input::EndWithoutLeases,
+            6 => Input::EndWithoutExchanges,
             _ => Input::Wait(1),
         }),
     ]
@@ -79,11 +79,13 @@ impl Play {
                 let id = self.waiting.remove(which % self.waiting.len());
                 self.client.cancel(self.now, id);
             }
-            Input::CheckIn { which, outcome } if !self.leases.is_empty() => {
-                let mut lease = self.leases.remove(which % self.leases.len());
-                self.left.insert(lease.socket(), lease.context.request_id);
-                let outcome = finish(&mut lease, outcome);
-                if let AfterExchange::Again(start) = self.client.check_in(self.now, lease, outcome)
+            Input::CheckIn { which, outcome } if !self.exchanges.is_empty() => {
+                let mut exchange = self.exchanges.remove(which % self.exchanges.len());
+                self.left
+                    .insert(exchange.socket(), exchange.context.request_id);
+                let outcome = finish(&mut exchange, outcome);
+                if let AfterExchange::Again(start) =
+                    self.client.check_in(self.now, exchange, outcome)
                 {
                     self.started(start);
                 }
@@ -110,7 +112,7 @@ impl Play {
             }
             Input::Fork => self.fork(),
             Input::Close => self.client.close(self.now),
-            Input::EndWithoutLeases => self.client.end_without_leases(self.now),
+            Input::EndWithoutExchanges => self.client.end_without_exchanges(self.now),
             Input::Abandon => self.abandon(),
             _ => {}
         }
@@ -146,13 +148,13 @@ fn extra() -> impl Strategy<Value = Extra> {
 }
 
 /// Ends an exchange in one way or another.
-fn finish(lease: &mut Lease, outcome: u8) -> Outcome {
+fn finish(exchange: &mut Exchange, outcome: u8) -> Outcome {
     let reply = match outcome {
         0 => return Outcome::Abandoned,
         6 | 7 => {
             // The whole request goes out, or a part of it.
-            let whole = lease.output().len();
-            lease.sent(if outcome == 6 { whole } else { 1 });
+            let whole = exchange.output().len();
+            exchange.sent(if outcome == 6 { whole } else { 1 });
             return Outcome::Abandoned;
         }
         1 => return reset(),
@@ -161,10 +163,10 @@ fn finish(lease: &mut Lease, outcome: u8) -> Outcome {
         8 => overloaded(),
         _ => rawdoc! { "ok": 1 },
     };
-    if lease.operation.command.acknowledged {
-        World::answer(lease, &reply);
+    if exchange.operation.command.acknowledged {
+        World::answer(exchange, &reply);
     } else {
-        lease.sent(lease.output().len());
+        exchange.sent(exchange.output().len());
     }
     Outcome::Completed
 }
@@ -261,6 +263,6 @@ fn the_servers_of_the_random_test_know_the_password() {
         }
         play.apply(Input::Resume(0));
     }
-    assert_eq!(play.leases.len(), 3);
+    assert_eq!(play.exchanges.len(), 3);
     play.end();
 }

@@ -8,7 +8,7 @@ use crate::{
     selection::{SelectorQuestion, suitable},
 };
 
-/// What the driver of the client knows: sockets, unanswered requests, operations, leases.
+/// What the driver of the client knows: sockets, unanswered requests, operations, exchanges.
 pub(super) struct Play {
     pub(super) client: Client,
     contract: Contract,
@@ -21,7 +21,7 @@ pub(super) struct Play {
     /// Sockets that drain, with the number of the request.
     pub(super) draining: BTreeMap<SocketId, i32>,
     pub(super) waiting: Vec<OperationId>,
-    pub(super) leases: Vec<Lease>,
+    pub(super) exchanges: Vec<Exchange>,
     /// Sockets of the process that this one was forked from.
     of_parent: BTreeSet<SocketId>,
     interrupted: BTreeSet<SocketId>,
@@ -66,9 +66,9 @@ impl Peer for Play {
     }
 
     fn interrupted(&mut self, socket: SocketId, _: Error) {
-        let mut leases = self.leases.iter();
-        let is_leased = leases.any(|lease| lease.socket() == socket);
-        assert!(is_leased, "it is no lease's");
+        let mut exchanges = self.exchanges.iter();
+        let is_in_use = exchanges.any(|exchange| exchange.socket() == socket);
+        assert!(is_in_use, "it is no exchange's");
         self.interrupted.insert(socket);
     }
 
@@ -106,7 +106,7 @@ impl Play {
             left: BTreeMap::new(),
             draining: BTreeMap::new(),
             waiting: Vec::new(),
-            leases: Vec::new(),
+            exchanges: Vec::new(),
             of_parent: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             servers: Servers::default(),
@@ -125,8 +125,8 @@ impl Play {
     pub(super) fn drain(&mut self) {
         harness::drain(self);
         assert_eq!(
-            self.client.counts().leased.saturating_sub(self.granted()),
-            self.leases.len()
+            self.client.counts().in_use.saturating_sub(self.granted()),
+            self.exchanges.len()
         );
         let drains = draining(&self.client);
         assert!(self.draining.keys().all(|socket| drains.contains(socket)));
@@ -134,7 +134,7 @@ impl Play {
         let asked = self.questions.keys();
         let wanted = asked.filter(|id| !self.withdrawn.contains(id)).copied();
         assert!(self.client.snapshot().questions.into_iter().eq(wanted));
-        assert!(exchange_limits(&self.client).len() <= self.leases.len());
+        assert!(exchange_limits(&self.client).len() <= self.exchanges.len());
         books::assert_agree(&self.client);
         self.watch_wakes();
         self.watch_waits();
@@ -219,21 +219,25 @@ impl Play {
                 self.waiting.push(operation);
                 self.asking.insert(operation, question);
             }
-            Progress::Exchange(mut lease) => {
-                assert!(self.open.contains(&lease.socket()));
-                assert!(!self.of_parent.contains(&lease.socket()));
-                assert!(self.leases.iter().all(|l| l.socket() != lease.socket()));
-                if let Err(error) = self.look(&mut lease) {
-                    let start = self.client.refuse(self.now, lease, error);
+            Progress::Exchange(mut exchange) => {
+                assert!(self.open.contains(&exchange.socket()));
+                assert!(!self.of_parent.contains(&exchange.socket()));
+                assert!(
+                    self.exchanges
+                        .iter()
+                        .all(|l| l.socket() != exchange.socket())
+                );
+                if let Err(error) = self.look(&mut exchange) {
+                    let start = self.client.refuse(self.now, exchange, error);
                     return self.started(start);
                 }
-                match lease.begin(self.now) {
-                    Ok(_) => self.leases.push(lease),
+                match exchange.begin(self.now) {
+                    Ok(_) => self.exchanges.push(exchange),
                     // Its time ran out while it waited: nothing was sent, the connection is whole.
                     Err(error) => {
                         assert!(error.is_timeout(), "{error}");
                         let outcome = Outcome::Failed(error);
-                        let verdict = self.client.check_in(self.now, lease, outcome);
+                        let verdict = self.client.check_in(self.now, exchange, outcome);
                         assert!(
                             matches!(verdict, AfterExchange::Done(Err(_))),
                             "{verdict:?}"
@@ -246,15 +250,15 @@ impl Play {
         }
     }
 
-    /// This is a child from here on: what is leased is its parent's, and nothing else is left open.
+    /// This is a child from here on: what is in use is its parent's, and nothing else is left open.
     pub(super) fn fork(&mut self) {
         self.of_parent = self.open.clone();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
         self.drain();
-        let leased = self.leases.iter().map(Lease::socket);
-        let leased: BTreeSet<SocketId> = leased.collect();
+        let in_use = self.exchanges.iter().map(Exchange::socket);
+        let in_use: BTreeSet<SocketId> = in_use.collect();
         let left = self.open.intersection(&self.of_parent).copied();
-        assert!(left.eq(leased));
+        assert!(left.eq(in_use));
     }
 
     /// Something comes on a connection that drains.
@@ -292,7 +296,7 @@ impl Play {
     pub(super) fn end(&mut self) {
         self.client.close(self.now);
         self.drain();
-        while !self.leases.is_empty() {
+        while !self.exchanges.is_empty() {
             self.apply(Input::CheckIn {
                 which: 0,
                 outcome: 5,
@@ -308,14 +312,14 @@ impl Play {
     }
 
     /// Reads what there is on a connection that rested.
-    fn look(&self, lease: &mut Lease) -> Result<(), Error> {
-        if !lease.wants_probe() {
+    fn look(&self, exchange: &mut Exchange) -> Result<(), Error> {
+        if !exchange.wants_probe() {
             return Ok(());
         }
         match self.probe {
-            0 => lease.probed(None),
-            1 => lease.probed(Some(&[])),
-            2 => lease.probed(Some(&[1, 2, 3])),
+            0 => exchange.probed(None),
+            1 => exchange.probed(Some(&[])),
+            2 => exchange.probed(Some(&[1, 2, 3])),
             // Whoever drives the client may leave the probe out.
             _ => Ok(()),
         }
@@ -362,8 +366,8 @@ impl Play {
         self.client.abandon(self.now, &why);
         self.drain();
         if is_first && !was_over {
-            let mut leases = self.leases.iter().map(Lease::socket);
-            assert!(leases.all(|socket| self.interrupted.contains(&socket)));
+            let mut exchanges = self.exchanges.iter().map(Exchange::socket);
+            assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
         }
     }
 }

@@ -190,65 +190,65 @@ impl Scene {
         self.run();
     }
 
-    /// A lease that is not begun.
-    fn start(&mut self, command: Command) -> Lease {
+    /// An exchange that is not begun.
+    fn start(&mut self, command: Command) -> Exchange {
         let start = self.client.start(self.now, command);
-        self.leased(start)
+        self.exchange_of(start)
     }
 
-    fn leased(&mut self, start: Progress) -> Lease {
+    fn exchange_of(&mut self, start: Progress) -> Exchange {
         self.run();
         match start {
-            Progress::Exchange(lease) => lease,
+            Progress::Exchange(exchange) => exchange,
             Progress::Failed(error) => panic!("it failed: {error}"),
             Progress::Asking { .. } => panic!("the application has no say here"),
             Progress::Waiting(id) => match self.client.resume(self.now, id) {
-                Progress::Exchange(lease) => lease,
+                Progress::Exchange(exchange) => exchange,
                 other => panic!("no connection came: {other:?}"),
             },
         }
     }
 
-    fn peer(&mut self, lease: &Lease) -> &mut Peer {
-        self.peers.get_mut(&lease.socket()).expect("a socket")
+    fn peer(&mut self, exchange: &Exchange) -> &mut Peer {
+        self.peers.get_mut(&exchange.socket()).expect("a socket")
     }
 
     /// Sends the request; its number.
-    fn send(&mut self, lease: &mut Lease) -> i32 {
-        lease.begin(self.now).expect("it fits");
-        let bytes = lease.output().to_vec();
-        lease.sent(bytes.len());
-        let peer = self.peer(lease);
+    fn send(&mut self, exchange: &mut Exchange) -> i32 {
+        exchange.begin(self.now).expect("it fits");
+        let bytes = exchange.output().to_vec();
+        exchange.sent(bytes.len());
+        let peer = self.peer(exchange);
         peer.receive(&bytes);
         peer.request().expect("a request")
     }
 
     /// Runs a command that the server answers.
     fn perform(&mut self, command: Command) {
-        let mut lease = self.start(command);
-        let request = self.send(&mut lease);
-        let peer = self.peer(&lease);
+        let mut exchange = self.start(command);
+        let request = self.send(&mut exchange);
+        let peer = self.peer(&exchange);
         peer.reply(request, &rawdoc! { "ok": 1 });
         let bytes = peer.output();
-        assert!(feed(&mut lease, &bytes).expect("a reply"));
-        let verdict = self.check_in(lease, Outcome::Completed);
+        assert!(feed(&mut exchange, &bytes).expect("a reply"));
+        let verdict = self.check_in(exchange, Outcome::Completed);
         assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     }
 
-    fn check_in(&mut self, lease: Lease, outcome: Outcome) -> AfterExchange {
-        let verdict = self.client.check_in(self.now, lease, outcome);
+    fn check_in(&mut self, exchange: Exchange, outcome: Outcome) -> AfterExchange {
+        let verdict = self.client.check_in(self.now, exchange, outcome);
         self.run();
         verdict
     }
 
-    /// A client one of whose connections rested, and a lease of it.
-    fn rested(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Lease) {
+    /// A client one of whose connections rested, and an exchange of it.
+    fn rested(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Exchange) {
         let mut scene = Self::new(uri, version);
         scene.perform(ping());
         scene.wait(PROBE_AFTER);
-        let lease = scene.start(insert());
-        assert!(lease.wants_probe());
-        (scene.clear_counts(), lease)
+        let exchange = scene.start(insert());
+        assert!(exchange.wants_probe());
+        (scene.clear_counts(), exchange)
     }
 
     fn clear_counts(mut self) -> Self {
@@ -271,14 +271,14 @@ fn hello(is_balanced: bool) -> RawDocumentBuf {
     }
 }
 
-/// Gives a lease ciphertext; true if its reply is whole.
-fn feed(lease: &mut Lease, mut bytes: &[u8]) -> Result<bool, Error> {
+/// Gives an exchange ciphertext; true if its reply is whole.
+fn feed(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<bool, Error> {
     while !bytes.is_empty() {
-        let room = lease.input()?;
+        let room = exchange.input()?;
         let count = room.len().min(bytes.len());
         room[..count].copy_from_slice(&bytes[..count]);
         bytes = &bytes[count..];
-        if lease.received(count)? {
+        if exchange.received(count)? {
             return Ok(true);
         }
     }
@@ -288,39 +288,39 @@ fn feed(lease: &mut Lease, mut bytes: &[u8]) -> Result<bool, Error> {
 #[test]
 fn a_close_notify_with_the_reply_costs_its_connection_alone() {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(ping());
+    let mut exchange = scene.start(ping());
     scene = scene.clear_counts();
-    let socket = lease.socket();
-    let request = scene.send(&mut lease);
-    let peer = scene.peer(&lease);
+    let socket = exchange.socket();
+    let request = scene.send(&mut exchange);
+    let peer = scene.peer(&exchange);
     peer.reply(request, &rawdoc! { "ok": 1 });
     peer.tls.send_close_notify();
     let bytes = peer.output();
-    assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
-    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(feed(&mut exchange, &bytes).expect("the reply is whole"));
+    let verdict = scene.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
-    let mut lease = scene.start(ping());
-    assert_ne!(lease.socket(), socket);
-    scene.send(&mut lease);
+    let mut exchange = scene.start(ping());
+    assert_ne!(exchange.socket(), socket);
+    scene.send(&mut exchange);
 }
 
 #[test]
 fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
     for begun in [false, true] {
         let mut scene = Scene::new(URI, &TLS13);
-        let mut lease = scene.start(find());
-        scene.send(&mut lease);
-        let peer = scene.peer(&lease);
+        let mut exchange = scene.start(find());
+        scene.send(&mut exchange);
+        let peer = scene.peer(&exchange);
         if begun {
             peer.tls.writer().write_all(&[40, 0, 0, 0]).expect("room");
         }
         peer.tls.send_close_notify();
         let bytes = peer.output();
-        let error = feed(&mut lease, &bytes).expect_err("cut off");
+        let error = feed(&mut exchange, &bytes).expect_err("cut off");
         assert!(error.is_network(), "{error}");
-        let verdict = scene.check_in(lease, Outcome::Failed(error));
+        let verdict = scene.check_in(exchange, Outcome::Failed(error));
         assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
         assert_eq!(scene.clears, 1);
     }
@@ -332,26 +332,26 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
     for version in [&TLS12, &TLS13] {
         for (command, is_write) in [(find(), false), (insert(), true)] {
             let mut scene = Scene::new(URI, version);
-            let mut lease = scene.start(command);
+            let mut exchange = scene.start(command);
             scene = scene.clear_counts();
-            scene.send(&mut lease);
-            let peer = scene.peer(&lease);
+            scene.send(&mut exchange);
+            let peer = scene.peer(&exchange);
             peer.break_off();
             let bytes = peer.output();
-            let error = feed(&mut lease, &bytes).expect_err("an alert");
+            let error = feed(&mut exchange, &bytes).expect_err("an alert");
             assert!(
                 matches!(error.kind(), ErrorKind::Tls { .. }) && error.is_network(),
                 "{error:?}"
             );
-            let verdict = scene.check_in(lease, Outcome::Failed(error));
+            let verdict = scene.check_in(exchange, Outcome::Failed(error));
             let AfterExchange::Again(start) = verdict else {
                 panic!("it may be retried: {verdict:?}");
             };
             assert_eq!((scene.clears, scene.changes > 0), (1, true));
             scene.wait(Duration::from_secs(10));
-            let lease = scene.leased(start);
-            assert_eq!(lease.operation.attempts, 2);
-            let kept = lease
+            let exchange = scene.exchange_of(start);
+            assert_eq!(exchange.operation.attempts, 2);
+            let kept = exchange
                 .operation
                 .kept_error
                 .as_ref()
@@ -364,16 +364,16 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
 #[test]
 fn a_record_that_is_none_is_answered_with_an_alert() {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(find());
-    scene.send(&mut lease);
-    let peer = scene.peer(&lease);
+    let mut exchange = scene.start(find());
+    scene.send(&mut exchange);
+    let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 40]).expect("room");
     let mut bytes = peer.output();
     *bytes.last_mut().expect("a record") ^= 1;
-    let error = feed(&mut lease, &bytes).expect_err("a changed record");
+    let error = feed(&mut exchange, &bytes).expect_err("a changed record");
     assert!(error.is_network(), "{error:?}");
-    let alert = lease.output().to_vec();
-    let peer = scene.peer(&lease);
+    let alert = exchange.output().to_vec();
+    let peer = scene.peer(&exchange);
     peer.receive(&alert);
     let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
     assert_eq!(peer.failure, Some(told));
@@ -407,16 +407,16 @@ fn a_monitors_connection_ends_with_close_notify() {
 #[test]
 fn a_reply_that_came_whole_before_an_alert_counts() {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(insert());
+    let mut exchange = scene.start(insert());
     scene = scene.clear_counts();
-    let socket = lease.socket();
-    let request = scene.send(&mut lease);
-    let peer = scene.peer(&lease);
+    let socket = exchange.socket();
+    let request = scene.send(&mut exchange);
+    let peer = scene.peer(&exchange);
     peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });
     peer.break_off();
     let bytes = peer.output();
-    assert!(feed(&mut lease, &bytes).expect("the reply is whole"));
-    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(feed(&mut exchange, &bytes).expect("the reply is whole"));
+    let verdict = scene.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
@@ -426,11 +426,11 @@ fn a_reply_that_came_whole_before_an_alert_counts() {
 fn a_connection_that_drains_ends_with_close_notify() {
     for replied in [false, true] {
         let mut scene = Scene::new(URI, &TLS13);
-        let mut lease = scene.start(find());
+        let mut exchange = scene.start(find());
         scene = scene.clear_counts();
-        let socket = lease.socket();
-        let request = scene.send(&mut lease);
-        scene.check_in(lease, Outcome::Abandoned);
+        let socket = exchange.socket();
+        let request = scene.send(&mut exchange);
+        scene.check_in(exchange, Outcome::Abandoned);
         assert!(scene.closed.is_empty(), "it drains");
         let peer = scene.peers.get_mut(&socket).expect("a socket");
         if replied {
@@ -447,9 +447,9 @@ fn a_connection_that_drains_ends_with_close_notify() {
 #[test]
 fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(find());
-    scene.send(&mut lease);
-    let peer = scene.peer(&lease);
+    let mut exchange = scene.start(find());
+    scene.send(&mut exchange);
+    let peer = scene.peer(&exchange);
     let mut asked = 0;
     let mut all = Vec::new();
     while asked < 100 {
@@ -459,20 +459,20 @@ fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
     }
     let refused = all
         .iter()
-        .position(|bytes| feed(&mut lease, bytes).is_err());
+        .position(|bytes| feed(&mut exchange, bytes).is_err());
     // The library's limit is 32 of them without data in between.
     assert_eq!(refused, Some(32));
     // One answer, whatever the number, and the alert.
-    assert!(lease.output().len() < 100, "{}", lease.output().len());
+    assert!(exchange.output().len() < 100, "{}", exchange.output().len());
 }
 
 #[test]
 fn a_server_hears_why_a_connection_that_drains_is_left() {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(find());
-    let socket = lease.socket();
-    let request = scene.send(&mut lease);
-    scene.check_in(lease, Outcome::Abandoned);
+    let mut exchange = scene.start(find());
+    let socket = exchange.socket();
+    let request = scene.send(&mut exchange);
+    scene.check_in(exchange, Outcome::Abandoned);
     let peer = scene.peers.get_mut(&socket).expect("a socket");
     peer.reply(request, &rawdoc! { "ok": 1 });
     let mut bytes = peer.output();

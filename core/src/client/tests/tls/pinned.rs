@@ -9,10 +9,10 @@ const URI: &str = "mongodb://db.example.net/?loadBalanced=true&tls=true";
 /// it.
 fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     let mut scene = Scene::new(URI, &TLS13);
-    let mut lease = scene.start(find());
-    let request = scene.send(&mut lease);
+    let mut exchange = scene.start(find());
+    let request = scene.send(&mut exchange);
     let batch = rawdoc! { "ok": 1, "cursor": { "id": 5_i64, "ns": "db.c", "firstBatch": [] } };
-    let peer = scene.peer(&lease);
+    let peer = scene.peer(&exchange);
     peer.reply(request, &batch);
     let mut bytes = peer.output();
     peer.tls.send_close_notify();
@@ -20,9 +20,9 @@ fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     if with_batch {
         bytes.append(&mut farewell);
     }
-    assert!(feed(&mut lease, &bytes).expect("a reply"));
-    let cursor = Cursor::from_lease(&mut lease, "db".into()).expect("a cursor");
-    let verdict = scene.check_in(lease, Outcome::Completed);
+    assert!(feed(&mut exchange, &bytes).expect("a reply"));
+    let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
+    let verdict = scene.check_in(exchange, Outcome::Completed);
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
     (scene, cursor, farewell)
 }
@@ -54,13 +54,13 @@ fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
     let (mut scene, mut cursor, farewell) = cut_off(false);
     scene.wait(PROBE_AFTER);
     let command = cursor.more().expect("it is open");
-    let mut lease = scene.start(command);
+    let mut exchange = scene.start(command);
     // There is no other connection that it could use.
-    assert!(!lease.wants_probe());
-    scene.send(&mut lease);
-    let error = feed(&mut lease, &farewell).expect_err("it is closed");
+    assert!(!exchange.wants_probe());
+    scene.send(&mut exchange);
+    let error = feed(&mut exchange, &farewell).expect_err("it is closed");
     assert!(is_closed(&error), "{error:?}");
-    let verdict = scene.check_in(lease, Outcome::Failed(error));
+    let verdict = scene.check_in(exchange, Outcome::Failed(error));
     assert!(
         matches!(verdict, AfterExchange::Done(Err(_))),
         "{verdict:?}"

@@ -7,12 +7,12 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
     // CMAP-27
     let uri = format!("{URI}&retryReads=false&retryWrites=false");
     for version in [&TLS12, &TLS13] {
-        let (mut scene, mut lease) = Scene::rested(&uri, version);
-        let socket = lease.socket();
-        let peer = scene.peer(&lease);
+        let (mut scene, mut exchange) = Scene::rested(&uri, version);
+        let socket = exchange.socket();
+        let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
         let bytes = peer.output();
-        let error = probe(&mut lease, &bytes).expect_err("it is closed");
+        let error = probe(&mut exchange, &bytes).expect_err("it is closed");
         assert!(matches!(
             error.kind(),
             ErrorKind::Network {
@@ -20,25 +20,25 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
                 ..
             }
         ));
-        let start = scene.client.refuse(scene.now, lease, error);
-        let mut lease = scene.leased(start);
-        assert_ne!(lease.socket(), socket);
+        let start = scene.client.refuse(scene.now, exchange, error);
+        let mut exchange = scene.exchange_of(start);
+        assert_ne!(exchange.socket(), socket);
         assert_eq!(scene.closed, [socket]);
         assert_eq!((scene.clears, scene.changes), (0, 0));
-        assert_eq!(lease.operation.attempts, 1);
-        let request = scene.send(&mut lease);
-        let peer = scene.peer(&lease);
+        assert_eq!(exchange.operation.attempts, 1);
+        let request = scene.send(&mut exchange);
+        let peer = scene.peer(&exchange);
         peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });
         let bytes = peer.output();
-        assert!(feed(&mut lease, &bytes).expect("a reply"));
+        assert!(feed(&mut exchange, &bytes).expect("a reply"));
     }
 }
 
 /// Looks at a connection that rested, as adapters do.
-fn probe(lease: &mut Lease, mut bytes: &[u8]) -> Result<(), Error> {
-    while lease.wants_probe() {
+fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
+    while exchange.wants_probe() {
         let count = bytes.len().min(64);
-        lease.probed(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
+        exchange.probed(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
         bytes = &bytes[count..];
     }
     Ok(())
@@ -47,8 +47,8 @@ fn probe(lease: &mut Lease, mut bytes: &[u8]) -> Result<(), Error> {
 #[test]
 fn a_close_notify_behind_other_messages_at_rest_is_found() {
     // The first read of a probe has less than one of these records.
-    let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
-    let peer = scene.peer(&lease);
+    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
     for _ in 0..5 {
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
@@ -57,65 +57,65 @@ fn a_close_notify_behind_other_messages_at_rest_is_found() {
     peer.tls.send_close_notify();
     bytes.extend(peer.output());
     assert!(bytes.len() > 64);
-    let error = probe(&mut lease, &bytes).expect_err("it is closed");
+    let error = probe(&mut exchange, &bytes).expect_err("it is closed");
     assert!(error.is_network(), "{error}");
 }
 
 #[test]
 fn half_a_record_at_rest_costs_its_connection() {
     for count in [1, 4, 5, 20] {
-        let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
-        let peer = scene.peer(&lease);
+        let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+        let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
         let bytes = peer.output();
-        let error = probe(&mut lease, &bytes[..count]).expect_err("the rest is on its way");
+        let error = probe(&mut exchange, &bytes[..count]).expect_err("the rest is on its way");
         assert!(
             matches!(error.kind(), ErrorKind::Protocol { .. }),
             "{error}"
         );
-        let start = scene.client.refuse(scene.now, lease, error);
-        scene.leased(start);
+        let start = scene.client.refuse(scene.now, exchange, error);
+        scene.exchange_of(start);
         assert_eq!((scene.clears, scene.changes), (0, 0));
     }
 }
 
 #[test]
 fn plaintext_at_rest_costs_its_connection() {
-    let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
-    let peer = scene.peer(&lease);
+    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 3]).expect("room");
     let bytes = peer.output();
-    probe(&mut lease, &bytes).expect_err("nobody asked");
+    probe(&mut exchange, &bytes).expect_err("nobody asked");
 }
 
 #[test]
 fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
-    let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
-    let peer = scene.peer(&lease);
+    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
     for _ in 0..3 {
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
         bytes.extend(peer.output());
     }
-    probe(&mut lease, &bytes).expect("it is TLS's own");
-    assert!(!lease.wants_probe());
+    probe(&mut exchange, &bytes).expect("it is TLS's own");
+    assert!(!exchange.wants_probe());
     // The server reads the request, whose records come with the keys that it asked for.
-    let request = scene.send(&mut lease);
-    let peer = scene.peer(&lease);
+    let request = scene.send(&mut exchange);
+    let peer = scene.peer(&exchange);
     peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });
     let bytes = peer.output();
-    assert!(feed(&mut lease, &bytes).expect("a reply"));
+    assert!(feed(&mut exchange, &bytes).expect("a reply"));
     assert!(scene.closed.is_empty());
 }
 
 #[test]
 fn a_server_that_does_not_stop_talking_at_rest_is_left() {
     for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
-        let (mut scene, mut lease) = Scene::rested(URI, &TLS13);
-        lease.probed_bytes = before;
-        let peer = scene.peer(&lease);
+        let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+        exchange.probed_bytes = before;
+        let peer = scene.peer(&exchange);
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
         let bytes = peer.output();
-        assert_eq!(probe(&mut lease, &bytes).is_err(), is_left);
+        assert_eq!(probe(&mut exchange, &bytes).is_err(), is_left);
     }
 }

@@ -28,7 +28,7 @@ enum Input {
     Probe(u8),
     Fork,
     Close,
-    EndWithoutLeases,
+    EndWithoutExchanges,
     Abandon,
 }
 
@@ -55,7 +55,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (rare, 0..8_u8).prop_map(|(rare, what)| match (rare, what) {
             (true, 0..4) => Input::Fork,
             (true, 4 | 5) => Input::Close,
-            (true, 6) => Input::EndWithoutLeases,
+            (true, 6) => Input::EndWithoutExchanges,
             (true, _) => Input::Abandon,
             (false, _) => Input::Wait(1),
         }),
@@ -91,11 +91,12 @@ impl Play {
                     self.failed(purpose, &crate::error::ErrorKind::Abandoned.into());
                 }
             }
-            Input::CheckIn { which, outcome } if !self.leases.is_empty() => {
-                let (mut lease, purpose) = self.leases.remove(which % self.leases.len());
-                self.left.insert(lease.socket(), lease.context.request_id);
-                let outcome = finish(&mut lease, purpose, outcome);
-                self.give_back(lease, purpose, outcome);
+            Input::CheckIn { which, outcome } if !self.exchanges.is_empty() => {
+                let (mut exchange, purpose) = self.exchanges.remove(which % self.exchanges.len());
+                self.left
+                    .insert(exchange.socket(), exchange.context.request_id);
+                let outcome = finish(&mut exchange, purpose, outcome);
+                self.give_back(exchange, purpose, outcome);
             }
             Input::Connect(which) if !self.dialling.is_empty() => {
                 let socket = self.dialling.remove(which % self.dialling.len());
@@ -120,7 +121,7 @@ impl Play {
             Input::Fork => self.fork(),
             Input::Probe(what) => self.probe = what,
             Input::Close => self.client.close(self.now),
-            Input::EndWithoutLeases => self.client.end_without_leases(self.now),
+            Input::EndWithoutExchanges => self.client.end_without_exchanges(self.now),
             Input::Abandon => self.abandon(),
             _ => {}
         }
@@ -196,8 +197,8 @@ impl Play {
         let why = Error::runtime("the runtime has ended");
         self.client.abandon(self.now, &why);
         self.drain();
-        let mut leases = self.leases.iter().map(|(lease, _)| lease.socket());
-        assert!(was_over || leases.all(|socket| self.interrupted.contains(&socket)));
+        let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
+        assert!(was_over || exchanges.all(|socket| self.interrupted.contains(&socket)));
     }
 
     fn fork(&mut self) {
@@ -207,10 +208,10 @@ impl Play {
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
         self.drain();
         // Nobody reads what the parent is answered, nor keeps a connection for later.
-        let mut leases = self.leases.iter().map(|(lease, _)| lease.socket());
-        assert!(leases.all(|socket| self.interrupted.contains(&socket)));
-        let leased = self.leases.len();
-        assert_eq!(self.open.intersection(&self.of_parent).count(), leased);
+        let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
+        assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
+        let in_use = self.exchanges.len();
+        assert_eq!(self.open.intersection(&self.of_parent).count(), in_use);
     }
 
     /// Something comes on a connection that drains.
@@ -238,7 +239,7 @@ impl Play {
             self.client.cancel(self.now, id);
             self.drain();
         }
-        while !self.leases.is_empty() {
+        while !self.exchanges.is_empty() {
             let (which, outcome) = (0, 0);
             self.apply(Input::CheckIn { which, outcome });
         }
@@ -257,7 +258,7 @@ impl Play {
             "{:?}",
             self.client.snapshot().pins
         );
-        assert_eq!(self.client.counts().leased, 0);
+        assert_eq!(self.client.counts().in_use, 0);
         assert_eq!(self.client.counts().waiting, 0);
         assert!(wait_limits(&self.client).is_empty() && exchange_limits(&self.client).is_empty());
     }
@@ -277,7 +278,7 @@ impl Play {
             self.apply(Input::Answer { which: 0, hello: 9 });
             self.apply(Input::Resume(0));
         }
-        assert_eq!(self.leases.len(), 3);
+        assert_eq!(self.exchanges.len(), 3);
         let Progress::Waiting(id) = self.client.start(self.now, ping()) else {
             panic!("there are no more");
         };
@@ -306,7 +307,7 @@ impl Play {
 }
 
 /// Ends an exchange in one way or another.
-fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
+fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
     let batch = match purpose {
         Purpose::More { .. } => "nextBatch",
         _ => "firstBatch",
@@ -315,8 +316,8 @@ fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
         0 => return Outcome::Abandoned,
         1 | 2 => {
             // The whole request goes out, or a part of it.
-            let whole = lease.output().len();
-            lease.sent(if outcome == 1 { whole } else { 1 });
+            let whole = exchange.output().len();
+            exchange.sent(if outcome == 1 { whole } else { 1 });
             return Outcome::Abandoned;
         }
         3 => return reset(),
@@ -328,33 +329,33 @@ fn finish(lease: &mut Lease, purpose: Purpose, outcome: u8) -> Outcome {
         9 => cursor_reply(-3, batch),
         10 => overloaded(),
         12 => {
-            lease.sent(lease.output().len());
+            exchange.sent(exchange.output().len());
             let message = "the reply did not come";
             return Outcome::Failed(Error::timeout(crate::error::Wait::Exchange, message));
         }
-        13 => return answer_oddly(lease, &cursor_reply(5, batch), 1, &[]),
-        14 => return answer_oddly(lease, &cursor_reply(5, batch), 0, &[1]),
+        13 => return answer_oddly(exchange, &cursor_reply(5, batch), 1, &[]),
+        14 => return answer_oddly(exchange, &cursor_reply(5, batch), 0, &[1]),
         _ => cursor_reply(5, batch),
     };
-    World::answer(lease, &reply);
+    World::answer(exchange, &reply);
     Outcome::Completed
 }
 
 /// The server answers another request, or says more than it was asked.
-fn answer_oddly(lease: &mut Lease, reply: &RawDocument, off: i32, more: &[u8]) -> Outcome {
-    lease.sent(lease.output().len());
+fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[u8]) -> Outcome {
+    exchange.sent(exchange.output().len());
     let mut bytes = Vec::new();
-    MessageWriter::begin(&mut bytes, 9, lease.context.request_id + off)
+    MessageWriter::begin(&mut bytes, 9, exchange.context.request_id + off)
         .body(reply)
         .end();
     bytes.extend_from_slice(more);
     let mut rest = &bytes[..];
     loop {
-        let room = lease.input().expect("room");
+        let room = exchange.input().expect("room");
         let count = room.len().min(rest.len());
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
-        match lease.received(count) {
+        match exchange.received(count) {
             Ok(true) => return Outcome::Completed,
             Ok(false) => {}
             Err(error) => return Outcome::Failed(error),

@@ -66,7 +66,7 @@ pub(super) struct Play {
     pub(super) left: BTreeMap<SocketId, i32>,
     pub(super) draining: BTreeMap<SocketId, i32>,
     pub(super) waiting: BTreeMap<OperationId, Purpose>,
-    pub(super) leases: Vec<(Lease, Purpose)>,
+    pub(super) exchanges: Vec<(Exchange, Purpose)>,
     pub(super) cursors: BTreeMap<u32, KeptCursor>,
     pub(super) transactions: BTreeMap<u32, Transaction>,
     pub(super) next_key: u32,
@@ -136,7 +136,7 @@ impl Play {
             left: BTreeMap::new(),
             draining: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            leases: Vec::new(),
+            exchanges: Vec::new(),
             cursors: BTreeMap::new(),
             transactions: BTreeMap::new(),
             next_key: 0,
@@ -185,7 +185,7 @@ impl Play {
         let waiting = snapshot.operations.iter().map(|waiting| &waiting.id);
         assert!(waiting.eq(self.waiting.keys()));
         assert_eq!(client.counts().sockets, self.open.len());
-        assert!(exchange_limits(client).len() <= self.leases.len());
+        assert!(exchange_limits(client).len() <= self.exchanges.len());
         let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
         let drains = draining(client);
         for socket in self.draining.keys() {
@@ -204,17 +204,20 @@ impl Play {
             closed,
         } = self.ledger;
         assert_eq!(started, out + failed + asking.count());
-        assert_eq!(client.counts().leased, out - back);
+        assert_eq!(client.counts().in_use, out - back);
         assert_eq!(created - closed, self.open.len());
-        // Every connection in use has a lease, a grant, or somebody who keeps it.
+        // Every connection in use has an exchange, a grant, or somebody who keeps it.
         let granted = |waiting: &&WaitingOperation| {
             waiting.pin.is_none() && matches!(waiting.state, OperationState::Granted(_))
         };
         let granted = snapshot.operations.iter().filter(granted).count();
-        let is_pinned = |lease: &Lease| pinned.contains(&lease.socket());
-        let plain = self.leases.iter().filter(|(lease, _)| !is_pinned(lease));
+        let is_pinned = |exchange: &Exchange| pinned.contains(&exchange.socket());
+        let plain = self
+            .exchanges
+            .iter()
+            .filter(|(exchange, _)| !is_pinned(exchange));
         assert_eq!(
-            client.counts().leased,
+            client.counts().in_use,
             granted + plain.count() + pinned.len()
         );
         self.watch_pins(&snapshot);
@@ -223,17 +226,17 @@ impl Play {
     pub(super) fn watch_pins(&self, snapshot: &Snapshot) {
         for pinned in &snapshot.pins {
             let socket = pinned.socket;
-            let leased = self
-                .leases
+            let in_use = self
+                .exchanges
                 .iter()
-                .filter(|(lease, _)| lease.socket() == socket);
+                .filter(|(exchange, _)| exchange.socket() == socket);
             let granted = snapshot.operations.iter().filter(|waiting| {
                 waiting.pin == Some(socket) && matches!(waiting.state, OperationState::Granted(_))
             });
-            let users = leased.count() + granted.count();
-            let is_leased = pinned.state == PinState::Leased;
-            assert_eq!(users, usize::from(is_leased), "{pinned:?}");
-            assert!(is_leased || pinned.holders > 0, "{pinned:?}");
+            let users = in_use.count() + granted.count();
+            let is_in_use = pinned.state == PinState::InUse;
+            assert_eq!(users, usize::from(is_in_use), "{pinned:?}");
+            assert!(is_in_use || pinned.holders > 0, "{pinned:?}");
         }
         for waiting in &snapshot.operations {
             if let OperationState::ForPin(socket) = waiting.state {
@@ -257,7 +260,7 @@ impl Play {
     pub(super) fn started(&mut self, start: Progress, purpose: Purpose) {
         match start {
             Progress::Asking { .. } => panic!("the application has no say here"),
-            Progress::Exchange(lease) => self.leased(lease, purpose),
+            Progress::Exchange(exchange) => self.exchange_of(exchange, purpose),
             Progress::Waiting(id) => {
                 self.waiting.insert(id, purpose);
             }
@@ -265,14 +268,18 @@ impl Play {
         }
     }
 
-    pub(super) fn leased(&mut self, mut lease: Lease, purpose: Purpose) {
-        let socket = lease.socket();
+    pub(super) fn exchange_of(&mut self, mut exchange: Exchange, purpose: Purpose) {
+        let socket = exchange.socket();
         assert!(self.open.contains(&socket));
         assert!(!self.of_parent.contains(&socket), "it is the parent's");
-        assert!(self.leases.iter().all(|(l, _)| l.socket() != socket));
-        let session = |lease: &Lease| lease.operation.lsid;
-        let own = session(&lease);
-        let others = || self.leases.iter().filter_map(|(lease, _)| session(lease));
+        assert!(self.exchanges.iter().all(|(l, _)| l.socket() != socket));
+        let session = |exchange: &Exchange| exchange.operation.lsid;
+        let own = session(&exchange);
+        let others = || {
+            self.exchanges
+                .iter()
+                .filter_map(|(exchange, _)| session(exchange))
+        };
         assert!(own.is_none_or(|own| others().all(|id| id != own)));
         let expected = match purpose {
             Purpose::More { socket, .. } => Some(socket),
@@ -284,28 +291,28 @@ impl Play {
             Some(expected) => assert_eq!(socket, expected),
             // A transaction may be given up while a command of it waits to be resumed, which then
             // runs where it was to.
-            None if lease.operation.command.pinned().is_some() => {}
+            None if exchange.operation.command.pinned().is_some() => {}
             None => self.assert_free(socket),
         }
         if let Purpose::Transact { key, .. } = purpose
-            && !lease.is_preliminary()
+            && !exchange.is_preliminary()
             && let Some(transaction) = self.transactions.get_mut(&key)
         {
-            transaction.pin.keep(&mut lease);
+            transaction.pin.keep(&mut exchange);
             transaction.is_first = false;
             transaction.socket = Some(socket);
         }
-        if lease.wants_probe() {
+        if exchange.wants_probe() {
             let found = [None, Some(&[][..]), Some(&[1, 2][..])];
             let found = found.get(usize::from(self.probe)).copied();
-            if let Some(Err(error)) = found.map(|found| lease.probed(found)) {
-                let start = self.client.refuse(self.now, lease, error);
+            if let Some(Err(error)) = found.map(|found| exchange.probed(found)) {
+                let start = self.client.refuse(self.now, exchange, error);
                 return self.started(start, purpose);
             }
         }
-        match lease.begin(self.now) {
-            Ok(_) => self.leases.push((lease, purpose)),
-            Err(error) => self.give_back(lease, purpose, Outcome::Failed(error)),
+        match exchange.begin(self.now) {
+            Ok(_) => self.exchanges.push((exchange, purpose)),
+            Err(error) => self.give_back(exchange, purpose, Outcome::Failed(error)),
         }
     }
 
@@ -330,10 +337,10 @@ impl Play {
         }
     }
 
-    pub(super) fn give_back(&mut self, mut lease: Lease, purpose: Purpose, outcome: Outcome) {
-        let is_well = outcome == Outcome::Completed && lease.outcome().is_ok();
-        let is_well = is_well && !lease.is_preliminary();
-        let socket = lease.socket();
+    pub(super) fn give_back(&mut self, mut exchange: Exchange, purpose: Purpose, outcome: Outcome) {
+        let is_well = outcome == Outcome::Completed && exchange.outcome().is_ok();
+        let is_well = is_well && !exchange.is_preliminary();
+        let socket = exchange.socket();
         let mut opened = None;
         let mut batch = None;
         match purpose {
@@ -341,17 +348,17 @@ impl Play {
             | Purpose::Transact {
                 opens_cursor: true, ..
             } if is_well => {
-                opened = Cursor::from_lease(&mut lease, "db".into()).ok();
+                opened = Cursor::from_exchange(&mut exchange, "db".into()).ok();
             }
             Purpose::More { key, .. } if is_well => {
-                batch = self.take_batch(key, &mut lease);
+                batch = self.take_batch(key, &mut exchange);
             }
             _ => {}
         }
         let is_left = outcome == Outcome::Abandoned;
-        let error = lease.outcome().err();
+        let error = exchange.outcome().err();
         let is_overload = error.is_some_and(|e| e.has_label(&Label::SystemOverloadedError));
-        match self.client.check_in(self.now, lease, outcome) {
+        match self.client.check_in(self.now, exchange, outcome) {
             AfterExchange::Again(start) => {
                 assert!(
                     is_overload || self.kept_by(purpose).is_none(),
@@ -394,8 +401,8 @@ impl Play {
         self.cursors.insert(self.next_key, kept);
     }
 
-    fn take_batch(&mut self, key: u32, lease: &mut Lease) -> Option<Step<bool>> {
-        Some(self.cursors.get_mut(&key)?.cursor.handle_reply(lease))
+    fn take_batch(&mut self, key: u32, exchange: &mut Exchange) -> Option<Step<bool>> {
+        Some(self.cursors.get_mut(&key)?.cursor.handle_reply(exchange))
     }
 
     /// A batch came, and with it perhaps the command for the next one.

@@ -1,25 +1,25 @@
 //! The road of an operation, between its halves: what a connection that was granted needs to become
-//! a lease.
+//! an exchange.
 
 use super::{Client, Timer, connections::State};
 use crate::{
     connection::{ConnectionFacts, Established},
     description::ServerType,
     error::{Error, ErrorKind},
-    operation::{Context, Lease, Operation},
+    operation::{Context, Exchange, Operation},
     options::Mechanism,
     pool::Condition,
     time::Instant,
 };
 
 impl Client {
-    /// Leases a connection to an operation, or gives it back where the two do not go together.
-    pub(super) fn lease(
+    /// Exchanges a connection to an operation, or gives it back where the two do not go together.
+    pub(super) fn begin_exchange(
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
         connection: Box<Established>,
-    ) -> Result<Lease, (Box<Operation>, Error)> {
+    ) -> Result<Exchange, (Box<Operation>, Error)> {
         if self.wants_ping(now, &operation, &connection) {
             return Ok(self.ping_first(now, operation, connection));
         }
@@ -36,22 +36,22 @@ impl Client {
         };
         operation.unwaited = 0;
         let is_rested = self.wants_probe(now, &operation, &connection);
-        let mut lease = self.lease_out(connection, operation, deadline);
-        lease.is_rested = is_rested;
-        Ok(lease)
+        let mut exchange = self.new_exchange(connection, operation, deadline);
+        exchange.is_rested = is_rested;
+        Ok(exchange)
     }
 
-    pub(super) fn lease_out(
+    pub(super) fn new_exchange(
         &mut self,
         connection: Box<Established>,
         operation: Box<Operation>,
         deadline: Option<Instant>,
-    ) -> Lease {
+    ) -> Exchange {
         let facts = &connection.facts;
         if deadline.is_some() {
             self.arm(Timer::Exchange(facts.socket), deadline);
         }
-        self.connections.hand_over(facts.socket, State::Leased);
+        self.connections.hand_over(facts.socket, State::InUse);
         self.last_request = self.last_request.wrapping_add(1) & i32::MAX;
         let context = Context {
             cluster_time: match facts.server_type {
@@ -64,7 +64,7 @@ impl Client {
             server_api: self.settings.handshake.server_api,
             observed: self.settings.subscriptions.command && operation.behind.is_none(),
         };
-        Lease::new(connection, operation, context)
+        Exchange::new(connection, operation, context)
     }
 
     /// Gives a connection back that an operation was granted and did not use.

@@ -1,4 +1,4 @@
-//! One attempt of an operation on a leased connection: frame the request, move bytes, know the
+//! One attempt of an operation on a connection in use: frame the request, move bytes, know the
 //! reply.
 
 use super::{
@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) observed: bool,
 }
 
-/// How the exchange of a lease ended.
+/// How the exchange of an exchange ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The whole reply is there, or the request went out and no reply is due.
@@ -52,16 +52,17 @@ pub enum Outcome {
 /// Call [`begin`](Self::begin); write [`output`](Self::output) until it is empty; if a reply is
 /// [expected](Self::expects_reply), read into [`input`](Self::input) until
 /// [`received`](Self::received) says that the reply is whole; call [`end`](Self::end); look at the
-/// reply; give the lease back to the client, whatever happened. Nothing else may use the connection
-/// in between. After each call take the command events by [`poll_event`](Self::poll_event).
+/// reply; give the exchange back to the client, whatever happened. Nothing else may use the
+/// connection in between. After each call take the command events by
+/// [`poll_event`](Self::poll_event).
 #[derive(Debug)]
-pub struct Lease {
+pub struct Exchange {
     pub(crate) connection: Box<Established>,
     pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
     /// True from the first byte of the request until the whole reply is there.
-    pub(crate) in_exchange: bool,
+    pub(crate) is_under_way: bool,
     /// The connection was idle for long enough to be looked at first.
     pub(crate) is_rested: bool,
     /// Bytes that were read from it since.
@@ -109,7 +110,7 @@ impl Reply {
     }
 }
 
-impl Lease {
+impl Exchange {
     pub(crate) fn new(
         connection: Box<Established>,
         operation: Box<Operation>,
@@ -120,7 +121,7 @@ impl Lease {
             operation,
             context,
             assessment: None,
-            in_exchange: false,
+            is_under_way: false,
             is_rested: false,
             probed_bytes: 0,
             pinned: Vec::new(),
@@ -129,7 +130,7 @@ impl Lease {
         }
     }
 
-    /// The operation that runs on the lease.
+    /// The operation that runs on the exchange.
     #[must_use]
     pub fn operation(&self) -> OperationId {
         self.operation.id
@@ -162,7 +163,7 @@ impl Lease {
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
         self.write_request()?;
-        self.in_exchange = true;
+        self.is_under_way = true;
         if self.context.observed {
             self.observe_start(now);
         }
@@ -186,14 +187,14 @@ impl Lease {
     pub fn sent(&mut self, count: usize) {
         self.connection.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
-            self.in_exchange = false;
+            self.is_under_way = false;
         }
     }
 
     /// Takes the request back if nothing of it was sent.
     pub(crate) fn unsend(&mut self) {
-        if self.in_exchange && self.connection.transport.unsend() {
-            self.in_exchange = false;
+        if self.is_under_way && self.connection.transport.unsend() {
+            self.is_under_way = false;
         }
     }
 
@@ -222,7 +223,7 @@ impl Lease {
             self.context.cluster_time.as_deref(),
         ));
         self.reply = Some(reply.place);
-        self.in_exchange = false;
+        self.is_under_way = false;
         Ok(true)
     }
 
@@ -233,7 +234,7 @@ impl Lease {
         self.connection.transport.body(place)
     }
 
-    /// Moves the reply out, so that it outlives the lease without being copied.
+    /// Moves the reply out, so that it outlives the exchange without being copied.
     pub fn take_reply(&mut self) -> Option<Reply> {
         let place = self.reply.take()?;
         let (bytes, frame) = self.connection.transport.take_frame(place.length);
