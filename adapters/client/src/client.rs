@@ -377,7 +377,7 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Gives what a program held back to the core.
-    pub(crate) fn give_back(&self, resources: CursorResources) {
+    pub(crate) fn release_cursor(&self, resources: CursorResources) {
         if !resources.is_empty() {
             self.shared()
                 .with(|inner, now| inner.core.release_cursor(now, resources));

@@ -68,7 +68,7 @@ impl<R: Runtime, T> Cursor<R, T> {
         match batches.fetch.program_mut().end() {
             // A server that does not hear of it ends the cursor by itself later.
             Ok(command) => drop(Ending::new(&client, command).await),
-            Err(resources) => client.give_back(resources),
+            Err(resources) => client.release_cursor(resources),
         }
     }
 }

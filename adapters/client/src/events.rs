@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{foreign::quietly, waiters::Waiters};
+use crate::{foreign::catch_panic, waiters::Waiters};
 use onionskin_core::{
     client::Client as Core,
     event::{Event, EventKind, Subscriptions},
@@ -233,7 +233,7 @@ impl Turn {
             let Some(event) = next else { break };
             for listener in &delivery.listeners {
                 // A listener's panic is its own: the others hear the event all the same.
-                quietly(|| listener(&event));
+                catch_panic(|| listener(&event));
             }
             let woken = {
                 let mut queue = delivery.lock();
@@ -242,7 +242,7 @@ impl Turn {
                 queue.waiting.reached(heard)
             };
             for waker in woken {
-                quietly(|| waker.wake());
+                catch_panic(|| waker.wake());
             }
         }
         // The turn ended under the lock, and another one may have begun.

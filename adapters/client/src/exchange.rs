@@ -32,10 +32,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
             // The exchange that follows asks to be woken; nobody waits now.
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
-                Poll::Pending => exchange.probed(None)?,
+                Poll::Pending => exchange.handle_probe(None)?,
                 Poll::Ready(Ok(count)) => {
-                    let found = exchange.probed(Some(&buffer[..count]));
-                    found.inspect_err(|_| say_why(exchange, stream, &mut context))?;
+                    let found = exchange.handle_probe(Some(&buffer[..count]));
+                    found.inspect_err(|_| send_alert(exchange, stream, &mut context))?;
                 }
                 Poll::Ready(Err(error)) => return Err(broken(&error)),
             }
@@ -87,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}
                     Err(error) => {
-                        say_why(exchange, stream, context);
+                        send_alert(exchange, stream, context);
                         return Poll::Ready(Err(error));
                     }
                 },
@@ -101,7 +101,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
 
 /// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
 /// once.
-fn say_why(exchange: &Exchange, stream: &mut (impl AsyncWrite + Unpin), context: &mut Context<'_>) {
+fn send_alert(
+    exchange: &Exchange,
+    stream: &mut (impl AsyncWrite + Unpin),
+    context: &mut Context<'_>,
+) {
     if !exchange.output().is_empty() {
         let _ = Pin::new(stream).poll_write(context, exchange.output());
     }

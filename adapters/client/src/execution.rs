@@ -89,23 +89,23 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         if self.is_over() {
             return;
         }
-        self.runner.handle_left();
+        self.runner.handle_abandoned();
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
             State::Exchanging(mut active) => {
                 let outcome = Outcome::Abandoned;
                 active.exchange.end(&outcome);
-                tell(self.client.shared(), &mut active.exchange);
+                publish_events(self.client.shared(), &mut active.exchange);
                 // There is nobody left to tell.
-                let _ = self.client.shared().give_back(active, outcome);
+                let _ = self.client.shared().check_in(active, outcome);
             }
             State::Ready | State::Over => {}
         }
-        self.tell_end();
+        self.publish_end();
     }
 
     /// Publishes the event that ends the operation.
-    fn tell_end(&mut self) {
+    fn publish_end(&mut self) {
         if self.runner.has_event() {
             let shared = self.client.shared();
             let at = shared.now();
@@ -168,9 +168,9 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             let active = self.take_active()?;
             progress = match refused {
                 Ok(error) => self.client.shared().refuse(active, error),
-                Err(outcome) => match self.client.shared().give_back(active, outcome) {
+                Err(outcome) => match self.client.shared().check_in(active, outcome) {
                     Ok(Some(progress)) => progress,
-                    Ok(None) => return Some(was_left()),
+                    Ok(None) => return Some(abandoned_error()),
                     Err(error) => return Some(error),
                 },
             };
@@ -191,7 +191,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         };
         let now = self.client.shared().now();
         self.runner.begin(now, &mut active.exchange)?;
-        tell(self.client.shared(), &mut active.exchange);
+        publish_events(self.client.shared(), &mut active.exchange);
         Ok(())
     }
 
@@ -204,14 +204,14 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             return None;
         };
         active.exchange.end(&outcome);
-        tell(self.client.shared(), &mut active.exchange);
+        publish_events(self.client.shared(), &mut active.exchange);
         let answered = self.runner.handle_end(&mut active.exchange, &outcome);
         let active = self.take_active()?;
-        let error = match self.client.shared().give_back(active, outcome) {
+        let error = match self.client.shared().check_in(active, outcome) {
             Ok(None) => match answered {
                 Some(Step::Done(result)) => return Some(result),
                 Some(step) => return self.follow(step),
-                None => was_left(),
+                None => abandoned_error(),
             },
             Ok(Some(progress)) => self.on_progress(progress)?,
             Err(error) => error,
@@ -222,12 +222,12 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 }
 
 /// The error of a command whose exchange went back without an end.
-fn was_left() -> Error {
+fn abandoned_error() -> Error {
     Error::argument("the operation was left")
 }
 
 /// Publishes the events of an exchange.
-fn tell<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
+fn publish_events<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
     while exchange.has_events() {
         let at = shared.now();
         if let Some(event) = exchange.poll_event(at) {
@@ -271,7 +271,7 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
                 }
             };
             if let Some(result) = result {
-                this.tell_end();
+                this.publish_end();
                 return Poll::Ready(result);
             }
         }
@@ -283,7 +283,7 @@ impl<R: Runtime, P: Program> Drop for Execution<R, P> {
         self.stop();
         match self.runner.abandon() {
             Abandoned::Nothing => {}
-            Abandoned::GiveBack(resources) => self.client.give_back(resources),
+            Abandoned::GiveBack(resources) => self.client.release_cursor(resources),
             Abandoned::Run(command) => self.client.run_in_background(command),
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     Runtime,
     answers::answer,
     events::{Delivery, MAX_EVENT_DELAY},
-    foreign::quietly,
+    foreign::catch_panic,
     ids::ObjectIds,
     signal::Signal,
     socket,
@@ -155,24 +155,24 @@ impl<R: Runtime> Shared<R> {
         // Read under the lock: the core's time must not go backwards from one input to the next.
         let now = self.now();
         let result = input(&mut guard, now);
-        let after = guard.collect_orders();
+        let deferred = guard.collect_orders();
         self.delivery.queue(&mut guard.core);
         drop(guard);
         #[cfg(feature = "__lock-times")]
         drop(watch);
-        if let Some(after) = after {
-            if !after.dials.is_empty() {
+        if let Some(deferred) = deferred {
+            if !deferred.dials.is_empty() {
                 // A check is told before its socket exists (EVT-18).
                 self.deliver();
             }
-            self.carry_out(after);
+            self.carry_out(deferred);
         }
         self.deliver();
         result
     }
 
-    fn carry_out(self: &Arc<Self>, after: Deferred<R::Stream>) {
-        for (socket, address, signal) in after.dials {
+    fn carry_out(self: &Arc<Self>, deferred: Deferred<R::Stream>) {
+        for (socket, address, signal) in deferred.dials {
             let shared = self.clone();
             let mark = self.delivery.mark();
             self.spawn(async move {
@@ -184,20 +184,20 @@ impl<R: Runtime> Shared<R> {
                 socket::run(shared, socket, address, signal).await;
             });
         }
-        for (socket, stream, signal) in after.drains {
+        for (socket, stream, signal) in deferred.drains {
             let task = socket::pump(self.clone(), socket, stream, signal);
             self.spawn(task);
         }
-        for signal in after.signals {
+        for signal in deferred.signals {
             signal.wake();
         }
-        for waker in after.wakers {
-            quietly(|| waker.wake());
+        for waker in deferred.wakers {
+            catch_panic(|| waker.wake());
         }
-        if after.rearm {
-            quietly(|| self.timer.wake());
+        if deferred.rearm {
+            catch_panic(|| self.timer.wake());
         }
-        for (id, question) in after.questions {
+        for (id, question) in deferred.questions {
             let shared = self.clone();
             self.runtime.spawn_blocking(move || {
                 let answer = answer(question);
@@ -205,7 +205,7 @@ impl<R: Runtime> Shared<R> {
             });
         }
         // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
-        drop(after.streams);
+        drop(deferred.streams);
     }
 
     /// Has the listeners called for what was queued, unless they are being called already.
@@ -307,7 +307,7 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Gives an exchange and its socket back. `Ok(Some(..))`: the operation is tried again.
-    pub(crate) fn give_back(
+    pub(crate) fn check_in(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
         outcome: Outcome,
@@ -410,7 +410,7 @@ impl<S> Inner<S> {
         if next.is_none() && self.left.is_empty() && !rearm && !self.is_idle() {
             return None;
         }
-        let mut after = Deferred {
+        let mut deferred = Deferred {
             rearm,
             ..Deferred::default()
         };
@@ -418,7 +418,7 @@ impl<S> Inner<S> {
             match action {
                 Action::Dial { socket, address } => {
                     let signal = Arc::new(Signal::default());
-                    after.dials.push((socket, address, signal.clone()));
+                    deferred.dials.push((socket, address, signal.clone()));
                     self.sockets.insert(
                         socket,
                         Socket {
@@ -431,7 +431,7 @@ impl<S> Inner<S> {
                     if let Some(socket) = self.sockets.get_mut(&id)
                         && let Some(stream) = socket.stream.take()
                     {
-                        after.drains.push((id, stream, socket.signal.clone()));
+                        deferred.drains.push((id, stream, socket.signal.clone()));
                     }
                 }
                 Action::Transmit { socket, bytes } => {
@@ -439,14 +439,14 @@ impl<S> Inner<S> {
                         socket
                             .signal
                             .write(|commands| commands.bytes.extend_from_slice(&bytes));
-                        after.signals.push(socket.signal.clone());
+                        deferred.signals.push(socket.signal.clone());
                     }
                 }
                 Action::Close { socket } => {
                     if let Some(socket) = self.sockets.remove(&socket) {
                         socket.signal.write(|commands| commands.close = true);
-                        after.signals.push(socket.signal);
-                        after.streams.extend(socket.stream);
+                        deferred.signals.push(socket.signal);
+                        deferred.streams.extend(socket.stream);
                     }
                 }
                 Action::Interrupt { socket, error } => {
@@ -454,23 +454,25 @@ impl<S> Inner<S> {
                         socket
                             .signal
                             .write(|commands| commands.interrupt = Some(error));
-                        after.signals.push(socket.signal.clone());
+                        deferred.signals.push(socket.signal.clone());
                     }
                 }
-                Action::Ask { id, question } => after.questions.push((id, question)),
+                Action::Ask { id, question } => deferred.questions.push((id, question)),
                 // What a thread computes cannot be stopped; its answer will change nothing.
                 Action::Withdraw { .. } => {}
-                Action::Wake { operation } => after.wakers.extend(self.wakers.remove(&operation)),
+                Action::Wake { operation } => {
+                    deferred.wakers.extend(self.wakers.remove(&operation))
+                }
                 _ => {}
             }
             next = self.core.poll_action();
         }
-        after.streams.append(&mut self.left);
+        deferred.streams.append(&mut self.left);
         if self.is_idle() {
             // Only the tasks would tell otherwise, and those of a runtime that has ended are gone.
-            after.wakers.extend(self.idle.reached(0));
+            deferred.wakers.extend(self.idle.reached(0));
         }
-        Some(after)
+        Some(deferred)
     }
 
     /// True if the timer would sleep for too long.
@@ -501,7 +503,7 @@ impl<R: Runtime> Drop for TaskTicket<R> {
         };
         drop(guard);
         for waker in idle {
-            quietly(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 }

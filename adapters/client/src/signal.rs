@@ -1,6 +1,6 @@
 //! How the rest of the client reaches whoever holds a socket.
 
-use crate::foreign::quietly;
+use crate::foreign::catch_panic;
 use atomic_waker::AtomicWaker;
 use onionskin_core::error::Error;
 use std::{
@@ -41,7 +41,7 @@ impl Signal {
     /// Wakes the holder.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
-            quietly(|| waker.wake());
+            catch_panic(|| waker.wake());
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     choice::{Selected, View},
     end::{End, Next},
     operations::Waiting,
-    pins::Lent,
+    pins::Borrowed,
     scanning::{Parts, Scanning},
 };
 use crate::{
@@ -74,7 +74,7 @@ impl Client {
             None => self.attempt(now, operation),
             Some(error) => Attempt::Ended(operation, End::Stopped(error)),
         };
-        let start = self.go(now, id, attempt);
+        let start = self.advance(now, id, attempt);
         self.settle(now);
         start
     }
@@ -96,7 +96,7 @@ impl Client {
             Some(Waiting::Failed(error)) => return Progress::Failed(error),
             _ => return self.still_waiting(id),
         };
-        let start = self.go(now, id, attempt);
+        let start = self.advance(now, id, attempt);
         self.settle(now);
         start
     }
@@ -114,7 +114,7 @@ impl Client {
         };
         operation.narrowed = Some(answer);
         let attempt = self.attempt(now, operation);
-        let start = self.go(now, id, attempt);
+        let start = self.advance(now, id, attempt);
         self.settle(now);
         start
     }
@@ -128,7 +128,12 @@ impl Client {
 
     /// Leads an operation from this attempt to an exchange, a wait, or its end, through as many
     /// attempts as begin at once.
-    pub(super) fn go(&mut self, now: Instant, id: OperationId, mut attempt: Attempt) -> Progress {
+    pub(super) fn advance(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        mut attempt: Attempt,
+    ) -> Progress {
         loop {
             let (operation, end) = match attempt {
                 Attempt::Granted(operation, connection) => {
@@ -166,7 +171,7 @@ impl Client {
             }
             Attempt::Ended(operation, end) => {
                 let next = self.end_attempt(now, operation, end);
-                self.go_on(id, next);
+                self.store_progress(id, next);
             }
         }
     }
@@ -193,7 +198,7 @@ impl Client {
         };
         let topology = &self.topology;
         self.choice
-            .tell_succeeded(now, topology, &mut operation, server, &mut self.out);
+            .emit_succeeded(now, topology, &mut operation, server, &mut self.out);
         self.choice.note_selected(topology, &mut operation, server);
         operation.attempts += 1;
         self.check_out(now, operation, server)
@@ -219,7 +224,7 @@ impl Client {
         // An operation that selects again after a wait keeps the start of its first selection.
         operation.selection_began.get_or_insert(now);
         self.choice
-            .tell_started(now, &self.topology, operation, &mut self.out);
+            .emit_started(now, &self.topology, operation, &mut self.out);
     }
 
     #[inline]
@@ -305,7 +310,7 @@ impl Client {
                 let limit = self.selection_limit(&operation);
                 let topology = &self.topology;
                 self.choice
-                    .tell_waits(now, topology, &mut operation, limit, &mut self.out);
+                    .emit_waits(now, topology, &mut operation, limit, &mut self.out);
                 limit
             }
         };
@@ -342,18 +347,18 @@ impl Client {
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.paused_until = None;
         operation.attempts += 1;
-        match self.pins.lend(pin, operation.id) {
-            Lent::Connection(connection) => {
+        match self.pins.borrow(pin, operation.id) {
+            Borrowed::Connection(connection) => {
                 self.choice.started(connection.facts.server);
                 Attempt::Granted(operation, connection)
             }
-            Lent::Waiting(socket) => {
+            Borrowed::Waiting(socket) => {
                 let id = operation.id;
                 self.arm(Timer::Wait(id), operation.deadline);
                 self.operations.wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
-            Lent::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
+            Borrowed::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
         }
     }
 }

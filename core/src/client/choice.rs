@@ -214,7 +214,7 @@ impl Choice {
     /// Tells that a server selection started; nothing new if the operation selects again after a
     /// wait.
     #[inline]
-    pub(super) fn tell_started(
+    pub(super) fn emit_started(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -223,18 +223,18 @@ impl Choice {
     ) {
         // An operation that is bound to a server does not select (SEL-2).
         if !self.subscriptions.selection
-            || operation.told.started
+            || operation.emitted.started
             || operation.command.target.is_some()
         {
             return;
         }
-        operation.told.started = true;
+        operation.emitted.started = true;
         let facts = self.facts(topology, operation);
-        tell(now, SelectionEvent::Started { facts }, out);
+        emit(now, SelectionEvent::Started { facts }, out);
     }
 
     /// Tells that an operation waits for a server, until `limit` at the longest.
-    pub(super) fn tell_waits(
+    pub(super) fn emit_waits(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -245,17 +245,17 @@ impl Choice {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
         // Once per operation, not once per round (SEL-61).
         let selects = operation.command.target.is_none();
-        if !wanted || !selects || std::mem::replace(&mut operation.told.waiting, true) {
+        if !wanted || !selects || std::mem::replace(&mut operation.emitted.waiting, true) {
             return;
         }
         let facts = self.facts(topology, operation);
         let remaining = limit.map(|limit| limit - now);
-        tell(now, SelectionEvent::Waiting { facts, remaining }, out);
+        emit(now, SelectionEvent::Waiting { facts, remaining }, out);
     }
 
     /// Tells which server was selected.
     #[inline]
-    pub(super) fn tell_succeeded(
+    pub(super) fn emit_succeeded(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -263,7 +263,7 @@ impl Choice {
         server: ServerId,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.told.started) {
+        if !std::mem::take(&mut operation.emitted.started) {
             return;
         }
         let Some(chosen) = topology.server(server) else {
@@ -271,11 +271,11 @@ impl Choice {
         };
         let address = chosen.address.clone();
         let facts = self.facts(topology, operation);
-        tell(now, SelectionEvent::Succeeded { facts, address }, out);
+        emit(now, SelectionEvent::Succeeded { facts, address }, out);
     }
 
     /// Tells that the selection under way, if there is one, ended without a server.
-    pub(super) fn tell_failed(
+    pub(super) fn emit_failed(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -283,12 +283,12 @@ impl Choice {
         error: &Error,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.told.started) {
+        if !std::mem::take(&mut operation.emitted.started) {
             return;
         }
         let failure = without_topology(error);
         let facts = self.facts(topology, operation);
-        tell(now, SelectionEvent::Failed { facts, failure }, out);
+        emit(now, SelectionEvent::Failed { facts, failure }, out);
     }
 
     fn facts(&self, topology: &Sdam, operation: &Operation) -> SelectionFacts {
@@ -305,7 +305,7 @@ impl Choice {
     }
 }
 
-fn tell(now: Instant, event: SelectionEvent, out: &mut Outbox) {
+fn emit(now: Instant, event: SelectionEvent, out: &mut Outbox) {
     out.emit(now, EventKind::Selection(event));
 }
 

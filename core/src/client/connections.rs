@@ -165,7 +165,7 @@ impl Connections {
                 let transport = &mut drain.connection.transport;
                 let looked = transport
                     .receive(bytes)
-                    .and_then(|()| drain.reply.look(transport));
+                    .and_then(|()| drain.reply.discard(transport));
                 match looked {
                     Ok(false) => {}
                     Ok(true) => self.end_drain(now, id),
@@ -270,13 +270,13 @@ impl Connections {
     }
 
     /// A connection could not be made, which its pool is to hear after the topology.
-    pub(super) fn tell_lost(&mut self, server: ServerId, pooled: ConnectionId, error: Error) {
+    pub(super) fn report_lost(&mut self, server: ServerId, pooled: ConnectionId, error: Error) {
         self.orders.push_front(Order::Lost(server, pooled, error));
     }
 
     /// A connection that is established has another owner from now on.
     #[inline]
-    pub(super) fn hand_over(&mut self, id: SocketId, owner: State) {
+    pub(super) fn set_state(&mut self, id: SocketId, owner: State) {
         if let Some(slot) = self.find(id) {
             self.records.get_mut(slot).state = owner;
         }
@@ -285,7 +285,7 @@ impl Connections {
     /// Throws away the reply that is outstanding on a connection.
     pub(super) fn drain(&mut self, drain: Box<Drain>) {
         let id = drain.connection.facts.socket;
-        self.hand_over(id, State::Draining(drain));
+        self.set_state(id, State::Draining(drain));
         self.orders.push_back(Order::Drain(id));
     }
 

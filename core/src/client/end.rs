@@ -113,7 +113,7 @@ impl Client {
         } else {
             Condition::Healthy(())
         };
-        self.give_back(now, connection, condition);
+        self.return_connection(now, connection, condition);
         match self.end_attempt(now, operation, End::Answered) {
             Next::Over(result) => AfterExchange::Done(result),
             Next::Again(operation) => self.again(now, operation),
@@ -127,7 +127,7 @@ impl Client {
         mut exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        if let Err(error) = self.own(&exchange) {
+        if let Err(error) = self.check_owner(&exchange) {
             return AfterExchange::Done(Err(error));
         }
         if exchange.is_preliminary() {
@@ -153,7 +153,7 @@ impl Client {
         }
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         self.choice.finished(connection.facts.server);
-        self.note_pins(&connection.facts, pinned);
+        self.keep_pinned(&connection.facts, pinned);
         let was_left = matches!(outcome, Outcome::Abandoned);
         let result = self.judge(now, &connection.facts, outcome, assessment);
         if let Condition::Healthy(()) = condition
@@ -179,7 +179,7 @@ impl Client {
         if let Condition::ReplyDue = condition {
             let mut reply = LateReply::new(context.request_id);
             // A part of it may be there already.
-            condition = match reply.look(&mut connection.transport) {
+            condition = match reply.discard(&mut connection.transport) {
                 Ok(true) => Condition::Healthy(()),
                 Ok(false) => {
                     self.drain(now, connection, reply);
@@ -188,7 +188,7 @@ impl Client {
                 Err(error) => Condition::Broken(Some(error)),
             };
         }
-        self.give_back(now, connection, condition);
+        self.return_connection(now, connection, condition);
         self.verdict(now, operation, end, was_left)
     }
 
@@ -212,7 +212,7 @@ impl Client {
             (Outcome::Completed, Some(assessment)) => {
                 self.note_cluster_time(assessment.cluster_time);
                 if let Some(error) = assessment.for_topology {
-                    self.tell_topology(now, facts, error);
+                    self.report_to_topology(now, facts, error);
                 }
                 assessment.result
             }
@@ -220,7 +220,7 @@ impl Client {
         };
         result.map_err(|error| {
             let error = error.with_server(&facts.address);
-            self.tell_topology(now, facts, error.clone());
+            self.report_to_topology(now, facts, error.clone());
             error
         })
     }
@@ -242,7 +242,7 @@ impl Client {
     pub(super) fn again(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
         let id = operation.id;
         let attempt = self.attempt(now, operation);
-        AfterExchange::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.advance(now, id, attempt))
     }
 
     /// The state in which an exchange's connection comes back. Takes a request back of which
@@ -265,7 +265,7 @@ impl Client {
             Outcome::Completed => false,
         };
         if is_left {
-            exchange.unsend();
+            exchange.retract_request();
         }
         let is_written = exchange.output().is_empty();
         if !exchange.is_under_way && is_written {
@@ -278,7 +278,7 @@ impl Client {
     }
 
     /// Gives a connection to its next owner: to those who keep it, or to its pool.
-    pub(super) fn give_back(
+    pub(super) fn return_connection(
         &mut self,
         now: Instant,
         mut connection: Box<Established>,
@@ -295,10 +295,10 @@ impl Client {
                 (None, Condition::Broken(error)) => Some(pins::broken(error)),
                 (None, Condition::Healthy(()) | Condition::ReplyDue) => None,
             };
-            self.connections.hand_over(socket, State::Pinned);
+            self.connections.set_state(socket, State::Pinned);
             return self.pins.take_back(connection, broken);
         }
-        self.connections.hand_over(socket, State::Idle);
+        self.connections.set_state(socket, State::Idle);
         let condition = match condition {
             Condition::Healthy(()) => Condition::Healthy(connection),
             Condition::ReplyDue => Condition::ReplyDue,
@@ -323,7 +323,7 @@ impl Client {
     }
 
     /// The exchange of a connection ended that somebody wants to keep from now on.
-    pub(super) fn note_pins(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
+    pub(super) fn keep_pinned(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         // A connection of the process that this one was forked from is not for later.
         if !holders.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
             self.pins.keep(facts, holders);
@@ -348,7 +348,7 @@ impl Client {
             End::Left => Err(ErrorKind::Abandoned.into()),
             End::Final(error) => Err(error),
             End::Stopped(error) => {
-                self.tell_selection_failed(now, &mut operation, &error);
+                self.emit_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
             End::NotBegun if self.life.is_closed() => Err(self.life.error()),
@@ -378,7 +378,7 @@ impl Client {
             }
         };
         if let Err(error) = &result {
-            self.tell_selection_failed(now, &mut operation, error);
+            self.emit_selection_failed(now, &mut operation, error);
         }
         self.finish(now, operation);
         Next::Over(result)
@@ -389,16 +389,16 @@ impl Client {
     #[inline]
     fn finish(&mut self, now: Instant, mut operation: Box<Operation>) {
         if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
-            self.let_go(pin);
+            self.release_pin(pin);
         }
         if let (true, Some(session)) = (operation.ends_session, operation.session) {
             self.return_session(now, session);
         }
     }
 
-    fn tell_selection_failed(&mut self, now: Instant, operation: &mut Operation, error: &Error) {
+    fn emit_selection_failed(&mut self, now: Instant, operation: &mut Operation, error: &Error) {
         self.choice
-            .tell_failed(now, &self.topology, operation, error, &mut self.out);
+            .emit_failed(now, &self.topology, operation, error, &mut self.out);
     }
 
     #[inline]
@@ -411,7 +411,12 @@ impl Client {
     }
 
     /// Errors that say something about the server change what is known of it (table A.8).
-    pub(super) fn tell_topology(&mut self, now: Instant, facts: &ConnectionFacts, error: Error) {
+    pub(super) fn report_to_topology(
+        &mut self,
+        now: Instant,
+        facts: &ConnectionFacts,
+        error: Error,
+    ) {
         match error.kind() {
             ErrorKind::Command(_)
             | ErrorKind::Write(_)

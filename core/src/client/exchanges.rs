@@ -25,7 +25,7 @@ impl Client {
         }
         if let Err(error) = self.check_eligible(&mut operation, &connection.facts) {
             self.choice.finished(connection.facts.server);
-            self.give_back_unused(now, &operation, connection);
+            self.return_unused(now, &operation, connection);
             return Err((operation, error));
         }
         self.take_session(now, &mut operation, &connection.facts);
@@ -35,9 +35,9 @@ impl Client {
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
         operation.unwaited = 0;
-        let is_rested = self.wants_probe(now, &operation, &connection);
+        let needs_probe = self.wants_probe(now, &operation, &connection);
         let mut exchange = self.new_exchange(connection, operation, deadline);
-        exchange.is_rested = is_rested;
+        exchange.needs_probe = needs_probe;
         Ok(exchange)
     }
 
@@ -51,7 +51,7 @@ impl Client {
         if deadline.is_some() {
             self.arm(Timer::Exchange(facts.socket), deadline);
         }
-        self.connections.hand_over(facts.socket, State::InUse);
+        self.connections.set_state(facts.socket, State::InUse);
         self.last_request = self.last_request.wrapping_add(1) & i32::MAX;
         let context = Context {
             cluster_time: match facts.server_type {
@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// Gives a connection back that an operation was granted and did not use.
-    pub(super) fn give_back_unused(
+    pub(super) fn return_unused(
         &mut self,
         now: Instant,
         operation: &Operation,
@@ -77,10 +77,10 @@ impl Client {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         if operation.command.pin.is_some() {
-            self.connections.hand_over(socket, State::Pinned);
-            self.pins.give_back_unused(connection);
+            self.connections.set_state(socket, State::Pinned);
+            self.pins.return_unused(connection);
         } else {
-            self.connections.hand_over(socket, State::Idle);
+            self.connections.set_state(socket, State::Idle);
             self.pools
                 .check_in(now, server, pooled, Condition::Healthy(connection));
         }

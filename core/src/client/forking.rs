@@ -51,7 +51,7 @@ impl Client {
             let operation = waiting.operation();
             operation.is_some_and(|known| known.command.kind == CommandKind::CursorFollowUp)
         };
-        for id in self.operations.all_that(is_follow_up) {
+        for id in self.operations.ids_where(is_follow_up) {
             let message = "the cursor belongs to the process that this one was forked from";
             self.end_waiting(now, id, End::Final(Error::argument(message)));
         }
@@ -64,7 +64,7 @@ impl Client {
             return;
         }
         let is_waiter = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-        for id in self.operations.all_that(is_waiter) {
+        for id in self.operations.ids_where(is_waiter) {
             self.end_waiting(now, id, End::NotBegun);
         }
     }
@@ -72,7 +72,7 @@ impl Client {
     /// Takes back connections that were granted to operations which have not resumed.
     fn take_grants_back(&mut self, now: Instant) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
-        for id in self.operations.all_that(is_granted) {
+        for id in self.operations.ids_where(is_granted) {
             self.end_waiting(now, id, End::NotBegun);
         }
     }

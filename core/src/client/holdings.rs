@@ -23,7 +23,7 @@ impl Client {
     /// A cursor or a transaction no longer needs its connection. It goes back to its pool when
     /// nobody else keeps it.
     pub fn release(&mut self, now: Instant, pin: Pin) {
-        self.let_go(pin);
+        self.release_pin(pin);
         self.settle(now);
     }
 
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    pub(super) fn let_go(&mut self, pin: Pin) {
+    pub(super) fn release_pin(&mut self, pin: Pin) {
         let Self {
             pins, connections, ..
         } = self;

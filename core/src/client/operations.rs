@@ -188,7 +188,7 @@ impl Operations {
     }
 
     /// The operations that wait like this, oldest first.
-    pub(super) fn all_that(&self, wanted: impl Fn(&Waiting) -> bool) -> Vec<OperationId> {
+    pub(super) fn ids_where(&self, wanted: impl Fn(&Waiting) -> bool) -> Vec<OperationId> {
         let found = self.waiting.iter().filter(|(_, waiting)| wanted(waiting));
         found.map(|(&id, _)| id).collect()
     }

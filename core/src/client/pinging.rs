@@ -89,7 +89,7 @@ impl Client {
         let server = connection.facts.server;
         self.choice.finished(server);
         if stands {
-            self.give_back(now, connection, Condition::Healthy(()));
+            self.return_connection(now, connection, Condition::Healthy(()));
             return self.go_elsewhere(now, operation);
         }
         self.on_ping_failed(now, operation, connection, failure)
@@ -105,7 +105,7 @@ impl Client {
         connection.used = now;
         let id = operation.id;
         let attempt = Attempt::Granted(operation, connection);
-        AfterExchange::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.advance(now, id, attempt))
     }
 
     fn on_ping_failed(
@@ -120,7 +120,7 @@ impl Client {
         let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
         if is_late || is_left {
             // That says nothing about the server: it was not given the time.
-            self.give_back(now, connection, Condition::Broken(None));
+            self.return_connection(now, connection, Condition::Broken(None));
             let end = if is_left {
                 End::Left
             } else {
@@ -134,8 +134,8 @@ impl Client {
             };
         }
         let error = broken(&connection.facts, &failure);
-        self.tell_topology(now, &connection.facts, error.clone());
-        self.give_back(now, connection, Condition::Broken(Some(error)));
+        self.report_to_topology(now, &connection.facts, error.clone());
+        self.return_connection(now, connection, Condition::Broken(Some(error)));
         self.go_elsewhere(now, operation)
     }
 
@@ -149,7 +149,7 @@ impl Client {
     fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
         let id = operation.id;
         let attempt = Attempt::Ended(operation, End::NotBegun);
-        AfterExchange::Again(self.go(now, id, attempt))
+        AfterExchange::Again(self.advance(now, id, attempt))
     }
 }
 

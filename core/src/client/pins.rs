@@ -69,7 +69,7 @@ pub(super) enum Order {
 }
 
 /// The answer to an operation that asks for its pinned connection.
-pub(super) enum Lent {
+pub(super) enum Borrowed {
     /// The connection.
     Connection(Box<Established>),
     /// The reply to an earlier command is outstanding: [`Order::GoOn`] follows.
@@ -224,27 +224,27 @@ impl Pins {
     }
 
     /// Lends a pinned connection to an operation of its holder, or lets the operation wait.
-    pub(super) fn lend(&mut self, id: PinId, operation: OperationId) -> Lent {
+    pub(super) fn borrow(&mut self, id: PinId, operation: OperationId) -> Borrowed {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
         let Some(pinned) = pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) else {
-            return Lent::Refused(pin_is_gone());
+            return Borrowed::Refused(pin_is_gone());
         };
         match std::mem::replace(&mut pinned.state, State::InUse) {
-            State::Free(connection) => Lent::Connection(connection),
+            State::Free(connection) => Borrowed::Connection(connection),
             State::Draining { next: None } => {
                 let next = Some(operation);
                 pinned.state = State::Draining { next };
-                Lent::Waiting(id.socket)
+                Borrowed::Waiting(id.socket)
             }
             State::Broken(error) => {
                 pinned.state = State::Broken(error.clone());
-                Lent::Refused(error)
+                Borrowed::Refused(error)
             }
             other @ (State::InUse | State::Draining { .. }) => {
                 pinned.state = other;
                 let message = "a cursor or transaction runs one command at a time";
-                Lent::Refused(Error::argument(message))
+                Borrowed::Refused(Error::argument(message))
             }
         }
     }
@@ -259,7 +259,7 @@ impl Pins {
     }
 
     /// An operation gives a pinned connection back that it did not use.
-    pub(super) fn give_back_unused(&mut self, connection: Box<Established>) {
+    pub(super) fn return_unused(&mut self, connection: Box<Established>) {
         let socket = connection.facts.socket;
         if let Some(pinned) = self.pinned.get_mut(&socket) {
             pinned.state = State::Free(connection);

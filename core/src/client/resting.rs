@@ -30,20 +30,20 @@ pub const MAX_PROBED_BYTES: usize = 16 * 1024;
 
 impl Exchange {
     /// True if the connection was idle: before [`begin`](Self::begin), read from its socket,
-    /// without waiting, and say by [`probed`](Self::probed) what there was, as long as this is
-    /// true.
+    /// without waiting, and say by [`handle_probe`](Self::handle_probe) what there was, as long as
+    /// this is true.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
-        self.is_rested
+        self.needs_probe
     }
 
     /// Something was read from a connection that was idle: `None` if nothing was there, no bytes if
     /// the peer closed it. An error, this one or one of reading, ends the exchange: it goes back by
     /// [`Client::refuse`].
-    pub fn probed(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
+    pub fn handle_probe(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let transport = &mut self.connection.transport;
         let Some(bytes) = bytes else {
-            self.is_rested = false;
+            self.needs_probe = false;
             if transport.is_mid_record() {
                 let message = "the server sent part of a TLS record that nobody had asked for";
                 return Err(Error::protocol(message));
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// An exchange of another client is refused: its ids mean other things here (CMAP-19, CMAP-87).
-    pub(super) fn own(&self, exchange: &Exchange) -> Result<(), Error> {
+    pub(super) fn check_owner(&self, exchange: &Exchange) -> Result<(), Error> {
         if exchange.facts().client == self.topology().id {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Client {
     /// The connection closes, and that is all: a server may close what is idle, and when it did so
     /// nobody knows. The operation goes for another one, and this was no attempt of it.
     pub fn refuse(&mut self, now: Instant, exchange: Exchange, error: Error) -> Progress {
-        if let Err(error) = self.own(&exchange) {
+        if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);
         }
         let Exchange {
@@ -106,11 +106,11 @@ impl Client {
         self.timers.cancel(Timer::Exchange(facts.socket));
         self.choice.finished(facts.server);
         let error = error.with_server(&facts.address);
-        self.note_pins(facts, pinned);
+        self.keep_pinned(facts, pinned);
         let broken = Condition::Broken(Some(error));
-        self.give_back(now, connection, broken);
+        self.return_connection(now, connection, broken);
         let id = operation.id;
-        let start = self.go(now, id, Attempt::Ended(operation, End::NotBegun));
+        let start = self.advance(now, id, Attempt::Ended(operation, End::NotBegun));
         self.settle(now);
         start
     }

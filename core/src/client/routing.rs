@@ -164,7 +164,7 @@ impl Client {
                 condition,
             } => {
                 if let Condition::Healthy(_) = condition {
-                    self.connections.hand_over(socket, State::Idle);
+                    self.connections.set_state(socket, State::Idle);
                 }
                 self.pools.check_in(now, server, pooled, condition);
             }
@@ -214,7 +214,7 @@ impl Client {
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         self.timers.cancel(super::Timer::Drain(socket));
         if self.pins.keeps(socket) {
-            self.connections.hand_over(socket, State::Pinned);
+            self.connections.set_state(socket, State::Pinned);
             self.pins.take_back(connection, broken);
         } else if let Some(error) = broken {
             self.pools.handle_idle_closed(now, server, pooled, error);
@@ -355,7 +355,7 @@ impl Client {
             };
             self.topology.handle_application_error(now, server, &report);
         }
-        self.connections.tell_lost(server, pooled, error);
+        self.connections.report_lost(server, pooled, error);
     }
 }
 

@@ -134,7 +134,7 @@ impl Scanning {
         if is_scanned {
             parts
                 .choice
-                .tell_waits(now, parts.topology, operation, limit, parts.out);
+                .emit_waits(now, parts.topology, operation, limit, parts.out);
         }
         Ok(Selected::Nothing)
     }

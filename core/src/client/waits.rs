@@ -58,7 +58,7 @@ impl Client {
         let id = operation.id;
         self.arm(Timer::Wait(id), grant_limit(now, &operation));
         self.connections
-            .hand_over(connection.facts.socket, State::Granted(id));
+            .set_state(connection.facts.socket, State::Granted(id));
         self.operations
             .wait(id, Waiting::Granted(operation, connection));
         self.wake(id);
@@ -77,14 +77,14 @@ impl Client {
         let facts = &connection.facts;
         self.choice.finished(facts.server);
         if operation.command.pin.is_some() {
-            self.connections.hand_over(facts.socket, State::Pinned);
+            self.connections.set_state(facts.socket, State::Pinned);
             self.pins.interrupt(facts.socket, error);
         } else {
             let broken = Condition::Broken(Some(error));
             self.pools.check_in(now, facts.server, facts.pooled, broken);
         }
         let next = self.end_attempt(now, operation, End::NotBegun);
-        self.go_on(id, next);
+        self.store_progress(id, next);
     }
 
     /// The pinned connection that an operation waited for is free.
@@ -142,7 +142,7 @@ impl Client {
                 if let Some(operation) = self.withdraw(now, id) {
                     let error = self.choice.nothing_suits(&self.topology, &operation);
                     let next = self.end_attempt(now, operation, End::Stopped(error));
-                    self.go_on(id, next);
+                    self.store_progress(id, next);
                 }
             }
         }
@@ -202,7 +202,7 @@ impl Client {
             }
             Waiting::Granted(operation, connection) => {
                 self.choice.finished(connection.facts.server);
-                self.give_back_unused(now, &operation, connection);
+                self.return_unused(now, &operation, connection);
                 Some(operation)
             }
             Waiting::ForPin(operation, socket) => {
@@ -220,7 +220,7 @@ impl Client {
         {
             self.choice.finished(server);
             let next = self.end_attempt(now, operation, End::Failed(error, None));
-            self.go_on(id, next);
+            self.store_progress(id, next);
         }
     }
 
@@ -228,12 +228,12 @@ impl Client {
     pub(super) fn end_waiting(&mut self, now: Instant, id: OperationId, end: End) {
         if let Some(operation) = self.withdraw(now, id) {
             let next = self.end_attempt(now, operation, end);
-            self.go_on(id, next);
+            self.store_progress(id, next);
         }
     }
 
     /// Lets an operation whose task waits go on.
-    pub(super) fn go_on(&mut self, id: OperationId, next: Next) {
+    pub(super) fn store_progress(&mut self, id: OperationId, next: Next) {
         match next {
             Next::Again(operation) => self.operations.retry(operation),
             Next::Over(Ok(())) => {}
@@ -252,7 +252,7 @@ impl Client {
     pub(super) fn fail_all_waiting(&mut self, now: Instant) {
         // An operation that has failed already hears of its own failure.
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
-        for id in self.operations.all_that(is_alive) {
+        for id in self.operations.ids_where(is_alive) {
             let error = self.life.error();
             self.end_waiting(now, id, End::Final(error));
         }

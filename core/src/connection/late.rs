@@ -21,7 +21,7 @@ impl LateReply {
 
     /// Drops what arrived. True once the whole reply is gone and nothing else is there; an error if
     /// the bytes are no such reply.
-    pub(crate) fn look(&mut self, transport: &mut Transport) -> Result<bool, Error> {
+    pub(crate) fn discard(&mut self, transport: &mut Transport) -> Result<bool, Error> {
         let arrival = transport.next(&mut self.awaited)?;
         Ok(matches!(arrival, Arrival::Dropped))
     }

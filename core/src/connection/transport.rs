@@ -92,7 +92,7 @@ impl Transport {
 
     /// Takes back what was queued and of which nothing was written; false if that cannot be. What a
     /// layer has changed has to be sent: the peer of TLS counts its records.
-    pub fn unsend(&mut self) -> bool {
+    pub fn retract_request(&mut self) -> bool {
         if self.stack.is_some() || self.sent > 0 || self.output.is_empty() {
             return false;
         }

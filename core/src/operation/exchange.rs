@@ -64,7 +64,7 @@ pub struct Exchange {
     /// True from the first byte of the request until the whole reply is there.
     pub(crate) is_under_way: bool,
     /// The connection was idle for long enough to be looked at first.
-    pub(crate) is_rested: bool,
+    pub(crate) needs_probe: bool,
     /// Bytes that were read from it since.
     pub(crate) probed_bytes: usize,
     /// Who is to keep the connection.
@@ -122,7 +122,7 @@ impl Exchange {
             context,
             assessment: None,
             is_under_way: false,
-            is_rested: false,
+            needs_probe: false,
             probed_bytes: 0,
             pinned: Vec::new(),
             observation: None,
@@ -192,8 +192,8 @@ impl Exchange {
     }
 
     /// Takes the request back if nothing of it was sent.
-    pub(crate) fn unsend(&mut self) {
-        if self.is_under_way && self.connection.transport.unsend() {
+    pub(crate) fn retract_request(&mut self) {
+        if self.is_under_way && self.connection.transport.retract_request() {
             self.is_under_way = false;
         }
     }

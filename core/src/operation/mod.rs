@@ -48,7 +48,7 @@ pub struct OperationId(pub u64);
 
 /// What was told of an operation's selection so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Emitted {
     /// A selection was said to have started and has not ended.
     pub(crate) started: bool,
     /// The operation was said to wait, in this selection or in an earlier one.
@@ -103,7 +103,7 @@ pub(crate) struct Operation {
     /// This is a ping of the client's own, for the sake of that operation (SEL-72).
     pub(crate) behind: Option<Box<Self>>,
     /// What listeners know of its selection.
-    pub(crate) told: Told,
+    pub(crate) emitted: Emitted,
 }
 
 impl Operation {
@@ -143,7 +143,7 @@ impl Operation {
             scans_before: None,
             narrowed: None,
             behind: None,
-            told: Told::default(),
+            emitted: Emitted::default(),
         })
     }
 }

@@ -242,7 +242,7 @@ impl<P: Program> Runner<P> {
     }
 
     /// Says that whoever waited for the operation has left it, before its end or after.
-    pub fn handle_left(&mut self) {
+    pub fn handle_abandoned(&mut self) {
         if self.span.is_observed() && self.ended.is_none() {
             self.ended = Some(Some(ErrorKind::Abandoned.into()));
         }

@@ -230,7 +230,7 @@ impl<C> Pool<C> {
         if self.queue.is_empty()
             && let Some((slot, content)) = self.take_available(now)
         {
-            return CheckOut::Granted(self.tell_checked_out(slot, Duration::ZERO), content);
+            return CheckOut::Granted(self.emit_checked_out(slot, Duration::ZERO), content);
         }
         self.enqueue(now, request, deadline, queue_limit);
         self.settle(now);
@@ -352,7 +352,7 @@ impl<C> Pool<C> {
         std::mem::replace(place, in_use)
     }
 
-    fn tell_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
+    fn emit_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
         let id = self.id(slot);
         self.emit(|address| PoolEvent::CheckedOut {
             address,

@@ -78,7 +78,7 @@ impl<C> Pool<C> {
         };
         let waited = now.saturating_since(self.requests.get(slot).started);
         self.forget(slot);
-        let connection = self.tell_checked_out(connection, waited);
+        let connection = self.emit_checked_out(connection, waited);
         self.actions.push_back(Action::Grant {
             request,
             connection,

@@ -28,7 +28,9 @@ fn start(world: &mut World, command: Command) -> Exchange {
 }
 
 fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
-    let error = exchange.probed(Some(found)).expect_err("it cannot be used");
+    let error = exchange
+        .handle_probe(Some(found))
+        .expect_err("it cannot be used");
     let start = world.client.refuse(world.now, exchange, error);
     world.run();
     start

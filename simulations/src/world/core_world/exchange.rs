@@ -180,9 +180,9 @@ impl CoreWorld {
 fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
     while exchange.wants_probe() {
         match inbox.pop_front() {
-            None => exchange.probed(None)?,
-            Some(Incoming::Bytes(bytes)) => exchange.probed(Some(&bytes))?,
-            Some(Incoming::Closed) => exchange.probed(Some(&[]))?,
+            None => exchange.handle_probe(None)?,
+            Some(Incoming::Bytes(bytes)) => exchange.handle_probe(Some(&bytes))?,
+            Some(Incoming::Closed) => exchange.handle_probe(Some(&[]))?,
             Some(_) => return Err(reset()),
         }
     }

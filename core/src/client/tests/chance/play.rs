@@ -317,9 +317,9 @@ impl Play {
             return Ok(());
         }
         match self.probe {
-            0 => exchange.probed(None),
-            1 => exchange.probed(Some(&[])),
-            2 => exchange.probed(Some(&[1, 2, 3])),
+            0 => exchange.handle_probe(None),
+            1 => exchange.handle_probe(Some(&[])),
+            2 => exchange.handle_probe(Some(&[1, 2, 3])),
             // Whoever drives the client may leave the probe out.
             _ => Ok(()),
         }

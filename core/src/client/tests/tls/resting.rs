@@ -38,7 +38,7 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
 fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
     while exchange.wants_probe() {
         let count = bytes.len().min(64);
-        exchange.probed(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
+        exchange.handle_probe(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
         bytes = &bytes[count..];
     }
     Ok(())

@@ -305,7 +305,7 @@ impl Play {
         if exchange.wants_probe() {
             let found = [None, Some(&[][..]), Some(&[1, 2][..])];
             let found = found.get(usize::from(self.probe)).copied();
-            if let Some(Err(error)) = found.map(|found| exchange.probed(found)) {
+            if let Some(Err(error)) = found.map(|found| exchange.handle_probe(found)) {
                 let start = self.client.refuse(self.now, exchange, error);
                 return self.started(start, purpose);
             }
