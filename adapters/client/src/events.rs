@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::{foreign::catch_panic, waiters::Waiters};
+use crate::{user_code::catch_panic, waiters::Waiters};
 use onionskin_core::{
     client::Client as Core,
     event::{Event, EventKind, Subscriptions},

@@ -29,23 +29,23 @@ mod collection;
 mod cursor;
 mod database;
 pub mod decode;
-mod ending;
 mod environment;
 mod events;
 mod exchange;
 mod execution;
-mod foreign;
 mod ids;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]
 pub mod lock_times;
 mod runtime;
 mod shared;
+mod shutdown;
 mod signal;
 mod socket;
 pub mod system;
 mod timer;
 mod trace;
+mod user_code;
 mod waiters;
 
 pub use client::{Client, ClientBuilder};

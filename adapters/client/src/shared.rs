@@ -4,10 +4,10 @@ use crate::{
     Runtime,
     answers::answer,
     events::{Delivery, MAX_EVENT_DELAY},
-    foreign::catch_panic,
     ids::ObjectIds,
     signal::Signal,
     socket,
+    user_code::catch_panic,
     waiters::Waiters,
 };
 use atomic_waker::AtomicWaker;

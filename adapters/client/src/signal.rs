@@ -1,6 +1,6 @@
 //! How the rest of the client reaches whoever holds a socket.
 
-use crate::foreign::catch_panic;
+use crate::user_code::catch_panic;
 use atomic_waker::AtomicWaker;
 use onionskin_core::error::Error;
 use std::{

@@ -3,7 +3,7 @@
 
 mod facts;
 mod handshake;
-mod late;
+mod late_reply;
 mod layer;
 mod messages;
 mod stack;
@@ -15,7 +15,7 @@ pub(crate) mod tests;
 
 pub use facts::{ConnectionFacts, Established};
 pub use handshake::Connection;
-pub(crate) use late::LateReply;
+pub(crate) use late_reply::LateReply;
 pub use layer::{Layer, LayerPlan, LayerProgress, Layers};
 pub(crate) use messages::{Arrival, Awaited, Place};
 pub use transport::Transport;

@@ -3,8 +3,8 @@
 
 use super::{
     Assessment, ClusterTime, Operation, OperationId, PinHolder, Portion,
+    command_events::Observation,
     documents::{COMMAND_OVERHEAD_BYTES, over},
-    observing::Observation,
     request::write_body,
 };
 use crate::{

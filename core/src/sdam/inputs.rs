@@ -4,8 +4,8 @@ use super::{
     Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
     action::{ApplicationError, MonitorConnectionId},
     application::{self, MonitorOrder, judge},
-    keeping::without_reply,
     step::PoolOrder,
+    stored_error::without_reply,
     timers::Timer,
 };
 use crate::{

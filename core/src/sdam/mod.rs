@@ -8,21 +8,21 @@ mod action;
 mod application;
 mod forking;
 mod inputs;
-mod keeping;
 mod monitor;
 mod outbox;
 mod rtt;
 mod rtt_monitor;
 mod scan;
+mod scan_order;
 mod staleness;
 mod step;
+mod stored_error;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod token_bucket;
 mod topology;
 mod transition;
-mod turns;
 
 pub use crate::{
     connection::Phase,

@@ -10,8 +10,8 @@ mod pace;
 mod properties;
 mod rows;
 mod scan;
+mod scan_order;
 mod topology;
-mod turns;
 
 use super::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Phase, Sdam, SdamOptions};
 use crate::{

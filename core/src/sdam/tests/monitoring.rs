@@ -198,7 +198,7 @@ fn a_refused_check_waits() {
         .expect("it is there");
     assert_eq!(
         server.error,
-        Some(command(1)).map(|e| super::super::keeping::without_reply(&e))
+        Some(command(1)).map(|e| super::super::stored_error::without_reply(&e))
     );
     assert_eq!(server.round_trip_time, None);
 }

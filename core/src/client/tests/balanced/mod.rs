@@ -2,10 +2,10 @@
 //! transactions keep.
 
 mod adaptive;
-mod chance;
 mod cursors;
 mod endings;
 mod pins;
+mod random_inputs;
 mod services;
 mod transactions;
 

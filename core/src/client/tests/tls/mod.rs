@@ -1,7 +1,7 @@
 //! Connections behind TLS: what the protocol's own messages do to a client.
 
+mod idle_probe;
 mod pinned;
-mod resting;
 
 use super::*;
 use crate::{
