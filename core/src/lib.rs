@@ -56,3 +56,5 @@ pub mod session;
 pub mod operation;
 
 pub mod client;
+
+pub mod requirements;

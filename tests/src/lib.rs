@@ -23,6 +23,8 @@ pub mod peers;
 
 pub mod report;
 
+pub mod requirements;
+
 pub mod specifications;
 
 pub mod suites;

@@ -9,6 +9,7 @@ mod messages;
 mod modules;
 mod order;
 mod parts;
+mod rules;
 mod source;
 mod syntax;
 mod words;
@@ -345,4 +346,29 @@ fn every_member_takes_over_the_lints() {
         files().into_iter().filter(manifest).collect(),
         fences::without_lints,
     );
+}
+
+#[test]
+fn every_cited_rule_is_defined_once() {
+    let (rules, mut found) = rules::defined();
+    assert!(rules.len() > 1_000, "{} rules", rules.len());
+    let others = |path: &String| path != "tests/src/requirements.rs";
+    for path in ours().into_iter().filter(others) {
+        let text = read(&path);
+        found.extend(rules::undefined(&rules, &path, &text));
+        found.extend(rules::astray(&rules, &path, &text));
+    }
+    report(found);
+}
+
+#[test]
+fn numbers_in_public_docs_lead_to_their_rules() {
+    let (rules, _) = rules::defined();
+    for folder in ["core/src/", "adapters/"] {
+        let is_public = |path: &String| !path.contains("/tests/") && !path.ends_with("/tests.rs");
+        let paths = rust_under(folder).into_iter().filter(is_public);
+        check(paths.collect(), |path, text| {
+            rules::unlinked(&rules, path, text)
+        });
+    }
 }

@@ -1,0 +1,151 @@
+//! Cited rules: each is defined in `docs/requirements`, once, and public docs lead there.
+
+use onionskin_tests::requirements::{FOLDER, LATER, Rule, citations, prefixes, rules};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{files, read};
+
+/// Returns all rules, and what is wrong with the files that define them.
+pub(crate) fn defined() -> (Vec<Rule>, Vec<String>) {
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for file in files().iter().filter(|file| file.starts_with(FOLDER)) {
+        if file == LATER {
+            continue;
+        }
+        match rules(file, &read(file)) {
+            Ok(more) => found.extend(more),
+            Err(error) => wrong.push(error),
+        }
+    }
+    wrong.extend(defined_twice(&found));
+    (found, wrong)
+}
+
+fn defined_twice(rules: &[Rule]) -> Vec<String> {
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for rule in rules {
+        files.entry(&rule.anchor).or_default().push(&rule.file);
+    }
+    let twice = files.iter().filter(|(_, files)| files.len() > 1);
+    twice
+        .map(|(anchor, files)| format!("{anchor} is defined more than once: {files:?}"))
+        .collect()
+}
+
+/// Returns the citations in a file of rules that are not defined.
+pub(crate) fn undefined(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
+    let prefixes = prefixes(rules);
+    let anchors: BTreeSet<&str> = rules.iter().map(|rule| &*rule.anchor).collect();
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for cited in citations(line, &prefixes) {
+            if !anchors.contains(&*cited) {
+                found.push(format!("{path}:{number}: {cited} is not in {FOLDER}"));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the links of docs to rules that lead to another file than the one that defines the rule.
+pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
+    let files: BTreeMap<&str, &str> = rules.iter().map(|r| (&*r.anchor, &*r.file)).collect();
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some((_, link)) = line.split_once("::requirements::") else {
+            continue;
+        };
+        let Some((module, anchor)) = link.trim_end().split_once('#') else {
+            continue;
+        };
+        let file = format!("{FOLDER}{}.md", module.replace('_', "-"));
+        if files.get(anchor) != Some(&&*file) {
+            found.push(format!("{path}:{number}: {anchor} is not in {file}"));
+        }
+    }
+    found
+}
+
+/// Returns the numbers that the docs of public items cite without a link.
+pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
+    let prefixes = prefixes(rules);
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    let mut block = Vec::new();
+    for (number, line) in (1..).zip(&lines) {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("///") || trimmed.starts_with("//!") {
+            block.push((number, trimmed));
+            continue;
+        }
+        if trimmed.starts_with("#[") || trimmed.starts_with("// ") {
+            continue;
+        }
+        if is_public(trimmed) {
+            for (number, line) in &block {
+                let numbers = citations(line, &prefixes).into_iter();
+                let bare = numbers.filter(|cited| !line.contains(&format!("[{cited}]")));
+                let bare = bare.filter(|cited| !cited.starts_with(|c: char| c.is_lowercase()));
+                found.extend(bare.map(|cited| format!("{path}:{number}: {cited} is no link")));
+            }
+        }
+        block.clear();
+    }
+    found
+}
+
+/// True for the first line of an item that its users see, as far as one line tells.
+fn is_public(line: &str) -> bool {
+    line.starts_with("pub ") && !line.starts_with("pub use ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(anchor: &str, file: &str) -> Rule {
+        Rule {
+            file: format!("{FOLDER}{file}"),
+            anchor: anchor.to_owned(),
+            text: "x".to_owned(),
+            official: Vec::new(),
+            is_numbered: true,
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_defined_twice_is_found() {
+        let rules = [rule("LB-1", "a.md"), rule("LB-1", "b.md")];
+        assert_eq!(defined_twice(&rules).len(), 1);
+        assert!(defined_twice(&rules[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_number_without_a_rule_is_found() {
+        let rules = [rule("LB-1", "a.md")];
+        let text = concat!("// LB", "-1\n// LB", "-99\n");
+        let found = undefined(&rules, "x.rs", text);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("x.rs:2: "), "{found:?}");
+    }
+
+    #[test]
+    fn a_link_to_another_file_is_found() {
+        let rules = [rule("LB-1", "load-balancers.md")];
+        let link = |module| format!("/// [LB-1]: crate::requirements::{module}#LB-1\n");
+        assert!(astray(&rules, "x.rs", &link("load_balancers")).is_empty());
+        assert_eq!(astray(&rules, "x.rs", &link("pool")).len(), 1);
+    }
+
+    #[test]
+    fn a_number_in_public_docs_without_a_link_is_found() {
+        let rules = [rule("LB-1", "a.md")];
+        let doc = "    /// Pins (LB-1).\n    #[must_use]\n";
+        let public = format!("{doc}    pub fn pin() {{}}\n");
+        assert_eq!(unlinked(&rules, "x.rs", &public).len(), 1);
+        let private = format!("{doc}    fn pin() {{}}\n");
+        assert!(unlinked(&rules, "x.rs", &private).is_empty());
+        let linked = public.replace("(LB-1)", "([LB-1])");
+        assert!(unlinked(&rules, "x.rs", &linked).is_empty());
+    }
+}
