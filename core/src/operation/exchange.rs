@@ -170,8 +170,8 @@ impl Exchange {
     ///
     /// A command with a deadline, except `getMore`, carries `maxTimeMS`: the remaining time minus
     /// the minimum round trip time of the server (SEL-59). If nothing remains, the call fails and
-    /// nothing is sent. The reply would come too late, and the caller could not know whether a write
-    /// took effect.
+    /// nothing is sent. The reply would come too late, and the caller could not know whether a
+    /// write took effect.
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
         self.write_request()?;
