@@ -230,8 +230,8 @@ impl<R: Runtime> Pump<'_, R> {
         let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.commands, context) {
-                // Nothing more is written, because after a fork the parent process still uses this
-                // connection.
+                // Nothing more is written. The reason of the close can be a fork, and then the
+                // parent process still uses the connection.
                 self.stream = None;
                 return Poll::Ready(());
             }

@@ -91,7 +91,8 @@ impl<R: Runtime, T> Find<'_, R, T> {
         self
     }
 
-    /// Sets the maximum number of documents to return. Default: no limit; zero means no limit.
+    /// Sets the maximum number of documents to return. Default: no limit; zero means no limit. A
+    /// negative number limits the result to one batch of its absolute value.
     pub fn limit(mut self, limit: i64) -> Self {
         self.options.limit = Some(limit);
         self
