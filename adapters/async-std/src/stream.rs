@@ -1,4 +1,4 @@
-//! The stream of a connection with the traits of `futures-io`.
+//! The stream of a connection: a socket with the `futures-io` traits, which the client requires.
 
 use futures_io::{AsyncRead, AsyncWrite};
 use std::{

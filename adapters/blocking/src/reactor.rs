@@ -137,7 +137,7 @@ impl Reactor {
         if self.is_waiting.take()
             && let Some(bell) = &*lock(&self.bell)
         {
-            // If the socket is full, it is readable already.
+            // If the write fails, the socket pair is full, so the wait ends anyway.
             let _ = (&bell.0).write(&[0]);
         }
     }

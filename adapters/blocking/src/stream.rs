@@ -1,4 +1,4 @@
-//! The stream of a connection with the traits of `futures-io`.
+//! The stream of a connection: a socket with the `futures-io` traits, which the client requires.
 
 use crate::{
     executor::{Executor, lock},
@@ -101,8 +101,8 @@ impl BlockingStream {
             drop(interest);
             let result = each!(self, socket => (&*socket).read(buffer));
             let is_drained = match &result {
-                // A closed connection stays readable, and a read that fills the buffer can leave
-                // bytes behind.
+                // A closed connection stays readable. After a read that filled the buffer, more
+                // bytes can be available.
                 Ok(count) => *count > 0 && *count < buffer.len(),
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             };

@@ -98,9 +98,9 @@ impl<R: Runtime> ClientBuilder<R> {
     /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
     /// `onionskin::connection` and `onionskin::client`.
     ///
-    /// The subscriber is asked once, when the client is built, which messages it collects; events
-    /// for other messages are not created. Build clients after the subscriber is installed, or set
-    /// [`LogOptions::with_always_ready`].
+    /// The selection is made when the client is built: no events are created for messages that the
+    /// subscriber does not collect at that time. Build clients after the subscriber is installed,
+    /// or set [`LogOptions::with_always_ready`].
     ///
     /// The thread that calls event listeners writes the messages. They go to the subscriber of the
     /// thread that built the client, or to the global subscriber if that thread had none. The span

@@ -157,7 +157,8 @@ impl Delivery {
         self.lock().dropped
     }
 
-    /// Returns the number of events queued so far, as an argument for [`heard`](Self::heard).
+    /// Returns the number of events queued so far. [`heard`](Self::heard) waits for the delivery of
+    /// these events.
     pub(crate) fn mark(&self) -> u64 {
         self.lock().queued
     }

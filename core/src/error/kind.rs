@@ -117,19 +117,19 @@ pub enum ErrorKind {
     InvalidUri {
         /// The part that is wrong.
         part: UriPart,
-        /// What is wrong with that part, and how to correct it.
+        /// The mistake in that part, and how to correct it.
         message: String,
     },
     /// An option's value cannot be used.
     InvalidOption {
         /// The name of the option in connection strings.
         option: &'static str,
-        /// What is wrong with the value, and how to correct it.
+        /// The mistake in the value, and how to correct it.
         message: String,
     },
     /// An argument of a call cannot be used.
     InvalidArgument {
-        /// What is wrong with the argument, and how to correct it.
+        /// The mistake in the argument, and how to correct it.
         message: String,
     },
     /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
@@ -160,7 +160,7 @@ pub enum ErrorKind {
     },
     /// The peer sent bytes that violate the MongoDB wire protocol.
     Protocol {
-        /// What was expected, and what was received.
+        /// The expected bytes and the received bytes.
         message: String,
     },
     /// Authentication failed: the server rejected the credentials, or the client could not verify
@@ -233,7 +233,7 @@ pub enum ErrorKind {
     /// The async runtime cannot run the client: the client was created outside of a runtime, or its
     /// runtime has ended. Create the client in the runtime that uses it.
     Runtime {
-        /// What is missing, and how to correct it.
+        /// The missing thing, and how to provide it.
         message: String,
     },
     /// The future of the operation was dropped before the operation ended. Only events contain this

@@ -241,7 +241,7 @@ impl Json {
         self.put("\"");
         let mut plain = 0;
         for (at, byte) in text.bytes().enumerate() {
-            // All of these are characters of one byte.
+            // All characters with an escape have one byte, so that slicing after them is valid.
             let escape = match byte {
                 b'"' => "\\\"",
                 b'\\' => "\\\\",

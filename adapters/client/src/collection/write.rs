@@ -116,7 +116,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for InsertMany<'_, R, T> {
     }
 }
 
-/// The size in bytes of an `_id` that the driver adds: its type, its name and an ObjectId.
+/// The size in bytes of an `_id` that the driver adds: type, key with terminator, and ObjectId.
 const ID_BYTES: usize = 1 + 4 + 12;
 
 /// An update that runs when it is awaited.
