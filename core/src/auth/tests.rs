@@ -1,3 +1,5 @@
+//! Tests of authentication by SCRAM.
+
 mod hostile;
 mod negotiation;
 

@@ -104,9 +104,10 @@ impl ClientMetadata {
     /// environment. There is no default for the application name (HELLO-16). Duplicates in `infos`
     /// are dropped (HELLO-49).
     ///
-    /// If the document exceeds [`MAX_METADATA_BYTES`], fields are dropped in the order of HELLO-34.
-    /// If that is not enough, the versions and then the names of libraries are truncated. The
-    /// driver's own name and version are never truncated.
+    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order (HELLO-34):
+    /// drop all of `env` but its name, drop all of `os` but its type, drop `env`, truncate the
+    /// platform. If that is not enough, the versions and then the names of libraries are truncated.
+    /// The driver's own name and version are never truncated.
     ///
     /// Fails if the application name is longer than [`MAX_APP_NAME_BYTES`], or if an info is
     /// invalid.

@@ -262,7 +262,7 @@ fn is_true(ok: RawBsonRef<'_>) -> bool {
     integer(ok) == Some(1) || ok.as_bool() == Some(true)
 }
 
-/// Returns the server type by table A.2.2, of which the first match decides.
+/// Returns the server type by table A.2.2, in which the first matching row decides.
 fn server_type(reply: &Fields<'_>) -> ServerType {
     let is = |key| flag(reply, key) == Some(true);
     // The legacy field counts only if `isWritablePrimary` is absent (SDAM-39).

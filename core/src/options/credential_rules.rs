@@ -153,7 +153,8 @@ impl Credential {
             ));
         }
         if rules.external_source && self.source != EXTERNAL {
-            // Users outside of MongoDB have no other source (AUTH-3).
+            // The users of these mechanisms are managed outside of MongoDB, so that the source must
+            // be `$external` (AUTH-3).
             let message = format!("{name} works only with {EXTERNAL}; leave authSource out");
             return Err(invalid("authSource", message));
         }

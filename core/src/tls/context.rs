@@ -28,10 +28,10 @@ use std::{
 /// certificate is always checked. Revocation is never checked, so that
 /// `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` have no effect.
 ///
-/// Handshakes run under the client's lock. A certificate chain that would take long to check is
-/// therefore refused at once. [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES) and
-/// [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES) limit its size.
-/// [`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT) and
+/// Handshakes run under the client's lock, where a slow one delays all operations. A certificate
+/// chain that would take long to check is therefore refused at once.
+/// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES) and [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES)
+/// limit its size. [`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT) and
 /// [`MAX_SHARED_SUBJECTS`](super::MAX_SHARED_SUBJECTS) limit the number of its paths to an
 /// authority.
 ///

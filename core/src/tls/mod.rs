@@ -25,7 +25,7 @@ fn fault(fault: TlsFault, message: impl Into<String>) -> Error {
     })
 }
 
-/// Returns the error of an option that cannot be used.
+/// Returns the error for a TLS option that cannot be used.
 fn configuration(message: impl Into<String>) -> Error {
     fault(TlsFault::Configuration, message)
 }

@@ -1,3 +1,5 @@
+//! Tests of TLS sessions with a `rustls` server, without sockets.
+
 mod chains;
 mod hostile;
 mod names;

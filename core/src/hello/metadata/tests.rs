@@ -1,3 +1,5 @@
+//! Tests of the client metadata.
+
 use super::*;
 use crate::hello::OsFacts;
 use bson::{RawDocument, rawdoc};
@@ -128,7 +130,7 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 
 #[test]
 fn a_container_is_told_without_a_function_service() {
-    // The document has the fields of HELLO-13, with free text in `platform` (HELLO-20). The
+    // All five fields are present (HELLO-13), with free text in `platform` (HELLO-20). The
     // container is Docker by the file `.dockerenv` (HELLO-28) and Kubernetes by its variable
     // (HELLO-29), and `env.container` is present because it is not empty (HELLO-30).
     let lookup = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "::1".to_owned());
@@ -146,8 +148,8 @@ fn a_container_is_told_without_a_function_service() {
 
 #[test]
 fn what_is_too_much_goes_in_the_order_of_the_specification() {
-    // The document is shortened in the order of HELLO-34. Each step needs a longer text than the
-    // one before.
+    // The order of shortening (HELLO-34) is: all of `env` but its name, all of `os` but its type,
+    // `env`, then the platform. Each step needs a longer text than the one before.
     let build = |region: usize, os_name: usize, platform: usize| {
         let region = "r".repeat(region);
         let variables = [("VERCEL", "1"), ("VERCEL_REGION", region.as_str())];

@@ -1,4 +1,4 @@
-//! Tests of the setters and of the rules across options.
+//! Tests of the setters, and of the rules that involve several options.
 
 use super::*;
 use crate::event::ReportedPoolOptions;
@@ -42,7 +42,8 @@ fn only_pool_options_that_differ_are_reported() {
 
 #[test]
 fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
-    // The rules of CMAP-9, CMAP-11 and CMAP-15. A connection string would get a warning, but a
+    // `minPoolSize` above `maxPoolSize` (CMAP-9) and a `maxConnecting` of zero (CMAP-11) are
+    // errors. In a connection string an invalid pool option causes a warning (CMAP-15), but a
     // setter has no way to warn. Negative and non-numeric values do not fit the types.
     let mut options = ClientOptions::default();
     let refused = options.set_max_connecting(0).map(drop);

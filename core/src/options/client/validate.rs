@@ -45,8 +45,8 @@ impl ClientOptions {
             return Err(invalid("hosts", "give at least one host"));
         }
         let several = self.hosts.len() > 1;
-        // A direct connection has one seed, which is a host and not the result of an SRV lookup
-        // (SDAM-26, SDAM-27, URI-13, URI-14).
+        // `directConnection=true` conflicts with several seeds (SDAM-26, SDAM-27, URI-13) and with
+        // `mongodb+srv` (URI-14).
         if self.direct_connection == Some(true) {
             if several {
                 return Err(invalid(
