@@ -36,7 +36,7 @@ use std::{
 /// authority.
 ///
 /// Sessions are not resumed: a resumed session would skip the check of the certificate, and pools
-/// connect seldom.
+/// rarely connect.
 ///
 /// ```
 /// use onionskin_core::{options::TlsOptions, time::WallTime, tls::{TlsContext, TlsSession}};

@@ -92,8 +92,7 @@ impl Read {
         }
         for name in ["srvMaxHosts", "srvServiceName"] {
             if !srv && present(name) {
-                // These two options are errors without `mongodb+srv`, whatever their values
-                // (URI-16).
+                // These two options are errors without `mongodb+srv`, with any value (URI-16).
                 let message = format!("{name} goes with mongodb+srv:// only; leave it out");
                 return Err(invalid(UriPart::Options, message));
             }

@@ -127,7 +127,7 @@ impl ClientOptions {
     /// Returns `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded
     /// server if another server suits the operation (BP-9). Default: `false`.
     ///
-    /// On a sharded cluster every retry avoids the mongos that failed, whatever this option is
+    /// On a sharded cluster every retry avoids the mongos that failed, also without this option
     /// (RR-14). On a replica set this option may move reads from the primary to secondaries, if the
     /// read preference permits that.
     #[must_use]

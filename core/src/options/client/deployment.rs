@@ -210,8 +210,8 @@ impl ClientOptions {
         self.replica_set.as_deref()
     }
 
-    /// Returns `directConnection`. With `true`, the client uses only the one host, whatever its
-    /// server type, and discovers no others. Default: `None`, which acts as `false`.
+    /// Returns `directConnection`. With `true`, the client uses only the one host, of any server
+    /// type, and discovers no others. Default: `None`, which acts as `false`.
     #[must_use]
     pub const fn direct_connection(&self) -> Option<bool> {
         self.direct_connection
