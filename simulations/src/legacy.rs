@@ -1,7 +1,7 @@
 //! The messages OP_QUERY and OP_REPLY, with which other drivers send their first hello.
 //!
-//! This project's core sends its first hello as OP_MSG (HELLO-4), so that only simulated servers
-//! need these messages.
+//! The core sends its first hello as OP_MSG (HELLO-4), so that only simulated servers need these
+//! messages.
 
 use bson::RawDocument;
 use onionskin_core::wire::{HEADER_BYTES, Header, OpCode, WireError};

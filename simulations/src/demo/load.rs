@@ -79,7 +79,8 @@ pub(super) fn collection_name() -> String {
 }
 
 impl Load {
-    /// Starts the tasks. They write to `collection`, which [`finish`](Self::finish) drops.
+    /// Starts the tasks, which write to `collection`. At the end, [`finish`](Self::finish) drops
+    /// the collection.
     pub(super) fn start<R: Runtime>(
         client: &Client<R>,
         runtime: impl Fn() -> R,

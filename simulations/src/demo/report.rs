@@ -45,7 +45,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Report {
-    /// Returns the verdict. If several failures apply, this is the worst one.
+    /// Returns the verdict, which is the worst failure if there are several.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if self.lost > 0 {

@@ -352,7 +352,8 @@ impl Deployment {
         self.members.get(member).map(Member::progress)
     }
 
-    /// Returns the number of entries in a member's oplog, and their counted size in bytes.
+    /// Returns the number of entries in a member's oplog, and their size in bytes as
+    /// [`Change::bytes`](crate::store::Change::bytes) counts it.
     #[must_use]
     pub fn oplog_size(&self, member: usize) -> Option<(usize, usize)> {
         self.members.get(member).map(Member::oplog_size)

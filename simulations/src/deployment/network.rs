@@ -1,4 +1,4 @@
-//! The network between members, with latency, loss and cuts. Its randomness follows from the seed.
+//! The network between members, with latency, loss and cuts that are drawn from the seed.
 
 use super::NetworkOptions;
 use crate::replica::Message;

@@ -143,8 +143,8 @@ pub enum Shape {
     /// A sharded cluster: routers, one at each address, and one shard behind them. The shard is a
     /// replica set with one member, which only the routers can reach.
     Sharded,
-    /// A sharded cluster behind a load balancer. Each router is a service. It tells its own
-    /// `serviceId` to the clients that connect through the balancer (LB-57).
+    /// A sharded cluster behind a load balancer. Each router is a service, whose hello replies have
+    /// its `serviceId` for clients that connect through the balancer (LB-57).
     LoadBalanced {
         /// The address of the load balancer.
         balancer: Address,
@@ -158,8 +158,9 @@ pub struct ReplicaSetOptions {
     pub name: String,
     /// The members, in the order of the deployment's addresses.
     pub members: Vec<MemberOptions>,
-    /// The time after which a secondary that hears no primary starts an election, and after which a
-    /// primary that hears no majority steps down. Default: 10 s, as in the server.
+    /// The time without messages after which a secondary starts an election, or a primary steps
+    /// down. A secondary waits for messages of a primary, a primary for those of a majority.
+    /// Default: 10 s, as in the server.
     pub election_timeout: Duration,
     /// The interval of a primary's heartbeats. Default: 2 s, as in the server.
     pub heartbeat_interval: Duration,
@@ -292,38 +293,38 @@ impl fmt::Display for ServerVersion {
 /// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The size of the largest message, `maxMessageSizeBytes`. Default: 48 000 000.
+    /// The size of the largest message in bytes, `maxMessageSizeBytes`. Default: 48,000,000.
     pub max_message_bytes: usize,
-    /// The size of the largest document, `maxBsonObjectSize`. Default: 16 MiB.
+    /// The size of the largest document in bytes, `maxBsonObjectSize`. Default: 16 MiB.
     pub max_document_bytes: usize,
-    /// The largest number of writes in a command, `maxWriteBatchSize`. Default: 100 000.
+    /// The largest number of writes in a command, `maxWriteBatchSize`. Default: 100,000.
     pub max_write_batch: usize,
     /// The largest number of client connections of a member. Further ones are closed at once.
-    /// Default: 10 000.
+    /// Default: 10,000.
     pub max_connections: usize,
-    /// The largest number of open cursors of a member. If it is exceeded, the oldest cursor is
-    /// closed. Default: 10 000.
+    /// The largest number of open cursors of a member. If it is exceeded, the cursor that expires
+    /// first is closed. Default: 10,000.
     pub max_cursors: usize,
     /// The largest number of bytes in incomplete or waiting messages, of all connections of a
     /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.
     pub max_unfinished_bytes: usize,
     /// The largest size of the documents that only the open cursors of a member hold, in bytes,
-    /// such as results of pipelines. If it is exceeded, the oldest cursor is closed. Default: 512
-    /// MiB.
+    /// such as results of pipelines. If it is exceeded, the cursor that expires first is closed.
+    /// Default: 512 MiB.
     pub max_cursor_bytes: usize,
     /// The largest number of documents that all open cursors of a member have yet to return. If it
-    /// is exceeded, the oldest cursor is closed. Default: 2 000 000.
+    /// is exceeded, the cursor that expires first is closed. Default: 2,000,000.
     pub max_cursor_documents: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
-    /// the least recently used session is removed. Default: 10 000.
+    /// the least recently used session is removed. Default: 10,000.
     pub max_sessions: usize,
     /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
     /// the least recently used session is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
     /// The time after which an idle cursor is closed. Default: 10 minutes.
     pub cursor_timeout: Duration,
-    /// The number of oplog entries that are kept after all running members have them. Default: 10
-    /// 000.
+    /// The number of oplog entries that are kept after all running members have them. Default:
+    /// 10,000.
     pub max_oplog_entries: usize,
     /// The size of the oplog entries that are kept after all running members have them, in bytes. A
     /// member that lacks a removed entry copies all data. Twice as much is kept for a member that

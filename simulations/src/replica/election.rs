@@ -14,8 +14,8 @@ pub(crate) enum CannotStepDown {
 }
 
 impl Replica {
-    /// Starts a step-down. It succeeds as soon as a majority and an electable member have all
-    /// entries, which may be at once. [`ReplicaEvent::StepDownEnded`] reports the result.
+    /// Starts a step-down. The step-down succeeds as soon as a majority and an electable member
+    /// have all entries, which may be at once. [`ReplicaEvent::StepDownEnded`] reports the result.
     pub(crate) fn step_down(
         &mut self,
         now: Instant,
@@ -48,9 +48,9 @@ impl Replica {
         }
     }
 
-    /// Sets the time at which this member starts an election unless a primary is heard. It is the
-    /// election timeout, up to 15 % more at random, and a quarter more for each member with a
-    /// higher priority.
+    /// Sets the time at which this member starts an election unless a primary sends a message
+    /// before. The delay is the election timeout, up to 15 % more at random, and a quarter more for
+    /// each member with a higher priority.
     pub(super) fn arm_election(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let mine = self.options().priority;

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-/// The position of an entry in the oplog. A position of a later term is newer, whatever its index
-/// is.
+/// The position of an entry in the oplog. A position of a later term is newer than all positions of
+/// earlier terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     /// The term of the primary that wrote the entry.
@@ -23,7 +23,7 @@ pub(crate) const NO_TIME: Timestamp = Timestamp {
     increment: 0,
 };
 
-/// A bound on what is kept. It is exceeded as soon as one of its parts is.
+/// A bound on what is kept. The bound is exceeded as soon as one of its parts is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) count: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     pub(crate) wall_millis: u64,
     pub(crate) changes: Vec<Change>,
     pub(crate) retry: Option<Retry>,
-    /// The counted size, in bytes.
+    /// The size of the entry in bytes, as [`Bound`] counts it.
     bytes: usize,
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum Effect {
     Modify(Document),
 }
 
-/// The counted size of a statement's effect apart from its documents, in bytes.
+/// The size of a statement's effect apart from its documents, in bytes.
 const EFFECT_BYTES: usize = 64;
 
 impl Effect {
@@ -119,7 +119,7 @@ impl Effect {
 pub(crate) struct Record {
     pub(crate) transaction: i64,
     pub(crate) statements: BTreeMap<i32, Effect>,
-    /// The counted size of the statements, in bytes.
+    /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
     /// The index of the entry that used the record last. The least recently used record is removed
     /// first.
@@ -131,7 +131,7 @@ pub(crate) struct Record {
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
-    /// The counted size of all statements, in bytes.
+    /// The size of the statements of all sessions in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
 }
 
@@ -162,7 +162,7 @@ impl Records {
             }
         }
         self.insert(retry.session, record);
-        // The newest record stays, whatever its size is.
+        // The newest record stays even if it exceeds the bound.
         while self.by_session.len() > 1 && bound.is_exceeded(self.by_session.len(), self.bytes) {
             let oldest = self.by_use.first_key_value().map(|(_, session)| *session);
             let Some(oldest) = oldest else { break };
@@ -196,7 +196,7 @@ impl Records {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     slots: VecDeque<(Arc<Entry>, Option<Undo>)>,
-    /// The counted size of the entries and of their undo records, in bytes.
+    /// The size of the entries and of their undo records in bytes, as [`Bound`] counts it.
     bytes: usize,
     /// The position of the entry before the first kept entry.
     base: Position,
@@ -303,7 +303,7 @@ impl Log {
         bound.is_exceeded(self.slots.len(), self.bytes)
     }
 
-    /// Returns the number of entries, and their counted size in bytes.
+    /// Returns the number of entries, and their size in bytes as [`Bound`] counts it.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.slots.len(), self.bytes)
     }

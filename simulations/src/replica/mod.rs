@@ -28,7 +28,7 @@ use onionskin_core::{
 use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
 
 /// The interval at which an idle primary writes an empty entry, so that clients can estimate
-/// staleness. This is `idleWritePeriodMS` of the specification.
+/// staleness: `idleWritePeriodMS` of the specification.
 const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 
 /// The configuration of a replica set, which all members know.
@@ -288,7 +288,7 @@ impl Replica {
         self.commit
     }
 
-    /// Returns the number of entries of the oplog, and their counted size in bytes.
+    /// Returns the number of entries of the oplog, and their size in bytes as [`Bound`] counts it.
     pub(crate) fn oplog_size(&self) -> (usize, usize) {
         self.log.size()
     }
@@ -339,8 +339,8 @@ impl Replica {
         self.leader
     }
 
-    /// Returns the number of data-bearing members that have the entry. Only a primary knows it;
-    /// other members return 0.
+    /// Returns the number of data-bearing members that have the entry. Only a primary knows this
+    /// number, and other members return 0.
     pub(crate) fn holders(&self, index: u64) -> usize {
         let Role::Leader(leader) = &self.role else {
             return 0;

@@ -82,7 +82,7 @@ pub(super) struct Connection {
     pub(super) closing: bool,
     /// True while the connection waits for its admission. Nothing is read from it until then.
     pub(super) is_queued: bool,
-    /// True after a request was handled, until the caller gives the connection another turn.
+    /// True from the start of a request until the caller gives the connection another turn.
     pub(super) is_resting: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,

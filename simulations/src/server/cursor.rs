@@ -63,7 +63,7 @@ impl Cursors {
     }
 
     /// Adds a cursor. If a limit is exceeded, the cursors that expire first are removed. The new
-    /// cursor stays, whatever its size is.
+    /// cursor stays even if it exceeds a limit by itself.
     pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
         let (more, bytes) = (cursor.documents.len(), cursor.bytes);
         while self.open.len() >= self.limits.max_cursors

@@ -74,7 +74,7 @@ pub(crate) struct Member {
     random: Random,
     up: bool,
     process_id: ObjectId,
-    /// The `serviceId` behind a load balancer. It stays the same until the process ends.
+    /// The `serviceId` behind a load balancer, which stays the same until the process ends.
     service_id: ObjectId,
     /// The counter of the member's `topologyVersion`.
     counter: i64,

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 /// The state of a router.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
-    /// The cursors that this router has returned to its clients. It does not know the cursors of
-    /// other routers. A cursor that was opened through a load balancer ends with its connection,
+    /// The cursors that this router has returned to its clients. Cursors of other routers are
+    /// unknown here. A cursor that was opened through a load balancer ends with its connection,
     /// since another connection may reach another router.
     cursors: BTreeMap<i64, Option<ConnId>>,
 }

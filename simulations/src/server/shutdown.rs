@@ -1,5 +1,5 @@
 //! Orderly shutdown. In quiesce mode, a member refuses hellos, so that clients learn about the
-//! shutdown. It still executes other commands.
+//! shutdown, and still executes other commands.
 
 use super::{
     Member,

@@ -21,7 +21,7 @@ const MAX_BYTES_AHEAD: usize = 1024 * 1024;
 /// The content of a frame.
 enum Frame {
     Request(Request),
-    /// A valid message that is not a valid command. It is answered with an error.
+    /// A valid message that is not a valid command. The reply is an error.
     Refused(Request, Fault),
 }
 

@@ -23,7 +23,8 @@ impl StoreError {
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         let mut message = message.into();
-        // Messages quote documents, and each of the 100,000 statements of a command can fail.
+        // The length is limited, because messages quote documents, and each of the 100,000
+        // statements of a command can fail.
         if message.len() > MAX_MESSAGE_BYTES {
             let mut end = MAX_MESSAGE_BYTES;
             while !message.is_char_boundary(end) {
@@ -102,7 +103,7 @@ impl WriteError {
 }
 
 /// Returns the server's name of an error code. A code without a name of its own is called
-/// `Location<code>`; those that this store uses are listed in the module `location`.
+/// `Location<code>`. The module `location` lists those that this store uses.
 fn code_name(code: i32) -> &'static str {
     match code {
         1 => "InternalError",

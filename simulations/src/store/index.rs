@@ -1,5 +1,4 @@
-//! Secondary indexes. They enforce uniqueness, and they find documents by the equality of one
-//! field.
+//! Secondary indexes, which enforce uniqueness and find documents by the equality of one field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

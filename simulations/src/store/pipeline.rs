@@ -432,7 +432,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns documents as an array. Its memory is charged before it is built.
+    /// Returns documents as an array. The memory of the array is charged before the array is built.
     pub(super) fn array(&self, documents: &[Shared]) -> Answer<Bson> {
         let budget = &self.surroundings.budget;
         let mut encoded = 0_usize;

@@ -9,7 +9,8 @@ use super::types::Namespace;
 
 impl Store {
     /// Applies a change that another store made. The caller passes changes in the order in which
-    /// they were made. A change of a collection that does not exist has no effect.
+    /// they were made. If the collection does not exist, only a change that creates it has an
+    /// effect.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::CreateCollection {

@@ -18,7 +18,7 @@ pub(crate) struct Sort {
     fields: Vec<(String, bool)>,
 }
 
-/// One part of a sort key. Its order is reversed where the pattern is descending.
+/// One part of a sort key, in reverse order where the pattern is descending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Ascending(Key),

@@ -12,8 +12,8 @@ use proptest::{collection::vec, prelude::*};
 use std::{sync::Arc, time::Duration};
 
 /// Returns a strategy for descriptions of single servers of every type. Each description has the
-/// fields of its type: an unknown server has no round trip time and may have an error, and only
-/// members of a replica set have a set name.
+/// fields of its type: an unknown server has no round trip time and may have an error. Only members
+/// of a replica set have a set name.
 pub fn server_descriptions() -> impl Strategy<Value = ServerDescription> {
     let types = prop::sample::select(vec![
         ServerType::Unknown,

@@ -77,8 +77,8 @@ fn wire_versions() -> impl Strategy<Value = i32> {
 /// Returns a strategy for histories of a consistent replica set of one to five members.
 ///
 /// The histories have elections with terms and election ids, set versions, step-downs,
-/// reconfigurations and restarts. They have hidden members, passive members and arbiters, primaries
-/// that do not know yet that they were replaced, and sets in the middle of an upgrade.
+/// reconfigurations and restarts. The sets have hidden members, passive members and arbiters,
+/// primaries that do not know yet that they were replaced, and members of different releases.
 pub fn replica_set_histories() -> impl Strategy<Value = History> {
     let event = prop_oneof![
         2 => replica_set_steps().prop_map(Event::Step),

@@ -8,7 +8,7 @@ use bson::{RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 use onionskin_core::error::TopologyVersion;
 use proptest::prelude::*;
 
-/// Returns a strategy for topology versions. They are of a few processes and changes, so that they
+/// Returns a strategy for topology versions of a few processes with few changes, so that versions
 /// repeat.
 pub fn topology_versions() -> impl Strategy<Value = TopologyVersion> {
     (0_u8..3, 0_u8..2, 0_i64..6).prop_map(|(member, restarts, counter)| {

@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 /// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The core alone, in one thread. This is the fastest way.
+    /// The core alone, in one thread, which is the fastest way.
     Core,
     /// The async client on the simulated runtime, with its tasks, wakers and locks.
     Runtime,

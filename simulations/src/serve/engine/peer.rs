@@ -152,7 +152,7 @@ impl Peer {
         self.flush_tls();
     }
 
-    /// Closes the connection. Its task ends the socket.
+    /// Closes the connection, whose task then drops the socket.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.changed.notify_one();
@@ -237,7 +237,7 @@ impl Peer {
                 Err(error) => return Err(error),
             }
             let advanced = tls.borrow_mut().advance();
-            // These are messages of the handshake, or an alert about an error.
+            // TLS has messages of the handshake to send, or an alert about an error.
             self.flush_tls();
             if advanced? {
                 continue;

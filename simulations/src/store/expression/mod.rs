@@ -32,7 +32,7 @@ pub(crate) struct Surroundings {
     pub(crate) variables: Document,
     /// The state of the generator for `$rand` and `$sample`. Each draw changes it.
     pub(crate) chance: Cell<u64>,
-    /// The remaining bytes and steps of the command. All clones share them.
+    /// Counts the memory and the steps of the command. All clones share the counters.
     pub(crate) budget: Budget,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Adds a variable. It hides an outer variable of the same name.
+    /// Adds a variable, which hides an outer variable of the same name.
     pub(crate) fn bind(&mut self, name: &str, value: Bson) {
         self.locals.push((Rc::from(name), Rc::new(value)));
     }

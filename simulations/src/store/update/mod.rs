@@ -277,8 +277,8 @@ impl Operation {
     }
 }
 
-/// Returns the document that an upsert starts from. It has the fields whose equality the filter
-/// demands.
+/// Returns the document that an upsert starts from: the fields for which the filter demands
+/// equality.
 pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
     let mut base = Document::new();
     for (path, value) in matcher.upsert_fields() {

@@ -1,4 +1,4 @@
-//! The checkers. They read events, histories and data, and share no code with the client.
+//! The checkers, which read events, histories and data, and share no code with the client.
 
 mod balancer;
 mod command;

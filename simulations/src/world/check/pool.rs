@@ -30,7 +30,7 @@ struct Pool {
     clears: u64,
     /// The state of each connection, and the number of clears before it was created.
     connections: BTreeMap<u64, (Life, u64)>,
-    /// The connections from before a clear of a service. They may belong to that service.
+    /// The connections from before a clear of a service, which may belong to that service.
     doubtful: BTreeSet<u64>,
     asking: u64,
 }

@@ -259,7 +259,7 @@ impl CoreWorld {
         }
     }
 
-    /// Gives the core inputs about a socket that no longer exists. They must change nothing.
+    /// Gives the core inputs about a socket that no longer exists, which must change nothing.
     pub(super) fn on_echo(&mut self, client: usize, id: SocketId) {
         let now = self.now;
         let core = &mut self.sides[client].core;

@@ -1,6 +1,6 @@
 //! The core alone with a simulated deployment, in one thread and in virtual time.
 //!
-//! The world takes the place of an adapter. It carries out the actions of several clients, runs
+//! The world takes the place of an adapter: it carries out the actions of several clients, runs
 //! their operations, and checks the contract of the core at every step.
 
 mod actions;
@@ -250,7 +250,7 @@ impl CoreWorld {
     }
 
     /// Handles one event that is due. The order of events at the same time is: disasters, the
-    /// network, the clients in turn, the callers.
+    /// network, the clients in turn, the scheduled events.
     fn step(&mut self) {
         let now = self.now;
         if self.plan.front().is_some_and(|(at, _)| *at <= now) {
@@ -382,7 +382,7 @@ impl CoreWorld {
         self.schedule.insert((at, self.scheduled), (client, wakeup));
     }
 
-    /// Draws the delay until a caller or an adapter notices something. It is mostly zero.
+    /// Draws the delay until a caller or an adapter notices something. Most delays are zero.
     pub(super) fn draw_delay(&mut self) -> Duration {
         match self.random.below(4) {
             0 => Duration::from_micros(index(&mut self.random, 200) as u64),

@@ -1,4 +1,4 @@
-//! Callers. They pause, start operations, wait for them, and sometimes abandon them.
+//! Callers, which pause, start operations, wait for them, and sometimes abandon them.
 
 use super::{CoreWorld, Wakeup};
 use crate::world::{
@@ -284,7 +284,7 @@ impl CoreWorld {
         let caller = &mut self.sides[client].tasks[task];
         caller.turn_to(State::Thinking);
         let Some((step, place)) = caller.current.take() else {
-            // This is a command that ends sessions. Its result does not matter.
+            // The operation is a command that ends sessions, whose result does not matter.
             return self.say_goodbye_of(client, task);
         };
         self.trace.note(

@@ -1,4 +1,5 @@
-//! The load balancer in front of services. It accepts every connection and passes it to a service.
+//! The load balancer in front of services, which accepts every connection and passes it to a
+//! service.
 //!
 //! The balancer itself never fails. A cut or slow network affects the whole connection between a
 //! client and its service.

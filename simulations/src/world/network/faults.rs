@@ -11,9 +11,9 @@ const MAX_PIECES: usize = 48;
 /// The longest delay of a stalled direction, in milliseconds.
 const MAX_STALL_MILLIS: u64 = 15_000;
 
-/// The number of bytes at the beginning of a reply that may be corrupted: the header, the flags,
-/// the kind of the section and the length of the document. Later bytes have no checksum, so that a
-/// driver could not notice a fault in them.
+/// The number of bytes at the beginning of a reply that may be corrupted. These are the header, the
+/// flags, the kind of the section and the length of the document. Later bytes have no checksum, so
+/// that a driver could not notice a fault in them.
 const CORRUPTIBLE_BYTES: usize = 25;
 
 impl Network {

@@ -35,7 +35,7 @@ pub fn run_world(seed: u64, options: WorldOptions) -> Report {
     }
 }
 
-/// The clients of a run, and what their callers share.
+/// The clients of a run, and the executor on which they run.
 struct World {
     executor: Executor,
     clients: Vec<Client<SimRuntime>>,
@@ -345,8 +345,8 @@ impl Caller {
         }
     }
 
-    /// Returns the document of the step from the documents that a cursor returned. All documents
-    /// must be the caller's own, each once and in order.
+    /// Returns the document of the step from the documents that a cursor returned. The run fails
+    /// unless all documents are the caller's own, each once and in order.
     fn own_of(&self, step: Step, found: Vec<Document>) -> Option<Document> {
         let ids: Vec<i64> = found.iter().filter_map(|d| d.get_i64("_id").ok()).collect();
         let is_own = |id: &i64| (step.id - BROWSED + 1..=step.id).contains(id);

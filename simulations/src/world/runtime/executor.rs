@@ -1,4 +1,4 @@
-//! The executor. It polls tasks in a random order, and advances time when no task is ready.
+//! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
 use super::{SimRuntime, listener::Listeners, operator::Routes};
 use crate::deployment::{Deployment, DeploymentOptions};

@@ -70,7 +70,7 @@ impl SimRuntime {
         self.shared.lock().routes.holes.insert(address);
     }
 
-    /// Returns all connection attempts with their times. They are recorded from the first call of
+    /// Returns all connection attempts with their times, since the first call of
     /// [`name_addresses`](Self::name_addresses).
     #[must_use]
     pub fn attempts(&self) -> Vec<(Instant, IpAddr)> {
