@@ -1,13 +1,13 @@
-//! Where a server listens.
+//! Addresses of servers.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The port of a MongoDB server when none is given.
+/// The port of an address without a port: 27017.
 pub const DEFAULT_PORT: u16 = 27017;
 
-/// A server's address as clients name it: host and port, or the path of a Unix domain socket.
+/// The address of a server: a host and a port, or the path of a Unix domain socket.
 ///
-/// Host names are kept in lower case, so that equal servers have equal addresses (SDAM-20,
+/// Host names are kept in lower case, so that addresses of the same server are equal (SDAM-20,
 /// SDAM-53). Cloning is cheap.
 ///
 /// ```
@@ -20,22 +20,22 @@ pub const DEFAULT_PORT: u16 = 27017;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
-    /// A host name or IP literal (IPv6 without brackets), and a port.
+    /// A host name or IP literal, and a port.
     Tcp {
-        /// Lower case; an IPv6 literal stands without its brackets.
+        /// The host in lower case; an IPv6 literal without brackets.
         host: Arc<str>,
-        /// 1 to 65535.
+        /// The port, from 1 to 65535.
         port: u16,
     },
     /// The path of a Unix domain socket.
     Unix {
-        /// As the user wrote it, decoded.
+        /// The path after percent-decoding, in its original case.
         path: Arc<str>,
     },
 }
 
 impl Address {
-    /// The address of `host` and `port`; the host is lower-cased.
+    /// Creates the address of `host` and `port`. The host is changed to lower case.
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
         let host = if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -46,13 +46,13 @@ impl Address {
         Self::Tcp { host, port }
     }
 
-    /// The address of a Unix domain socket.
+    /// Creates the address of a Unix domain socket.
     #[must_use]
     pub fn unix(path: &str) -> Self {
         Self::Unix { path: path.into() }
     }
 
-    /// Host name, IP literal or socket path.
+    /// Returns the host name, the IP literal or the socket path.
     #[must_use]
     pub fn host(&self) -> &str {
         match self {
@@ -61,7 +61,7 @@ impl Address {
         }
     }
 
-    /// The port; `None` for a Unix domain socket.
+    /// Returns the port; `None` for a Unix domain socket.
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         match self {
@@ -81,7 +81,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A text that is no address, and what is wrong with it.
+/// The error of a text that is not a valid address, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAddress {
     reason: &'static str,
@@ -98,8 +98,8 @@ impl std::error::Error for InvalidAddress {}
 impl FromStr for Address {
     type Err = InvalidAddress;
 
-    /// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a path that ends in `.sock`, already
-    /// percent-decoded (CS-9, CS-11, CS-13).
+    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`, or a path that ends in `.sock`. The text
+    /// must be percent-decoded already (CS-9, CS-11, CS-13).
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
         let fail = |reason| Err(InvalidAddress { reason });
         if text.ends_with(".sock") && text.contains('/') {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        // CS-13
+        // Each of these texts violates the rules for hosts or ports (CS-13).
         for text in [
             "", ":1", "a:0", "a:-1", "a:65536", "a:x", "a:", "a:1:2", "[::1", "[::1]x", "[::1]:",
             "[]", "a/b", "a:+1", "::1",

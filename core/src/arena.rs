@@ -1,12 +1,12 @@
-//! Numbered values in slots, each with its place in one linked list.
+//! An arena: values in slots, each with an id, and doubly linked lists through them.
 //!
-//! Every operation takes constant time and allocates only when the number of values passes its
-//! highest mark so far. A number together with its slot finds a value without a search.
+//! Every operation takes constant time. Memory is allocated only when the number of values exceeds
+//! its previous maximum. An id together with its slot finds a value without a search.
 
-/// Marks the end of a list and an empty cell.
+/// The end of a list, and the end of the list of free nodes.
 const NONE: u32 = u32::MAX;
 
-/// Where a value lives while it is in the arena.
+/// The place of a value in the arena, valid until the value is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub(crate) u32);
 
@@ -47,14 +47,14 @@ impl List {
 #[derive(Clone, Debug)]
 struct Node<T> {
     id: u64,
-    /// Towards the first; in a free node, the next free one.
+    /// The neighbour towards the first value of the list. In a free node, the next free node.
     before: u32,
-    /// Towards the last.
+    /// The neighbour towards the last value of the list.
     after: u32,
     value: Option<T>,
 }
 
-/// Values in slots. A slot is used again for another number once its value was removed.
+/// Values in slots. A slot is used again for another value after its value was removed.
 #[derive(Clone, Debug)]
 pub(crate) struct Arena<T> {
     nodes: Vec<Node<T>>,
@@ -71,7 +71,7 @@ impl<T> Arena<T> {
         }
     }
 
-    /// Adds a value, in no list.
+    /// Adds a value. The value is in no list.
     pub(crate) fn insert(&mut self, id: u64, value: T) -> Slot {
         let node = Node {
             id,
@@ -95,7 +95,7 @@ impl<T> Arena<T> {
         Slot(slot)
     }
 
-    /// Takes a value out. It must be in no list.
+    /// Removes a value and returns it. The value must not be in a list.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let node = &mut self.nodes[slot.0 as usize];
         let value = node.value.take()?;
@@ -134,7 +134,7 @@ impl<T> Arena<T> {
         list.len += 1;
     }
 
-    /// Takes a value out of the list that it is in.
+    /// Removes a value from `list`, which must contain it.
     pub(crate) fn unlink(&mut self, list: &mut List, slot: Slot) {
         let Node { before, after, .. } = self.nodes[slot.0 as usize];
         if before == NONE {
@@ -150,7 +150,7 @@ impl<T> Arena<T> {
         list.len -= 1;
     }
 
-    /// Returns the slot if the value in it has this number.
+    /// Returns the slot if the value in it has this id.
     pub(crate) fn find(&self, id: u64, slot: Slot) -> Option<Slot> {
         let node = self.nodes.get(slot.0 as usize)?;
         (node.id == id && node.value.is_some()).then_some(slot)
@@ -169,7 +169,7 @@ impl<T> Arena<T> {
         self.len
     }
 
-    /// All values with their numbers, in no useful order.
+    /// Returns an iterator over all values with their ids and slots, in the order of slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Slot, &T)> {
         self.nodes.iter().zip(0..).filter_map(|(node, slot)| {
             let value = node.value.as_ref()?;
@@ -274,7 +274,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(arena.len() as usize, model.len());
-                // Slots that were used again are asked for under their former numbers as well.
+                // Slots that were used again are looked up by their former ids as well.
                 for (&id, &slot) in &slots {
                     let found = arena.find(id, slot).map(|slot| *arena.get(slot));
                     prop_assert_eq!(found, model.get(&id).copied());

@@ -1,4 +1,4 @@
-//! What the client knows about servers and about the deployment: plain values, replaced as a whole.
+//! Server descriptions and topology descriptions. They are immutable and replaced as a whole.
 
 use crate::{
     address::Address,
@@ -8,37 +8,39 @@ use crate::{
 use bson::oid::ObjectId;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-/// A server's tags, as its replica set's configuration gives them.
+/// The tags of a server in the configuration of its replica set.
 pub type Tags = BTreeMap<String, String>;
 
-/// What kind of server answers at an address (SDAM-12).
+/// The type of a server (SDAM-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerType {
-    /// A mongod that belongs to no replica set.
+    /// A mongod that is not a member of a replica set.
     Standalone,
     /// A router of a sharded cluster.
     Mongos,
-    /// Not checked yet, but another member named it as primary. Treated as unknown.
+    /// A server that was not checked yet and that another member named as primary. Treated like
+    /// `Unknown`.
     PossiblePrimary,
     /// The primary of a replica set.
     RsPrimary,
-    /// A secondary.
+    /// A secondary of a replica set.
     RsSecondary,
-    /// An arbiter: it votes and holds no data.
+    /// An arbiter of a replica set, which votes and holds no data.
     RsArbiter,
-    /// A member that can be neither read nor written: hidden, starting up, recovering.
+    /// A member that is neither readable nor writable, such as a hidden, starting or recovering
+    /// member.
     RsOther,
-    /// A member whose replica set is not initiated yet.
+    /// A member of a replica set that is not initiated yet.
     RsGhost,
-    /// The front of a load balanced deployment.
+    /// A load balancer in front of a deployment.
     LoadBalancer,
-    /// Not checked yet, or the last check failed.
+    /// A server that was not checked yet, or whose last check failed.
     #[default]
     Unknown,
 }
 
 impl ServerType {
-    /// True for the types that hold data (SDAM-13), or lead to such (LB-20).
+    /// True for the types that hold data or give access to servers that do (SDAM-13, LB-20).
     #[must_use]
     pub const fn is_data_bearing(self) -> bool {
         matches!(
@@ -51,13 +53,14 @@ impl ServerType {
         )
     }
 
-    /// True unless the server is unknown: checked, and the last check was answered.
+    /// True unless the type is `Unknown` or `PossiblePrimary`, that is, if the last check
+    /// succeeded.
     #[must_use]
     pub const fn is_available(self) -> bool {
         !matches!(self, Self::Unknown | Self::PossiblePrimary)
     }
 
-    /// The name that the specifications use.
+    /// Returns the name of the type in the specifications.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,26 +84,26 @@ impl fmt::Display for ServerType {
     }
 }
 
-/// What kind of deployment the client talks to (SDAM-11).
+/// The type of a topology (SDAM-11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopologyType {
-    /// One server, by direct connection or because it is a standalone.
+    /// One server: a direct connection, or a standalone.
     Single,
-    /// A replica set in which no primary is known.
+    /// A replica set without a known primary.
     ReplicaSetNoPrimary,
-    /// A replica set with a primary.
+    /// A replica set with a known primary.
     ReplicaSetWithPrimary,
     /// One or more mongos.
     Sharded,
     /// A load balancer in front of services.
     LoadBalanced,
-    /// Not known yet.
+    /// A deployment that is not discovered yet.
     #[default]
     Unknown,
 }
 
 impl TopologyType {
-    /// The name that the specifications use.
+    /// Returns the name of the type in the specifications.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -113,7 +116,7 @@ impl TopologyType {
         }
     }
 
-    /// True for both kinds of replica set.
+    /// True for a replica set, with or without a known primary.
     #[must_use]
     pub const fn is_replica_set(self) -> bool {
         matches!(
@@ -129,8 +132,8 @@ impl fmt::Display for TopologyType {
     }
 }
 
-/// The driver's number of a topology, unique within its process by construction of the adapter
-/// (EVT-8). It names the topology in events and logs and has no other meaning.
+/// The id of a topology in events and logs (EVT-8). The adapter creates it, unique within the
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopologyId(pub ObjectId);
 
@@ -140,8 +143,9 @@ impl fmt::Display for TopologyId {
     }
 }
 
-/// One life of a server in the topology. An address that is removed and added again gets a new one,
-/// so that answers meant for the earlier life are recognised (SDAM-66, SDAM-78).
+/// The id of a server while it is in the topology. An address that is removed and added again gets
+/// a new id, so that late replies for the former server are recognized and ignored (SDAM-66,
+/// SDAM-78).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u64);
 
@@ -151,69 +155,70 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// A place in a replica set's log, as a server reports it: when something was written, and in whose
-/// term. The driver only passes it on (SDAM-50).
+/// A position in the oplog of a replica set, as a server reports it in `lastWrite.opTime`. The
+/// driver does not interpret it (SDAM-50).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpTime {
-    /// Seconds and a counter within the second.
+    /// The time of the write: seconds, and a counter within the second.
     pub timestamp: bson::Timestamp,
-    /// The term of the primary that wrote; `None` where the server's protocol has no terms.
+    /// The term of the primary that wrote; `None` if the server's election protocol has no terms.
     pub term: Option<i64>,
 }
 
-/// What the last check told about one server (SDAM-15; fields: table A.2.1). It is replaced as a
-/// whole, never changed (SDAM-122).
+/// The state of one server by its last check (SDAM-15, table A.2.1). A description is never
+/// changed, only replaced (SDAM-122).
 #[derive(Clone, Debug)]
 pub struct ServerDescription {
-    /// What the client connects to; never the server's own `me`.
+    /// The address to which the client connects. It can differ from the server's `me`.
     pub address: Address,
-    /// The last error, while the server is unknown because of one (SDAM-16, SDAM-45).
+    /// The error because of which the server is `Unknown` (SDAM-16, SDAM-45).
     pub error: Option<Error>,
-    /// Moving average of the round trip time; `None` while the server is unknown.
+    /// The weighted moving average of the round trip time; `None` while the server is `Unknown`.
     pub round_trip_time: Option<Duration>,
-    /// Smallest of the last ten round trip times; zero until there are two.
+    /// The minimum of the last ten round trip times; zero before the second measurement.
     pub min_round_trip_time: Duration,
-    /// `lastWrite.lastWriteDate`.
+    /// The field `lastWrite.lastWriteDate`.
     pub last_write_date: Option<WallTime>,
-    /// `lastWrite.opTime`.
+    /// The field `lastWrite.opTime`.
     pub op_time: Option<OpTime>,
-    /// What the server is.
+    /// The type of the server.
     pub server_type: ServerType,
-    /// `minWireVersion`; zero where the reply had none.
+    /// The field `minWireVersion`; zero if the reply has none.
     pub min_wire_version: i32,
-    /// `maxWireVersion`; zero where the reply had none.
+    /// The field `maxWireVersion`; zero if the reply has none.
     pub max_wire_version: i32,
-    /// What the member calls itself.
+    /// The address of the server in the configuration of its replica set.
     pub me: Option<Address>,
-    /// Members that can become primary, sorted.
+    /// The members that can become primary, sorted.
     pub hosts: Vec<Address>,
-    /// Members with priority zero, sorted.
+    /// The members with priority zero, sorted.
     pub passives: Vec<Address>,
-    /// Arbiters, sorted.
+    /// The arbiters, sorted.
     pub arbiters: Vec<Address>,
-    /// The member's tags.
+    /// The tags of the member.
     pub tags: Tags,
-    /// Name of the replica set.
+    /// The name of the replica set.
     pub set_name: Option<String>,
-    /// Identifies the election that made this primary.
+    /// The id of the election in which this primary was elected.
     pub election_id: Option<ObjectId>,
-    /// Version of the replica set's configuration.
+    /// The version of the configuration of the replica set.
     pub set_version: Option<i64>,
-    /// Which member this one holds for the primary.
+    /// The address of the member that this member considers the primary.
     pub primary: Option<Address>,
-    /// When this was learned, by the monotonic clock (SDAM-52), without a correction for the way
-    /// that the reply took (SDAM-51); `None` for never.
+    /// The time of the last update on the monotonic clock (SDAM-52), without a correction for
+    /// network latency (SDAM-51). `None` if the server was never checked.
     pub last_update_time: Option<Instant>,
-    /// Minutes that an unused server session lives.
+    /// The lifetime of an unused server session, in minutes.
     pub logical_session_timeout_minutes: Option<i64>,
-    /// Orders the states of one server process.
+    /// The server process and the number of its state changes, by which newer replies are
+    /// recognized.
     pub topology_version: Option<TopologyVersion>,
-    /// The server is mongocryptd.
+    /// True if the server is mongocryptd.
     pub is_cryptd: bool,
 }
 
 impl ServerDescription {
-    /// A server of which nothing is known.
+    /// Creates the description of a server that was not checked yet.
     #[must_use]
     pub fn unknown(address: Address) -> Self {
         Self {
@@ -242,8 +247,8 @@ impl ServerDescription {
         }
     }
 
-    /// True if nothing changed that events report: equality by the fields marked "eq" in table
-    /// A.2.1, which leaves out times and round trips (SDAM-59).
+    /// True if the descriptions are equal for events (SDAM-59). Table A.2.1 lists the fields that
+    /// count: all but round trip times, `lastWrite` and the time of the update.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.address == other.address
@@ -265,13 +270,13 @@ impl ServerDescription {
             && self.is_cryptd == other.is_cryptd
     }
 
-    /// True if the reply names this member.
+    /// True if the hosts, passives or arbiters contain `member`.
     pub(crate) fn names(&self, member: &Address) -> bool {
         let lists = [&self.hosts, &self.passives, &self.arbiters];
         lists.iter().any(|list| list.binary_search(member).is_ok())
     }
 
-    /// All members that the reply names: hosts, passives, arbiters.
+    /// Returns all members that the reply lists: hosts, passives and arbiters.
     pub fn members(&self) -> impl Iterator<Item = &Address> {
         self.hosts
             .iter()
@@ -293,30 +298,35 @@ impl fmt::Display for ServerDescription {
     }
 }
 
-/// What is known about the deployment (SDAM-14).
+/// The state of the deployment, by the last checks of its servers (SDAM-14).
 #[derive(Clone, Debug)]
 pub struct TopologyDescription {
-    /// Names the topology in events and logs.
+    /// The id of the topology in events and logs.
     pub id: TopologyId,
-    /// What kind of deployment it is.
+    /// The type of the topology.
     pub topology_type: TopologyType,
-    /// Name of the replica set, once known or when the user demands one.
+    /// The name of the replica set: the one that the user configured, or the first one that was
+    /// discovered.
     pub set_name: Option<String>,
-    /// Largest election id of a primary seen so far, as a pair with `max_set_version`.
+    /// The value `maxElectionId` of the specification, with which a new primary is compared (table
+    /// A.6).
     pub max_election_id: Option<ObjectId>,
-    /// Set version that belongs to `max_election_id`.
+    /// The value `maxSetVersion` of the specification, with which a new primary is compared (table
+    /// A.6).
     pub max_set_version: Option<i64>,
-    /// The servers by address. Each description is shared, not copied, between versions.
+    /// The server descriptions by address. An unchanged description is shared by successive
+    /// versions.
     pub servers: BTreeMap<Address, Arc<ServerDescription>>,
-    /// `None` while every known server speaks a wire version that this driver does; else the text
-    /// of SDAM-60.
+    /// The message about an incompatible server (SDAM-60); `None` if the wire versions of all known
+    /// servers are supported.
     pub compatibility_error: Option<String>,
-    /// Smallest of the data-bearing servers' values; `None` if one of them has none (SDAM-83).
+    /// The smallest value of the data-bearing servers, in minutes; `None` if one of them has none
+    /// (SDAM-83).
     pub logical_session_timeout_minutes: Option<i64>,
 }
 
 impl TopologyDescription {
-    /// A deployment of which nothing is known, without servers.
+    /// Creates a topology description of type `Unknown` without servers.
     #[must_use]
     pub fn unknown(id: TopologyId) -> Self {
         Self {
@@ -331,7 +341,8 @@ impl TopologyDescription {
         }
     }
 
-    /// True if nothing changed that events report.
+    /// True if the descriptions are equal for events. Server descriptions are compared by
+    /// [`ServerDescription::is_same`].
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.topology_type == other.topology_type
@@ -348,7 +359,7 @@ impl TopologyDescription {
                 .all(|((a, x), (b, y))| a == b && (Arc::ptr_eq(x, y) || x.is_same(y)))
     }
 
-    /// The primary, where one is known.
+    /// Returns the description of the primary, if one is known.
     #[must_use]
     pub fn primary(&self) -> Option<&Arc<ServerDescription>> {
         self.servers

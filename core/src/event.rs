@@ -1,4 +1,4 @@
-//! Monitoring events: what the client tells about itself, in the order in which it happened.
+//! Monitoring events: reports of the client about its own work, in the order in which it happened.
 
 mod operation;
 mod selection;
@@ -15,40 +15,40 @@ use crate::{
 use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
 
-/// Something that happened, and when.
+/// An event with the time at which it occurred.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The core's time.
+    /// The time of the event, on the clock of the shell.
     pub at: Instant,
-    /// What happened.
+    /// The content of the event.
     pub kind: EventKind,
 }
 
-/// The families of events.
+/// The content of an event, by family.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// Discovery and monitoring of servers.
+    /// Events of server discovery and monitoring.
     Sdam(SdamEvent),
-    /// Connections and their pools.
+    /// Events of connections and connection pools.
     Pool(PoolEvent),
-    /// Commands of operations.
+    /// Events of commands.
     Command(CommandEvent),
-    /// The choice of a server for each operation.
+    /// Events of server selection.
     Selection(SelectionEvent),
-    /// The beginning and the end of operations.
+    /// The start and the end of operations.
     Operation(OperationEvent),
-    /// Events that were dropped at this place, because listeners did not keep up. The client that
-    /// delivers events makes it, whatever is subscribed to.
+    /// A report that events were dropped at this place, because listeners were too slow. The client
+    /// that delivers the events creates this report, independent of the subscriptions.
     Dropped {
-        /// How many.
+        /// The number of dropped events.
         count: u64,
     },
 }
 
 impl Event {
-    /// Bytes of the documents that the event holds, such as a command and its reply: what makes one
-    /// event so much larger than another that a queue of events has to count it.
+    /// Returns the size in bytes of the documents in the event, such as a command or a reply. A
+    /// queue of events limits its memory by this size.
     #[must_use]
     pub fn document_bytes(&self) -> usize {
         match &self.kind {
@@ -60,26 +60,26 @@ impl Event {
     }
 }
 
-/// Which families somebody listens to. Events that nobody wants are not built.
+/// The event families that have a listener. Events of other families are not built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscriptions {
-    /// Discovery and monitoring.
+    /// Server discovery and monitoring.
     pub sdam: bool,
-    /// Connections and pools.
+    /// Connections and connection pools.
     pub pool: bool,
     /// Commands.
     pub command: bool,
     /// Server selection.
     pub selection: bool,
-    /// The beginning and the end of operations.
+    /// The start and the end of operations.
     pub operation: bool,
-    /// What is worth knowing even where nobody follows every step: an operation waits for a server,
-    /// no server is left. Part of `selection` and of `sdam` as well.
+    /// Important events only: an operation waits for a server, or the topology has no server left.
+    /// The families `selection` and `sdam` contain these events as well.
     pub notices: bool,
 }
 
 impl Subscriptions {
-    /// Everything.
+    /// Returns the subscriptions to all families.
     #[must_use]
     pub const fn all() -> Self {
         Self {
@@ -93,255 +93,260 @@ impl Subscriptions {
     }
 }
 
-/// How a topology came to have no server, from which it never recovers by itself (SDAM-65).
+/// The reason why a topology has no servers. Such a topology never gets servers again (SDAM-65).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoServersCause {
-    /// The client was made without any.
+    /// The client was created without seeds.
     NoSeeds,
-    /// The last one was removed for what it said about itself.
+    /// The last server was removed because its reply did not fit the topology.
     LastRemoved,
 }
 
-/// Events of discovery and monitoring (EVT-12 to EVT-20).
+/// Events of server discovery and monitoring (EVT-12 to EVT-20).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SdamEvent {
-    /// The first event: the topology exists (EVT-12).
+    /// The topology was created. This is the first event (EVT-12).
     TopologyOpening {
-        /// Its id.
+        /// The id of the topology.
         topology: TopologyId,
     },
-    /// The deployment's description changed (EVT-15). The first time it is an unknown one without
-    /// servers that did (EVT-10), and the last time it becomes such a one again (EVT-11).
+    /// The topology description changed (EVT-15). The first such event starts from a description of
+    /// type `Unknown` without servers (EVT-10), and the last one ends with such a description
+    /// (EVT-11).
     TopologyDescriptionChanged {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// What was known before.
+        /// The topology description before the change.
         previous: Arc<TopologyDescription>,
-        /// What is known now.
+        /// The topology description after the change.
         new: Arc<TopologyDescription>,
     },
-    /// The last event: the client is closed (EVT-17).
+    /// The client was closed. This is the last event (EVT-17).
     TopologyClosed {
-        /// Its id.
+        /// The id of the topology.
         topology: TopologyId,
     },
-    /// A server was added; its monitor starts afterwards (EVT-13).
+    /// A server was added to the topology. Its monitor starts after this event (EVT-13).
     ServerOpening {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
     },
-    /// A server's description changed; a new round trip time alone is no change (EVT-14). There
-    /// always is a previous one, if only an unknown one (EVT-9).
+    /// A server description changed. A new round trip time alone is no change (EVT-14). The
+    /// previous description always exists; at first it is of type `Unknown` (EVT-9).
     ServerDescriptionChanged {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
-        /// What was known before.
+        /// The server description before the change.
         previous: Arc<ServerDescription>,
-        /// What is known now.
+        /// The server description after the change.
         new: Arc<ServerDescription>,
     },
-    /// A server was removed; its monitor has stopped.
+    /// A server was removed from the topology, and its monitor stopped.
     ServerClosed {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
     },
-    /// No server is left that could be asked for others; operations will fail (SDAM-65).
+    /// The topology has no servers, and no way to discover any. Operations will fail (SDAM-65).
     NoServers {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// How it came to that.
+        /// The reason why there are no servers.
         cause: NoServersCause,
     },
-    /// A check begins, before its socket exists.
+    /// A check of a server starts. If the check needs a new socket, this event precedes the socket
+    /// (EVT-18).
     HeartbeatStarted {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
         /// The driver's number of the monitoring connection.
         driver_connection_id: u64,
-        /// The server's number of it, once known.
+        /// The server's number of the monitoring connection; `None` before the first reply.
         server_connection_id: Option<i64>,
-        /// True if the server may hold back its answer until something changes.
+        /// True if the server may delay its reply until its state changes.
         awaited: bool,
     },
-    /// A check was answered with `ok: 1` (EVT-19).
+    /// A check succeeded: the server replied with `ok: 1` (EVT-19).
     HeartbeatSucceeded {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
         /// The driver's number of the monitoring connection.
         driver_connection_id: u64,
-        /// The server's number of it, once known.
+        /// The server's number of the monitoring connection, if the server reported one.
         server_connection_id: Option<i64>,
-        /// As in the started event.
+        /// The value of the started event.
         awaited: bool,
-        /// From sending to receiving.
+        /// The round trip time of `hello`. If `awaited` is true, the time since the started event.
         duration: Duration,
         /// The whole reply.
         reply: Arc<RawDocumentBuf>,
     },
-    /// A check failed.
+    /// A check failed (EVT-20).
     HeartbeatFailed {
-        /// The topology.
+        /// The id of the topology.
         topology: TopologyId,
-        /// The server.
+        /// The address of the server.
         address: Address,
         /// The driver's number of the monitoring connection.
         driver_connection_id: u64,
-        /// The server's number of it, once known.
+        /// The server's number of the monitoring connection; `None` if no reply reported one.
         server_connection_id: Option<i64>,
-        /// As in the started event.
+        /// The value of the started event.
         awaited: bool,
-        /// From sending to failing.
+        /// The time since the started event.
         duration: Duration,
-        /// Why.
+        /// The error of the check.
         failure: Error,
     },
 }
 
-/// Pool options that differ from their defaults, as the created event reports them (CMAP-113).
+/// The pool options that differ from their defaults (CMAP-113). The other fields are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPoolOptions {
-    /// `maxPoolSize`.
+    /// The option `maxPoolSize`.
     pub max_pool_size: Option<u32>,
-    /// `minPoolSize`.
+    /// The option `minPoolSize`.
     pub min_pool_size: Option<u32>,
-    /// `maxIdleTimeMS`.
+    /// The option `maxIdleTimeMS`.
     pub max_idle_time: Option<Duration>,
-    /// `maxConnecting`.
+    /// The option `maxConnecting`.
     pub max_connecting: Option<u32>,
-    /// `waitQueueTimeoutMS`.
+    /// The option `waitQueueTimeoutMS`.
     pub wait_queue_timeout: Option<Duration>,
 }
 
-/// Why a connection was closed (CMAP-119, texts CMAP-139).
+/// The reason why a connection was closed (CMAP-119). Log messages have a text for each reason
+/// (CMAP-139).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseReason {
-    /// The pool was cleared after it was made.
+    /// The pool was cleared after the connection was created.
     Stale,
-    /// Unused for longer than `maxIdleTimeMS`.
+    /// The connection was unused for longer than `maxIdleTimeMS`.
     Idle,
-    /// It broke.
+    /// An error occurred while the connection was established or used.
     Error,
     /// The pool was closed.
     PoolClosed,
 }
 
-/// Why no connection could be checked out (CMAP-121, texts CMAP-140).
+/// The reason why a check out failed (CMAP-121). Log messages have a text for each reason
+/// (CMAP-140).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckOutFailure {
     /// The pool was closed.
     PoolClosed,
-    /// None became free in time.
+    /// No connection became available within the time limit.
     Timeout,
-    /// A new one could not be established, or the pool is paused.
+    /// A new connection could not be established, or the pool is paused.
     ConnectionError,
 }
 
-/// Events of connections and pools (CMAP-113 to CMAP-123). `connection` numbers a pool's
-/// connections from 1.
+/// Events of connections and connection pools (CMAP-113 to CMAP-123). The field `connection` is the
+/// number of the connection in its pool, from 1.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PoolEvent {
-    /// A pool exists; it is paused.
+    /// A pool was created. A new pool is paused.
     Created {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// What the user chose.
+        /// The pool options that differ from their defaults.
         options: ReportedPoolOptions,
     },
-    /// The pool hands out connections from now on.
+    /// The pool is ready: it makes connections and grants check outs.
     Ready {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
     },
-    /// All connections became stale and the pool is paused.
+    /// The pool was cleared: its connections became stale, and it is paused.
     Cleared {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// Behind a load balancer: only this service's connections.
+        /// Behind a load balancer, the service whose connections became stale. The pool is not
+        /// paused then.
         service: Option<ObjectId>,
-        /// Connections in use are broken too.
+        /// True if connections in use are closed as well.
         interrupt_in_use: bool,
     },
-    /// The pool is closed for good.
+    /// The pool was closed.
     Closed {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
     },
-    /// A connection is going to be established.
+    /// A connection was created. Its establishment starts after this event.
     ConnectionCreated {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// The connection.
+        /// The number of the connection.
         connection: u64,
     },
     /// A connection is established and authenticated.
     ConnectionReady {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// The connection.
+        /// The number of the connection.
         connection: u64,
-        /// Time since it was created.
+        /// The time since the connection was created.
         duration: Duration,
     },
-    /// A connection is gone.
+    /// A connection was closed.
     ConnectionClosed {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// The connection.
+        /// The number of the connection.
         connection: u64,
-        /// Why.
+        /// The reason of the close.
         reason: CloseReason,
-        /// The error, where that is the reason and one is known.
+        /// The error, if the reason is an error and the error is known.
         error: Option<Error>,
     },
-    /// An operation asks for a connection.
+    /// An operation requests a connection.
     CheckOutStarted {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
     },
-    /// It got none.
+    /// The check out failed.
     CheckOutFailed {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// Why.
+        /// The reason of the failure.
         reason: CheckOutFailure,
         /// The error that the operation got.
         error: Option<Error>,
-        /// Time since it asked.
+        /// The time since the check out started.
         duration: Duration,
     },
-    /// It got one.
+    /// The check out succeeded.
     CheckedOut {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// The connection.
+        /// The number of the connection.
         connection: u64,
-        /// Time since it asked.
+        /// The time since the check out started.
         duration: Duration,
     },
-    /// It gave the connection back.
+    /// A connection was checked in.
     CheckedIn {
-        /// The pool's server.
+        /// The address of the pool's server.
         address: Address,
-        /// The connection.
+        /// The number of the connection.
         connection: u64,
     },
 }
 
 impl PoolEvent {
-    /// The pool's server, which every event has (CMAP-113 to CMAP-123).
+    /// Returns the address of the pool's server, which every event has (CMAP-113 to CMAP-123).
     #[must_use]
     pub const fn address(&self) -> &Address {
         match self {
@@ -360,54 +365,54 @@ impl PoolEvent {
     }
 }
 
-/// Facts that all events of one command share.
+/// The fields that all events of one command have in common.
 #[derive(Clone, Debug)]
 pub struct CommandFacts {
-    /// The command's name, for example `find`.
+    /// The name of the command, for example `find`.
     pub name: Arc<str>,
-    /// The database it runs on.
+    /// The database on which the command runs.
     pub database: Arc<str>,
-    /// The wire's number of this attempt.
+    /// The request id of the message. Each attempt has its own.
     pub request_id: i32,
-    /// The same for all attempts of one operation.
+    /// The operation id, which is the same for all attempts of an operation.
     pub operation_id: u64,
-    /// The server.
+    /// The address of the server.
     pub address: Address,
-    /// The pool's number of the connection.
+    /// The number of the connection in its pool.
     pub driver_connection_id: u64,
-    /// The server's number of it, where it tells.
+    /// The server's number of the connection, if the server reported one.
     pub server_connection_id: Option<i64>,
-    /// Behind a load balancer, the service that answered.
+    /// Behind a load balancer, the id of the service that runs the command.
     pub service: Option<ObjectId>,
 }
 
-/// Events of commands. Documents of sensitive commands are empty (AUTH-22).
+/// Events of commands. The documents of sensitive commands are empty (AUTH-22).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CommandEvent {
     /// A command is about to be sent.
     Started {
-        /// Which.
+        /// The name, the ids and the connection of the command.
         facts: Arc<CommandFacts>,
-        /// As it is sent, document sequences included.
+        /// The command as it is sent. Document sequences are included as arrays.
         command: RawDocumentBuf,
     },
-    /// The server answered with `ok: 1`.
+    /// The server replied with `ok: 1`.
     Succeeded {
-        /// Which.
+        /// The name, the ids and the connection of the command.
         facts: Arc<CommandFacts>,
-        /// From encoding to the decoded reply.
+        /// The time from the encoding of the command to the decoded reply.
         duration: Duration,
         /// The reply.
         reply: RawDocumentBuf,
     },
     /// The command failed.
     Failed {
-        /// Which.
+        /// The name, the ids and the connection of the command.
         facts: Arc<CommandFacts>,
-        /// From encoding to the failure.
+        /// The time from the encoding of the command to the failure.
         duration: Duration,
-        /// Why.
+        /// The error of the command.
         failure: Error,
     },
 }

@@ -1,15 +1,19 @@
-//! Every decision of a MongoDB driver, and not one system call.
+//! The state machines of a MongoDB driver. This crate makes every decision and performs no I/O.
 //!
-//! The core is a set of state machines. Facts go in (`handle_*`: bytes arrived, a socket broke,
-//! time passed), orders come out (`poll_*`: open a connection, transmit these bytes, wake that
-//! operation). Whoever drives it owns sockets, clocks and tasks; the core owns what they mean.
+//! A machine takes inputs by its `handle_*` functions: bytes arrived, a socket failed, time passed.
+//! It gives actions by its `poll_*` functions: open a connection, transmit these bytes, wake that
+//! operation. The shell, which is the code that drives the machines, owns sockets, clocks and
+//! tasks.
 //!
-//! The contract is the same for every machine: feed one input, drain everything that `poll_*`
-//! gives, then wait for the deadline. Asking twice without a new input gives nothing new, inputs
-//! about things that no longer exist change nothing, and the same seed with the same inputs gives
-//! the same outputs, byte for byte.
+//! The contract is the same for every machine:
 //!
-//! Modules are layers, from the inside out; each names only those above it in the list below.
+//! - The shell gives one input, takes everything that the `poll_*` functions return, and then waits
+//!   until the deadline.
+//! - Without a new input, the `poll_*` functions return nothing new.
+//! - An input about a thing that no longer exists changes nothing.
+//! - The same seed with the same inputs gives the same outputs, byte for byte.
+//!
+//! Modules are layers. Each module names only modules above it in the list below.
 
 #![forbid(unsafe_code)]
 

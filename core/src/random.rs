@@ -1,4 +1,4 @@
-//! The one source of chance: a seed given at construction, split by name for each machine.
+//! Randomness. All of it comes from one seed, which is split by name for each machine.
 
 use hmac::{Hmac, Mac};
 use rand_chacha::{
@@ -9,20 +9,22 @@ use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroize;
 
-/// 32 bytes from which every random choice of a client follows.
+/// The 32 bytes from which every random choice of a client is derived.
 ///
-/// An adapter takes them from the operating system, a simulation from its scenario. Because nonces
-/// come from it too, it is a secret: `Debug` does not show it and it is wiped when dropped.
+/// An adapter reads the seed from the operating system, and a simulation chooses it. The seed is
+/// secret, because nonces are derived from it: `Debug` does not show it, and it is erased when
+/// dropped.
 #[derive(Clone)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// A seed of exactly these bytes.
+    /// Creates a seed of these bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The seed that belongs to `name`. Drawing from one named generator never shifts another.
+    /// Returns the seed for `name`. Numbers drawn under one name do not change those of another
+    /// name.
     #[must_use]
     pub fn split(&self, name: &str) -> Self {
         let mut mac =
@@ -31,7 +33,7 @@ impl Seed {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// The generator that starts from this seed.
+    /// Returns a generator that starts from this seed.
     #[must_use]
     pub fn random(&self) -> Random {
         Random(ChaCha12Rng::from_seed(self.0))
@@ -50,10 +52,12 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// A deterministic generator that is strong enough for nonces (ChaCha with 12 rounds).
+/// A deterministic random number generator that is strong enough for nonces (ChaCha with 12
+/// rounds).
 ///
-/// A clone draws the same from then on: it is for machines that are cloned to try what could come
-/// next, and never for two that live side by side.
+/// A clone gives the same numbers as the original from then on. Clone a generator only with a
+/// machine that is cloned to explore its possible next steps, never for two machines that run side
+/// by side.
 ///
 /// ```
 /// use onionskin_core::random::Seed;
@@ -66,20 +70,21 @@ impl fmt::Debug for Seed {
 pub struct Random(ChaCha12Rng);
 
 impl Random {
-    /// A uniform 64-bit number.
+    /// Returns a uniformly distributed 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniform 32-bit number.
+    /// Returns a uniformly distributed 32-bit number.
     pub fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// A uniform number in `0..bound`. `bound` must not be zero.
+    /// Returns a uniformly distributed number in `0..bound`. Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no member");
-        // Multiply and take the high half; reject the few draws that would favour low numbers.
+        // The result is the high half of the product. The few products that would make low numbers
+        // more likely are rejected.
         let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
@@ -89,12 +94,12 @@ impl Random {
         }
     }
 
-    /// True with probability `numerator / denominator`.
+    /// Returns true with the probability `numerator / denominator`.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -1,4 +1,4 @@
-//! Time as an argument: the core never asks what time it is.
+//! Time as an argument. The core reads no clock; the shell passes the current time with each input.
 
 mod timers;
 
@@ -10,26 +10,28 @@ use std::{
     time::Duration,
 };
 
-/// A deadline that is noticed so much too late means that the process stood still: a suspended
-/// machine, a function that was frozen between two calls, a clock that jumped.
+/// The minimum delay of an expired deadline that counts as a freeze: the process did not run,
+/// because the machine was suspended, a serverless function was frozen between two calls, or the
+/// clock jumped.
 const FREEZE: Duration = Duration::from_secs(1);
 
-/// How long an answer that was due meanwhile is waited for once the process runs again. It has long
-/// been received, or the connection is gone.
+/// The extra time for a reply whose deadline expired during a freeze. After such a pause the reply
+/// is already in the socket, or the connection is lost.
 pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
 
-/// The later deadline of an answer whose own was slept through; `None` where it was not.
+/// Returns a later deadline for a reply whose deadline expired while the process was frozen; `None`
+/// if the process was not frozen.
 ///
-/// Who stood still has not looked whether the answer is there. With one more moment, whoever drives
-/// the machine can hand it in.
+/// During a freeze nothing was read from the socket. The extra time lets the shell read the reply
+/// before the wait counts as timed out.
 pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<Instant> {
     (now - deadline >= FREEZE).then(|| now + AFTER_FREEZE)
 }
 
-/// A moment, as nanoseconds since the driver of the core began counting.
+/// A point in time, as nanoseconds since a start that the shell chooses.
 ///
-/// It only grows. An adapter takes a monotonic clock's reading at the start and passes the
-/// difference; a simulation passes whatever its virtual clock says.
+/// Values passed to the core never decrease. An adapter reads a monotonic clock at its start and
+/// passes the difference to that reading. A simulation passes its virtual time.
 ///
 /// ```
 /// use onionskin_core::time::Instant;
@@ -43,33 +45,33 @@ pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<I
 pub struct Instant(u64);
 
 impl Instant {
-    /// The moment at which counting began.
+    /// The start of the count.
     pub const ZERO: Self = Self(0);
 
-    /// The end of time, about 584 years later: where sums stop.
+    /// The latest representable time, about 584 years after the start. Additions saturate here.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after counting began.
+    /// Returns the time `nanos` nanoseconds after the start of the count.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since counting began.
+    /// Returns the nanoseconds since the start of the count.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time since counting began.
+    /// Returns the time since the start of the count.
     pub const fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// How long ago `earlier` was; zero if it lies in the future.
+    /// Returns the time that passed since `earlier`; zero if `earlier` is later than this time.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + duration`, or `None` where that lies beyond the end of time (about 584 years).
+    /// Returns `self + duration`, or `None` if the sum is later than [`MAX`](Self::MAX).
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         self.0.checked_add(nanos).map(Self)
@@ -79,7 +81,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates at the end of time.
+    /// Adds a duration. The sum saturates at [`Instant::MAX`].
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).unwrap_or(Self::MAX)
     }
@@ -88,7 +90,7 @@ impl Add<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Saturates at zero.
+    /// Returns the time since `earlier`. The difference saturates at zero.
     fn sub(self, earlier: Self) -> Duration {
         self.saturating_since(earlier)
     }
@@ -105,24 +107,24 @@ impl fmt::Display for Instant {
     }
 }
 
-/// Calendar time as milliseconds since 1970-01-01T00:00:00Z, for the few places where a
-/// specification wants it (certificate validity, the time part of an ObjectId).
+/// Calendar time as milliseconds since 1970-01-01T00:00:00Z. Used where a specification requires
+/// it: for the validity of certificates and for the time part of an ObjectId.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(u64);
 
 impl WallTime {
-    /// The moment `millis` milliseconds after 1970-01-01T00:00:00Z.
+    /// Returns the time `millis` milliseconds after 1970-01-01T00:00:00Z.
     pub const fn from_unix_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     pub const fn as_unix_millis(self) -> u64 {
         self.0
     }
 }
 
-/// The earlier of two optional deadlines.
+/// Returns the earlier of two deadlines, where `None` means no deadline.
 #[must_use]
 pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {

@@ -1,4 +1,4 @@
-//! A server's reply to `hello`, and what discovery makes of it.
+//! Fuzzes the reply of a server to `hello` and its processing by server discovery.
 
 #![no_main]
 

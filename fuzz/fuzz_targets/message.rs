@@ -1,4 +1,4 @@
-//! A message of a server, as the reply to a hello and to operations.
+//! Fuzzes a message of a server, as the reply to `hello` and to operations.
 
 #![no_main]
 

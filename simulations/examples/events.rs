@@ -1,8 +1,8 @@
-//! Prints what a client does: every event that has a log message, in the words of the
-//! specifications.
+//! Prints each event of a client that has a log message, in the words of the specifications.
 //!
-//! `cargo run -p onionskin-simulations --example events -- [URI]`; without URI, against a simulated
-//! replica set.
+//! `cargo run -p onionskin-simulations --example events -- [URI]`
+//!
+//! Without a URI, the client connects to a simulated replica set.
 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{

@@ -1,5 +1,5 @@
-//! Prints the life of a replica set as a client would hear of it: drawn from the strategies that
-//! property tests use.
+//! Prints the history of a replica set as a client sees it, drawn from the strategies for property
+//! tests.
 //!
 //! ```sh
 //! cargo run -p onionskin-simulations --features strategies --example strategies

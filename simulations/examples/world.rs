@@ -1,9 +1,10 @@
-//! Runs seeds of the simulated world and says how fast virtual time passed.
+//! Runs seeds of the simulated world, and prints how fast virtual time passed.
 //!
 //! `cargo run --release -p onionskin-simulations --example world -- core 0 1000`
 //!
-//! A last argument `crowded` has many callers for one connection, servers that hang, and callers
-//! that poll their operations late.
+//! The arguments are the way (`core` or `runtime`), the first seed and the number of seeds. With a
+//! last argument `crowded`, many callers share one connection, servers hang, and callers poll their
+//! operations late.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::{

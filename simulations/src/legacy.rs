@@ -1,27 +1,28 @@
-//! OP_QUERY and OP_REPLY, by which other drivers send their first hello (HELLO-4).
+//! The messages OP_QUERY and OP_REPLY, with which other drivers send their first hello.
 //!
-//! The core sends all commands as OP_MSG, so only servers read and write these messages.
+//! The core sends its first hello as OP_MSG (HELLO-4), so that only simulated servers need these
+//! messages.
 
 use bson::RawDocument;
 use onionskin_core::wire::{HEADER_BYTES, Header, OpCode, WireError};
 
-/// The flag that lets a secondary answer.
+/// The flag of OP_QUERY that permits a secondary to answer.
 const SECONDARY_OK: i32 = 1 << 2;
 
-/// Reply flags that tell of failure: cursor not found, query failure.
+/// The flags of OP_REPLY that mean failure: cursor not found, and query failure.
 const FAILURE_FLAGS: i32 = 0b11;
 
-/// A legacy command: a query for one document on `<database>.$cmd`.
+/// A command as OP_QUERY: a query for one document of `<database>.$cmd`.
 #[derive(Clone, Copy, Debug)]
 pub struct LegacyQuery<'a> {
-    /// For example `admin.$cmd`.
+    /// The full name of the collection, such as `admin.$cmd`.
     pub collection: &'a str,
-    /// The command.
+    /// The command's document.
     pub command: &'a RawDocument,
 }
 
 impl<'a> LegacyQuery<'a> {
-    /// Appends the message.
+    /// Appends the encoded message to `buffer`.
     pub fn encode(&self, buffer: &mut Vec<u8>, request_id: i32) {
         let command = self.command.as_bytes();
         let length = HEADER_BYTES + 4 + self.collection.len() + 1 + 8 + command.len();
@@ -40,7 +41,7 @@ impl<'a> LegacyQuery<'a> {
         buffer.extend_from_slice(command);
     }
 
-    /// Reads a whole frame, header included.
+    /// Decodes a whole frame, header included.
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
         let mut bytes = frame
             .get(HEADER_BYTES..)
@@ -60,16 +61,16 @@ impl<'a> LegacyQuery<'a> {
     }
 }
 
-/// The answer to a legacy command: one document.
+/// The reply to a command as OP_REPLY, with one document.
 #[derive(Clone, Copy, Debug)]
 pub struct LegacyReply<'a> {
-    /// The reply document.
+    /// The reply's document.
     pub body: &'a RawDocument,
 }
 
 impl<'a> LegacyReply<'a> {
-    /// Reads a whole frame, header included. A reply that holds no or several documents is no
-    /// answer to a command.
+    /// Decodes a whole frame, header included. A reply without a document or with several ones is
+    /// an error.
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
         let mut bytes = frame
             .get(HEADER_BYTES..)
@@ -89,7 +90,7 @@ impl<'a> LegacyReply<'a> {
         Ok(Self { body })
     }
 
-    /// Appends the message.
+    /// Appends the encoded message to `buffer`.
     pub fn encode(&self, buffer: &mut Vec<u8>, request_id: i32, response_to: i32) {
         let body = self.body.as_bytes();
         let length = HEADER_BYTES + 20 + body.len();
@@ -100,7 +101,7 @@ impl<'a> LegacyReply<'a> {
             op_code: OpCode::Reply,
         }
         .encode(buffer);
-        // Flag 3: await capable, as every server since 1.6 sets it.
+        // Bit 3 is `AwaitCapable`, which every server since 1.6 sets.
         buffer.extend_from_slice(&(1_i32 << 3).to_le_bytes());
         buffer.extend_from_slice(&0_i64.to_le_bytes());
         buffer.extend_from_slice(&0_i32.to_le_bytes());
@@ -109,7 +110,7 @@ impl<'a> LegacyReply<'a> {
     }
 }
 
-/// Takes `N` bytes from the front.
+/// Removes the first `N` bytes and returns them.
 fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N], WireError> {
     let (head, rest) = bytes
         .split_first_chunk::<N>()
@@ -118,7 +119,7 @@ fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N]
     Ok(*head)
 }
 
-/// The document at the front, with the length that it states itself.
+/// Returns the document at the start. The document's own length decides where it ends.
 fn document<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a RawDocument, WireError> {
     let length = bytes.first_chunk().ok_or(WireError::Truncated(what))?;
     let length = usize::try_from(i32::from_le_bytes(*length))

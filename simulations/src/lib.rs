@@ -1,5 +1,5 @@
-//! The world that the driver is tried against: a deployment of servers that does no I/O itself, the
-//! means to run it on real sockets, and the `onionskin` command.
+//! A simulated MongoDB deployment for tests of the driver. The deployment does no I/O itself: tests
+//! run it in virtual time, and the `onionskin` command runs it on real sockets.
 
 #![forbid(unsafe_code)]
 

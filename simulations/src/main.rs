@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// A MongoDB deployment of one's own, simulated.
+/// Runs simulated MongoDB deployments.
 #[derive(Debug, Parser)]
 #[command(name = "onionskin", version)]
 struct Command {
@@ -23,25 +23,25 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Run a deployment on loopback sockets until interrupted; its URI is the first line printed.
+    /// Run a deployment on loopback sockets until interrupted. The first line printed is its URI.
     Serve(Serve),
-    /// Write and read from many tasks while an embedded replica set fails over, and tell the story.
+    /// Write and read from many tasks while an embedded replica set fails over, and print a report.
     Demo(Demo),
 }
 
 #[derive(Debug, Args)]
 struct Demo {
-    /// What runs the client.
+    /// The async runtime of the client.
     #[arg(long, value_enum, default_value_t = RuntimeName::Tokio)]
     runtime: RuntimeName,
-    /// Run the same load, without the faults, against this deployment. This writes to it: a new
-    /// collection `load_...` of its database `onionskin_demo` is filled, and dropped at the end.
+    /// Run the same load, without the faults, against this deployment. The load writes to it: a new
+    /// collection `load_...` of the database `onionskin_demo` is filled, and dropped at the end.
     #[arg(long)]
     uri: Option<String>,
-    /// How many tasks write and read at once; at least one.
+    /// The number of tasks that write and read at once, at least one.
     #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     tasks: usize,
-    /// How many seconds the load runs; at least one.
+    /// The duration of the load in seconds, at least one.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
@@ -55,44 +55,44 @@ enum RuntimeName {
 
 #[derive(Debug, Args)]
 struct Serve {
-    /// The replica set's name.
+    /// The name of the replica set.
     #[arg(long, default_value = "rs0")]
     replica_set: String,
-    /// How many members the replica set has.
+    /// The number of members of the replica set.
     #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     members: usize,
-    /// One server without a replica set.
+    /// Run one server without a replica set.
     #[arg(long, conflicts_with_all = ["replica_set", "members"])]
     standalone: bool,
-    /// So many routers in front of one shard.
+    /// Run this number of routers in front of one shard.
     #[arg(long, value_name = "ROUTERS", value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
     sharded: Option<usize>,
-    /// So many services behind a load balancer. Each listens at a port of its own as well, where
-    /// another load balancer may connect, with or without the PROXY protocol.
+    /// Run this number of services behind a load balancer. Each service also has a port of its own,
+    /// to which another load balancer can connect, with or without the PROXY protocol.
     #[arg(long, value_name = "SERVICES", num_args = 0..=1, default_missing_value = "2")]
     #[arg(value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     load_balanced: Option<usize>,
-    /// The first port: that of the load balancer, or of the first member; the others follow. Free
-    /// ports if left out.
+    /// The first port, which is that of the load balancer or of the first member. The others
+    /// follow. By default, free ports are used.
     #[arg(long, value_name = "BASE")]
     port: Option<u16>,
-    /// Encrypt connections, with a certificate authority made for the occasion.
+    /// Use TLS, with a new certificate authority.
     #[arg(long)]
     tls: bool,
-    /// Where to write the certificates.
+    /// The directory to which the certificates are written.
     #[arg(long, value_name = "DIR", requires = "tls")]
     tls_dir: Option<PathBuf>,
-    /// Ask for a login.
+    /// Require authentication as this user.
     #[arg(long, value_name = "USER:PASSWORD")]
     auth: Option<String>,
-    /// Where chance comes from.
+    /// The seed of all randomness.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// Without any task or member there would be nothing to run.
+/// Parses a number of tasks or members, which must not be 0.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("give 1 or more".to_owned()),
@@ -153,7 +153,7 @@ fn serve_options(serve: &Serve) -> io::Result<ServeOptions> {
         (None, None) if serve.standalone => ServeOptions::standalone(),
         (None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
-    // No more than seven members may vote; the others follow.
+    // At most seven members may vote. The other members have no vote.
     for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
         member.votes = false;
         member.priority = 0;
@@ -213,7 +213,7 @@ mod tests {
     use clap::CommandFactory;
     use std::collections::BTreeSet;
 
-    /// What a deployment is made of, after these arguments.
+    /// Returns the options that `serve` has with these arguments.
     fn served(arguments: &str) -> Result<ServeOptions, String> {
         let arguments = ["onionskin", "serve"]
             .into_iter()
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Each flag of `serve`, and whether the options are as it says.
+    /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
     const SERVE: [Flag; 10] = [
@@ -249,7 +249,7 @@ mod tests {
         ("seed", "7", |o| o.seed == 7),
     ];
 
-    /// The long flags of a subcommand.
+    /// Returns the long flags of a subcommand.
     fn flags(subcommand: &str) -> BTreeSet<String> {
         let command = Command::command();
         let found = command.find_subcommand(subcommand).expect("it is there");

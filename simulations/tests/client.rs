@@ -1,5 +1,4 @@
-//! The client on real sockets, in situations that want exact control over when it is polled,
-//! dropped or left.
+//! Tests of the client on real sockets that control exactly when the client is polled or dropped.
 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
@@ -21,7 +20,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// A client of `server` with one connection that is ready.
+/// Returns a client of `server` with one connection that is ready.
 async fn warm(server: &Embedded) -> Client {
     let uri = server.uri();
     let uri = if uri.contains('?') {
@@ -61,7 +60,7 @@ fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
             .run_command(doc! { "ping": 1 })
             .timeout(limit)
             .into_future();
-        // The request goes out; then its task is not polled until the limit is over, while the
+        // The request is sent. The task is then not polled until the limit has passed, while the
         // reply waits in the socket.
         let first = poll_fn(|context| Poll::Ready(Pin::new(&mut slow).poll(context))).await;
         assert!(first.is_pending());

@@ -1,14 +1,14 @@
-//! What a hostile peer can cost: of each thing that it can send in bulk, the time for each byte at
-//! 1, 10 and 100 % of its bound. First a table, then the same with statistics.
+//! Benchmarks of what a hostile peer can cost the client. For each attack, prints a table with the
+//! time per byte at 1, 10 and 100 % of the longest message, and then runs criterion's statistics.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use onionskin_tests::loads::hostile::{ATTACKS, Attack};
 use std::time::{Duration, Instant};
 
-/// Sizes of messages, in percent of the longest that is accepted.
+/// Sizes of messages, in percent of the longest message that the client accepts.
 const PERCENT: [usize; 3] = [1, 10, 100];
 
-/// Runs of which the table shows the fastest.
+/// The number of runs of each measurement. The table shows the fastest.
 const RUNS: usize = 3;
 
 fn fastest(attack: &Attack, bytes: usize) -> Duration {

@@ -1,5 +1,5 @@
-//! What a check out and a check in cost on a warm pool, with 10 and 100 connections, alone and
-//! under contention.
+//! Benchmarks of a check out and a check in on a warm pool of 10 and of 100 connections, with one
+//! thread and with two.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use onionskin_tests::loads::pool::{SIZES, Warm};
@@ -14,7 +14,7 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Operations of which the allocations are counted.
+/// The number of operations whose allocations are counted.
 const COUNTED: usize = 10_000;
 
 fn operations(criterion: &mut Criterion) {
@@ -47,9 +47,9 @@ fn operations(criterion: &mut Criterion) {
     }
 }
 
-/// Threads share a pool as operations share a client: a lock around each check out and each check
-/// in. What is timed is one operation of all threads together, so that a perfect lock would make no
-/// difference between the rows.
+/// Measures operations of several threads on one pool. Each check out and each check in takes a
+/// lock, as in a client. The measured time is that of one operation of all threads together:
+/// without contention it would be the same for one thread and for two.
 fn threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("100 connections behind a lock");
     for count in [1, 2] {

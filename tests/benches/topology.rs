@@ -1,4 +1,4 @@
-//! What the topology and selection cost, in sets of 3, 50 and 256 members.
+//! Benchmarks of the topology and of server selection, in replica sets of 3, 50 and 256 members.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use onionskin_core::selection::Criteria;

@@ -1,8 +1,9 @@
-//! What connections that nobody uses cost, counted: `connections [COUNT]...`.
+//! Measures the cost of idle connections: `connections [COUNT]...`.
 //!
-//! One client has that many, in virtual time and without sockets. Told are the bytes that the core
-//! holds for each, and what a timer that fires for nothing, an operation, an hour, and the end of
-//! all of them cost. `docs/performance.md` has the figures.
+//! One client has COUNT connections, in virtual time and without sockets. The program prints the
+//! bytes that the core holds for each connection. It also prints the time of a timer with nothing
+//! due, of an operation, of one virtual hour, and of the closing of all connections.
+//! `docs/performance.md` has the figures.
 
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -14,7 +15,7 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How often quick things are done.
+/// The number of repetitions of a measurement that takes nanoseconds.
 const TIMES: u32 = 10_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -76,7 +77,8 @@ fn measure(count: usize, options: &str) {
     );
 }
 
-/// All connections grow too old for the pool, one after the other.
+/// Measures the time in which the pool closes all connections, one by one, because they reached
+/// `maxIdleTimeMS`. With `is_draining`, one connection waits for a late reply meanwhile.
 fn expire(count: usize, is_draining: bool) {
     let mut idle = Idle::new("maxIdleTimeMS=60000", 50);
     idle.connect(count - 1);
@@ -91,7 +93,7 @@ fn expire(count: usize, is_draining: bool) {
     println!("  {count} grow too old, draining {is_draining}: {took:.1?}");
 }
 
-/// Nanoseconds that something takes on average.
+/// Returns the average time of a call of `once`, in nanoseconds.
 fn each(mut once: impl FnMut()) -> f64 {
     let begun = Instant::now();
     for _ in 0..TIMES {

@@ -1,4 +1,4 @@
-//! What operations cost: runs one kind of operation many times and tells the allocations.
+//! Runs one kind of operation many times, and prints the allocations and the time of each.
 //!
 //! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert` or `scan` and RUNTIME is
 //! `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. Run it under
@@ -17,13 +17,13 @@ use std::{alloc::System, time::Instant};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Operations before counting begins: connections are made, buffers have grown.
+/// The number of operations before the measurement, which connect and let buffers grow.
 const WARM_UP: usize = 100;
 
-/// Documents of the scan.
+/// The number of documents that a scan reads.
 const SCAN_DOCUMENTS: i32 = 1000;
 
-/// A small document of about 225 bytes.
+/// A document of about 225 bytes.
 #[derive(Debug, Deserialize, Serialize)]
 struct Person {
     #[serde(rename = "_id")]

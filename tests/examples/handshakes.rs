@@ -1,11 +1,12 @@
-//! What TLS handshakes cost a client, timed: those of honest servers and of hostile ones.
+//! Measures what TLS handshakes cost a client, with honest servers and with hostile ones.
 //!
-//! Told are the time of all that the client does for one handshake, and of the longest single
-//! input, which is how long other operations wait at most: inputs are taken under the client's
-//! lock, some 4 KiB at a time. `docs/performance.md` has the figures.
+//! For each kind of handshake the program prints two times: that of all the work of the client, and
+//! that of the longest single input. Inputs have about 4 KiB and are handled under the client's
+//! lock, so the longest input bounds how long other operations wait. `docs/performance.md` has the
+//! figures.
 //!
-//! Keys of hostile certificates are numbers that nobody has a private key for: signatures under
-//! them are wrong, which shows only after the whole computation.
+//! The keys of hostile certificates are made-up numbers without a private key. Signatures with such
+//! a key are wrong, and the client finds that out only at the end of the whole computation.
 
 use onionskin_core::{
     options::TlsOptions,
@@ -29,13 +30,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// 2030-01-01, inside the validity of all certificates here.
+/// 2030-01-01, a date within the validity of all certificates of this file.
 const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
 
-/// Bytes of one input, as adapters read them.
+/// Bytes of one input, as many as the adapters read at once.
 const READ_BYTES: usize = 4096;
 
-/// How often each handshake is made, unless that takes long.
+/// The number of handshakes of each kind, unless they take longer than `LONG`.
 const TIMES: u32 = 50;
 
 const LONG: Duration = Duration::from_secs(5);
@@ -78,7 +79,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A trusted authority, one between, and a certificate for the host.
+/// Measures a chain of a trusted authority, an intermediate authority, and a certificate for the
+/// host.
 fn honest(name: &str, key: &KeyPair) -> Result<()> {
     let authority = Authority::new()?;
     let between = ca("between");
@@ -93,7 +95,8 @@ fn honest(name: &str, key: &KeyPair) -> Result<()> {
     Ok(())
 }
 
-/// Certificates that lead to no authority: each by the next one, or all by authorities of one name.
+/// Measures chains of `count` certificates that lead to no trusted authority. Each certificate is
+/// issued by the next one; with `same`, all authorities have the same name.
 fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) -> Result<()> {
     let name = |n: usize| {
         if same {
@@ -122,7 +125,8 @@ fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) 
     Ok(())
 }
 
-/// Certificates that all claim to be by the authority, and are not.
+/// Measures chains of `count` certificates that name the trusted authority as their issuer,
+/// although the authority did not sign them.
 fn claims(count: usize, bits: usize) -> Result<()> {
     let root = Fake::new(bits, 65537);
     let authority = ca("root").self_signed(&root)?;
@@ -138,8 +142,9 @@ fn claims(count: usize, bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// The most paths and signatures that the limits leave: two pairs of certificates, each by either
-/// of the other pair, one of which claims to be by the authority.
+/// Measures the chain with the most paths and signatures that the client's limits permit. The chain
+/// has two certificates named `a`, issued by `b`, and two named `b`, issued by `a`, so that each
+/// has two possible issuers. The trusted authority is named `a`, too.
 fn maze(bits: usize) -> Result<()> {
     let root = Fake::new(bits, 65537);
     let authority = ca("a").self_signed(&root)?;
@@ -176,7 +181,7 @@ fn maze(bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// A good certificate with many names, none of them the host's.
+/// Measures a valid certificate with `count` host names, none of which is the host's.
 fn many_names(authority: &Authority, count: usize) -> Result<()> {
     let names: Vec<String> = (0..count).map(|n| format!("host{n}.example.org")).collect();
     let mut own = CertificateParams::new(names)?;
@@ -194,7 +199,7 @@ fn many_names(authority: &Authority, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes the handshake several times, and says what it cost.
+/// Runs the handshake up to `TIMES` times, and prints the median of its cost.
 fn measure(
     name: &str,
     options: &TlsOptions,
@@ -223,7 +228,8 @@ fn measure(
     println!("{name}: {bytes} bytes, {total:?}, longest input {longest:?}; {outcome}");
 }
 
-/// One handshake: all that the client spent, its longest input, and how it ended.
+/// Runs one handshake. Returns the time of all the work of the client, the time of its longest
+/// input, and the outcome.
 fn handshake(context: &TlsContext, config: &Arc<ServerConfig>) -> (Duration, Duration, String) {
     let mut server = ServerConnection::new(config.clone()).expect("a server");
     server.set_buffer_limit(None);
@@ -319,7 +325,7 @@ fn rsa_2048() -> Option<KeyPair> {
     KeyPair::from_pem(&String::from_utf8(output.stdout).ok()?).ok()
 }
 
-/// An RSA key without a private half.
+/// An RSA public key that has no private key.
 #[derive(Debug)]
 struct Fake {
     public: Vec<u8>,
@@ -336,7 +342,7 @@ impl Fake {
             state ^= state << 17;
             modulus.push(state as u8);
         }
-        // As long as it says, and odd.
+        // The highest bit makes the modulus `bits` long, and a modulus is odd.
         modulus[1] |= 0x80;
         modulus[bits / 8] |= 1;
         let exponent = exponent.to_be_bytes();
@@ -392,7 +398,7 @@ impl rustls::sign::SigningKey for Fake {
     }
 }
 
-/// Signs everything the same way.
+/// A signer that returns the same wrong signature for every message.
 #[derive(Debug)]
 struct Wrong(Vec<u8>);
 

@@ -1,10 +1,11 @@
-//! How long the client's lock is held: a replica set of fifty members under load, with failovers,
-//! broken connections, waiting operations and a listener, and the times of each place that takes
-//! the lock.
+//! Measures how long the client's lock is held, for each place in the code that takes the lock.
+//!
+//! The client is connected to a replica set of fifty members and has a listener. Its operations run
+//! while members fail over, die and break connections, and while operations wait.
 //!
 //! `cargo run --release -p onionskin-tests --features lock-times --example lock [SECONDS]`
 //!
-//! Times are those of the processor, so that other threads do not count.
+//! Times are processor times of the thread, so that other threads do not count.
 
 use bson::{Document, doc};
 use onionskin::lock_times;
@@ -15,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Members of the replica set, the most that there can be.
+/// The number of members, the most that a replica set can have.
 const MEMBERS: usize = 50;
 
-/// Tasks that run operations.
+/// The number of tasks that run operations.
 const TASKS: usize = 64;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map_or(Ok(10), |text| text.parse())?;
     let mut options = ServeOptions::replica_set("rs0", MEMBERS);
     for member in options.members.iter_mut().skip(7) {
-        // At most seven members vote, and those that do not have no priority.
+        // At most seven members vote, and members without a vote have no priority.
         (member.votes, member.priority) = (false, 0);
     }
     let deployment = Embedded::start(options)?;

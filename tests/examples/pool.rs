@@ -1,7 +1,8 @@
-//! So many operations on a warm pool of 100 connections, to be counted: `pool COUNT [listener]`.
+//! Runs COUNT operations on a warm pool of 100 connections: `pool COUNT [listener]`.
 //!
-//! Under `valgrind --tool=callgrind` the difference between two counts is what the operations
-//! between them take, in instructions. `docs/performance.md` has the figures.
+//! Run it under `valgrind --tool=callgrind` with two values of COUNT: the difference between the
+//! two counts is the cost of the operations alone, in instructions. `docs/performance.md` has the
+//! figures.
 
 use onionskin_tests::loads::pool::Warm;
 

@@ -1,13 +1,15 @@
-//! What watching a deployment costs, counted.
+//! Measures the cost of monitoring a deployment.
 //!
-//! `topology KIND SIZE COUNT` runs one kind of work many times on a replica set of SIZE members and
-//! tells the allocations: `hello` (nothing new), `changed` (one member's tags), `failover`,
-//! `select`, and a selection after each `hello` or `changed` (`hello-select`, `changed-select`).
-//! Under `valgrind --tool=callgrind` the difference between two counts is the work alone.
-//! `topology memory SIZE` tells what the topology holds for each member.
+//! `topology KIND SIZE COUNT` runs one kind of work COUNT times on a replica set of SIZE members,
+//! and prints the allocations. KIND is `hello` (an unchanged reply), `changed` (new tags of one
+//! member), `failover`, `select`, or a selection after each reply (`hello-select`,
+//! `changed-select`). Under `valgrind --tool=callgrind` the difference between two counts is the
+//! cost of the work alone.
 //!
-//! `topology client URI` tells what a whole client holds for each member of a real deployment, its
-//! sockets' buffers and tasks included. `docs/performance.md` has the figures.
+//! `topology memory SIZE` prints the memory of the topology for each member.
+//!
+//! `topology client URI` prints the memory of a whole client for each member of a real deployment,
+//! with the buffers of its sockets and with its tasks. `docs/performance.md` has the figures.
 
 use onionskin::bson::doc;
 use onionskin_tests::loads::topology::{Set, nearest, selector};
@@ -25,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["memory", size] => {
             let size = size.parse()?;
             let region = Region::new(ALLOCATOR);
-            // The replies that the set keeps for later rounds are not the topology's.
+            // `into_topology` drops the replies that the set keeps for later rounds, so that only
+            // the topology's memory is measured.
             let set = Set::new(size, false).into_topology();
             tell_memory(&region, size);
             drop(set);
@@ -92,7 +95,7 @@ fn client(uri: &str) -> Result<(), Box<dyn std::error::Error>> {
             .database("admin")
             .run_command(doc! { "ping": 1 })
             .await?;
-        // Long enough for every member's monitor to stream and to measure.
+        // After three seconds the monitor of every member streams and measures round trip times.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let topology = client.topology();
         let known = topology.servers.values();

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that a peer sends: the bodies of the fuzz targets in `fuzz/`, which
-//! an ordinary test runs on the corpus that the repository keeps.
+//! The bodies of the fuzz targets in `fuzz/`: assertions that hold for all bytes that a peer can
+//! send. A test also runs them on the corpus of the repository.
 
 use crate::loads::hostile::{Victim, standalone};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
-/// Reads `fields`, the inside of a BSON document, as a reply to `hello`, and lets each kind of
-/// client discover a deployment by it.
+/// Parses `fields`, the elements of a BSON document, as a reply to `hello`. Then discovers a
+/// deployment whose servers send this reply, with several kinds of options.
 pub fn hello(fields: &[u8]) {
     let Some(reply) = document(fields) else {
         return;
@@ -45,7 +45,7 @@ pub fn hello(fields: &[u8]) {
     });
 }
 
-/// The document with these fields, if they are no more than fields.
+/// Returns the document with these elements, or `None` if they are malformed.
 fn document(fields: &[u8]) -> Option<RawDocumentBuf> {
     let length = i32::try_from(fields.len() + 5).ok()?;
     let mut bytes = length.to_le_bytes().to_vec();
@@ -54,7 +54,7 @@ fn document(fields: &[u8]) -> Option<RawDocumentBuf> {
     RawDocumentBuf::from_bytes(bytes).ok()
 }
 
-/// Every server says the same, three times over.
+/// Discovers a deployment whose servers all send the same reply, in three rounds of checks.
 fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
     let seed = "a".parse().expect("an address");
     let mut options = SdamOptions::new(TopologyId(ObjectId::from_bytes([0; 12])), vec![seed]);
@@ -93,8 +93,8 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
     assert_eq!(sdam.deadline(), None);
 }
 
-/// Reads `rest`, a message without its header, as the reply to a hello and as the replies to a
-/// write and to a read that opens a cursor.
+/// Handles `rest`, a message without its header, as the reply to a `hello` and as the reply to an
+/// operation, which may be a write or open a cursor.
 pub fn message(rest: &[u8]) {
     let length = HEADER_BYTES + rest.len();
     let mut frame = Vec::with_capacity(length);
@@ -141,7 +141,8 @@ pub fn message(rest: &[u8]) {
     }
 }
 
-/// An error says no more than it may, however long the reply is that it was made of.
+/// Asserts that the size of an error is bounded, however long the reply is that the error was made
+/// from.
 fn assert_bounded(error: &Error, reply: &RawDocument) {
     assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES);
     let labelled = error.clone().with_labels(&Labels::from_reply(reply));

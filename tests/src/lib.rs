@@ -1,11 +1,10 @@
-//! Suites that cross crates: official specification files, real sockets, real servers and other
-//! drivers.
+//! Tests of several crates together: official specification files, real sockets, real servers and
+//! other drivers.
 //!
-//! Each official suite has a file in [`suites`]; all of them report in the same way ([`report`])
-//! and read the same tree of JSON files ([`specifications`]). Real counterparts are started and
-//! stopped by [`peers`]; the client's own calls are tried on them by [`crud`]. Whether a runtime
-//! carries a client is the question of [`conformance`]; whether discovery is right is judged by a
-//! slow, plain [`model`].
+//! Each official suite has a file in [`suites`]. All suites report their results with [`report`]
+//! and read the JSON files of [`specifications`]. [`peers`] starts and stops real servers and
+//! drivers, and [`crud`] runs operations on them. [`conformance`] tests the runtimes, and [`model`]
+//! compares discovery and pools with slow, obvious implementations.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The first program: `cargo run -p onionskin-async-std --example first --
+//! A first program. Run: `cargo run -p onionskin-async-std --example first --
 //! mongodb://localhost:27017`.
 
 use onionskin_async_std::{

@@ -1,4 +1,4 @@
-//! The Onionskin MongoDB driver on async-std.
+//! The Onionskin MongoDB driver for async-std.
 //!
 //! ```no_run
 //! use onionskin_async_std::{Client, bson::{Document, doc}};
@@ -12,9 +12,9 @@
 //! # }
 //! ```
 //!
-//! A client may be made anywhere; its tasks run on the global executor of async-std.
+//! A client can be created anywhere. Its tasks run on the global executor of async-std.
 //!
-//! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
+//! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub use onionskin::*;
 pub use runtime::{AsyncStdRuntime, Sleep};
 pub use stream::AsyncStdStream;
 
-/// The client on async-std.
+/// A client on async-std.
 pub type Client = onionskin::Client<AsyncStdRuntime>;
 
 /// A database on async-std.

@@ -1,4 +1,4 @@
-//! Sockets, time, tasks, names and chance.
+//! The implementation of [`Runtime`] with async-std.
 
 use crate::AsyncStdStream;
 use onionskin::{Runtime, system::keep_alive};
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// AsyncStd, as the client uses it.
+/// The global executor of async-std, on which a client runs.
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncStdRuntime {
     start: Instant,
@@ -81,7 +81,7 @@ impl Runtime for AsyncStdRuntime {
     }
 }
 
-/// A wait of async-std's.
+/// A timer of async-std.
 #[derive(Debug)]
 pub struct Sleep(async_io::Timer);
 

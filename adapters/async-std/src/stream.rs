@@ -1,4 +1,4 @@
-//! A socket with the traits that the client reads and writes by.
+//! The stream of a connection: a socket with the `futures-io` traits, which the client requires.
 
 use futures_io::{AsyncRead, AsyncWrite};
 use std::{
@@ -7,17 +7,17 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connected socket of async-std's.
+/// A connected socket of async-std.
 #[derive(Debug)]
 pub enum AsyncStdStream {
-    /// Over TCP.
+    /// A TCP socket.
     Tcp(async_std::net::TcpStream),
-    /// Over a Unix domain socket.
+    /// A Unix domain socket.
     #[cfg(unix)]
     Unix(async_std::os::unix::net::UnixStream),
 }
 
-/// Calls the same method of whichever socket it is.
+/// Calls the same method on either kind of socket.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match $this.get_mut() {

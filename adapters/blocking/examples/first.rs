@@ -1,4 +1,4 @@
-//! The first program: `cargo run -p onionskin-blocking --example first --
+//! A first program. Run: `cargo run -p onionskin-blocking --example first --
 //! mongodb://localhost:27017`.
 
 use onionskin_blocking::{

@@ -1,36 +1,38 @@
-//! The client.
+//! The client for blocking programs.
 
 use crate::BlockingRuntime;
 use onionskin::{ClientBuilder, ClientOptions, Result};
 use std::{fmt, ops::Deref};
 
-/// A handle to a deployment, for programs that block.
+/// A client for one MongoDB deployment, for blocking programs.
 ///
-/// It is the client that all adapters have, as [`onionskin::Client`] documents it, and calls are
-/// [run](crate::Run) instead of awaited. Nothing happens between calls: no thread keeps watch over
-/// the servers. When it is time to, a call looks at them first, one after the other. So finding a
-/// server may take as long as such a scan, which bounds each server by `connectTimeoutMS`; with
-/// `serverSelectionTryOnce=false`, as long as `serverSelectionTimeoutMS` and a scan. An operation
-/// does not wait for the whole scan if it needs the primary of a replica set and the primary has
-/// replied. Other operations that a checked server can serve wait for the rest of the scan no
-/// longer than `serverSelectionTimeoutMS` or half of their own time limit.
+/// [`onionskin::Client`] documents the methods. Operations are [run](crate::Run) instead of
+/// awaited.
 ///
-/// Threads may share a client, or have clones of it. One of the threads that make a call waits for
-/// sockets and time on behalf of all. It delays the others while it runs an event listener,
-/// resolves a host name or derives a key (see [`Run`](crate::Run)); give threads that must not wait
-/// for that a client of their own.
+/// There is no background monitoring: servers are checked on demand. When a check is due, the next
+/// operation first checks the servers, one after the other. Such a scan takes at most
+/// `connectTimeoutMS` per server. With `serverSelectionTryOnce=false`, server selection takes at
+/// most `serverSelectionTimeoutMS` and one scan.
 ///
-/// # Operations that are awaited
+/// An operation that needs the primary of a replica set continues as soon as the primary has
+/// replied. Other operations wait for the rest of the scan, although a checked server is suitable.
+/// They wait no longer than `serverSelectionTimeoutMS` or half of their own time limit.
 ///
-/// The client derefs to [`onionskin::Client`], so its operations can also be awaited. Only
-/// [`Run::run`](crate::Run::run), [`BlockingRuntime::block_on`] and the iteration over a
-/// [`Cursor`](crate::Cursor) wait for sockets and time. An operation that another executor polls
-/// makes no progress while no thread is in one of these calls: it neither gets its reply nor
-/// reaches its time limit. Asynchronous programs use `onionskin-tokio`, `onionskin-async-std` or
-/// `onionskin-smol`.
+/// Threads can share a client or have clones of it. One of the threads in a call waits for sockets
+/// and timers on behalf of all. It delays the others while it runs an event listener, resolves a
+/// host name or derives a key (see [`Run`](crate::Run)). A thread that must not be delayed needs
+/// its own client.
 ///
-/// In a child that was forked, a client goes on with connections of its own: see [Forking]. Fork
-/// between calls, and while no other thread makes one.
+/// # Awaiting operations
+///
+/// The client dereferences to [`onionskin::Client`], so its operations can also be awaited. But
+/// only [`Run::run`](crate::Run::run), [`BlockingRuntime::block_on`] and the iteration over a
+/// [`Cursor`](crate::Cursor) wait for sockets and timers. While no thread is in one of these calls,
+/// an operation on another executor makes no progress, and its time limit does not take effect.
+/// Asynchronous programs should use `onionskin-tokio`, `onionskin-async-std` or `onionskin-smol`.
+///
+/// After a fork, the client works in the child process with new connections: see [Forking]. Fork
+/// only while no thread is in a call.
 ///
 /// [Forking]: onionskin#forking
 #[derive(Clone)]
@@ -57,29 +59,30 @@ impl From<onionskin::Client<BlockingRuntime>> for Client {
 }
 
 impl Client {
-    /// The client of a connection string such as `mongodb://localhost:27017`. Nothing is sent for
-    /// this.
+    /// Creates a client for a connection string such as `mongodb://localhost:27017`. Nothing is
+    /// sent to a server.
     pub fn with_uri_str(text: impl AsRef<str>) -> Result<Self> {
         let runtime = BlockingRuntime::default();
         let builder = onionskin::Client::builder_from_uri(runtime, text.as_ref())?;
         builder.build().map(Self)
     }
 
-    /// A client with these options. Nothing is sent for this.
+    /// Creates a client with these options. Nothing is sent to a server.
     pub fn with_options(options: ClientOptions) -> Result<Self> {
         Self::builder(options).build().map(Self)
     }
 
-    /// A builder for a client with these options; what it builds becomes one of these by `into`.
+    /// Creates a builder for a client with these options. Convert the built client to this type
+    /// with `into`.
     pub fn builder(options: ClientOptions) -> ClientBuilder<BlockingRuntime> {
         onionskin::Client::builder(BlockingRuntime::default(), options)
     }
 
-    /// Ends sessions on the servers, and closes everything.
+    /// Ends the sessions on the servers, closes the client, and waits until its sockets are closed.
     ///
     /// # Panics
     ///
-    /// If it is called by an event listener, while another call is under way.
+    /// Panics if it is called by an event listener during another call.
     pub fn shutdown(self) {
         let runtime = self.runtime().clone();
         runtime.block_on(self.0.shutdown());

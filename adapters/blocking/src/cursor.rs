@@ -1,17 +1,18 @@
-//! Cursors.
+//! Cursors for blocking programs.
 
 use crate::BlockingRuntime;
 use onionskin::Result;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// The results of a query, fetched batch by batch: an iterator of `Result<T>`.
+/// The documents of a query or an aggregation, fetched in batches. A cursor is an iterator of
+/// `Result<T>`.
 ///
-/// One that is dropped before its end is ended on the server, for which two seconds are waited at
-/// most.
+/// If a cursor is dropped early, the drop closes it on the server and waits for that, for two
+/// seconds at most.
 #[must_use = "a cursor gives its documents only when it is iterated"]
 pub struct Cursor<T> {
-    /// `None` once it was turned into something else.
+    /// The cursor; `None` after it was converted to another type.
     cursor: Option<onionskin::Cursor<BlockingRuntime, T>>,
     runtime: BlockingRuntime,
 }
@@ -33,7 +34,7 @@ impl<T> Cursor<T> {
         }
     }
 
-    /// Reads on as documents of another type.
+    /// Returns this cursor with documents of another type.
     pub fn with_type<D>(mut self) -> Cursor<D> {
         Cursor {
             cursor: self.cursor.take().map(onionskin::Cursor::with_type),
@@ -45,11 +46,11 @@ impl<T> Cursor<T> {
 impl<T: DeserializeOwned> Iterator for Cursor<T> {
     type Item = Result<T>;
 
-    /// The next document; `None` at the end.
+    /// Returns the next document; `None` at the end.
     ///
     /// # Panics
     ///
-    /// If it is called by an event listener, while another call is under way.
+    /// Panics if it is called by an event listener during another call.
     fn next(&mut self) -> Option<Result<T>> {
         let cursor = self.cursor.as_mut()?;
         self.runtime.block_on(cursor.next())
@@ -58,7 +59,8 @@ impl<T: DeserializeOwned> Iterator for Cursor<T> {
 
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
-        // Within a call it is ended as part of that call.
+        // Within a call the cursor cannot wait. Its drop starts a task that closes it during that
+        // call.
         if let Some(cursor) = self.cursor.take()
             && !self.runtime.is_busy_here()
         {

@@ -1,8 +1,9 @@
-//! Runs futures on the calling threads, for as long as they wait for them.
+//! The executor, which runs futures and tasks on the calling threads.
 //!
-//! Each thread polls the future that it waits for. One thread at a time drives: it also polls the
-//! tasks and waits for sockets and timers. The others park until their futures are woken or until
-//! it is their turn to drive. So a time limit of one thread holds while another thread drives.
+//! Each thread polls the future that it waits for. One thread at a time drives the client: it also
+//! polls the tasks and waits for sockets and timers. The other threads park until their futures are
+//! woken or until they can drive. So the time limit of one thread takes effect while another thread
+//! drives.
 
 use crate::{flag::Flag, reactor::Reactor};
 use std::{
@@ -18,28 +19,29 @@ use std::{
     time::Duration,
 };
 
-/// Turns of ready tasks before sockets are looked at, so that those who wait for them are not
-/// forgotten over tasks that always go on.
+/// The maximum number of rounds over ready tasks before sockets are polled, so that tasks that are
+/// always ready do not block the others.
 const TURNS_BETWEEN_LOOKS: u32 = 8;
 
-/// Turns of ready tasks before a call returns; a peer that never falls silent cannot prolong it.
+/// The maximum number of rounds over ready tasks before a call returns, so that a peer that sends
+/// without pause does not prolong the call.
 const LAST_TURNS: usize = 16;
 
-/// Tasks, and the one thread at a time that moves them.
+/// The tasks, and the right of one thread at a time to run them.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     turn: Mutex<Turn>,
-    /// Tasks that were woken.
+    /// The tasks that were woken.
     ready: Mutex<VecDeque<Arc<Task>>>,
-    /// Which process this was last; zero at first.
+    /// The id of the process at the last check; zero before the first check.
     process: AtomicU32,
     pub(crate) reactor: Reactor,
 }
 
-/// A future that runs on its own. Its wakers keep it alive; without any it can never go on.
+/// A spawned future. Its wakers keep it alive; without a waker it could never run again.
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// True while the task is in the list of woken tasks.
+    /// True while the task is in the queue of woken tasks.
     is_ready: Flag,
     executor: Weak<Executor>,
 }
@@ -61,15 +63,15 @@ impl Wake for Task {
     }
 }
 
-/// Which thread drives.
+/// The state of the right to drive.
 #[derive(Debug, Default)]
 struct Turn {
     is_taken: bool,
-    /// Threads that wait for a future, or run tasks.
+    /// The threads in `block_on` or `run_ready`.
     busy: Vec<Thread>,
 }
 
-/// Wakes the future that the thread waits for.
+/// The waker of the future that a thread waits for.
 struct Caller {
     is_woken: Flag,
     thread: Thread,
@@ -86,14 +88,14 @@ impl Wake for Caller {
     }
 }
 
-/// A thread that waits for a future or runs tasks, until it is dropped.
+/// The entry of a thread in `block_on` or `run_ready`, until it is dropped.
 struct Busy<'a> {
     executor: &'a Executor,
     drives: bool,
 }
 
 impl Busy<'_> {
-    /// Lets this thread drive, unless another one does.
+    /// Takes the right to drive, if no other thread has it. Returns true if this thread has it.
     fn drives(&mut self) -> bool {
         self.drives |= !std::mem::replace(&mut lock(&self.executor.turn).is_taken, true);
         self.drives
@@ -108,7 +110,7 @@ impl Drop for Busy<'_> {
         if let Some(at) = turn.busy.iter().rposition(|thread| thread.id() == here) {
             turn.busy.remove(at);
         }
-        // This thread drove, or may be the one that was woken to drive.
+        // This thread had the right to drive, or was woken to take it. So another thread is woken.
         if let (false, Some(next)) = (turn.is_taken, turn.busy.first()) {
             next.unpark();
         }
@@ -116,8 +118,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Executor {
-    /// Runs a future to its end, and all tasks as far as they come meanwhile. While another thread
-    /// drives, only the future is polled here.
+    /// Runs a future to completion. Runs tasks meanwhile, unless another thread drives.
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         assert!(
             !self.is_busy_here(),
@@ -125,8 +126,8 @@ impl Executor {
         );
         let mut busy = self.busy();
         let output = self.poll_to_end(&mut busy, future);
-        // The future is gone. It may have been the last that kept a client open, whose tasks then
-        // have an end to make.
+        // The future is dropped now. It can have owned the last handle of a client, whose tasks
+        // then have to close the sockets.
         if busy.drives() {
             self.last_turns();
         }
@@ -156,7 +157,7 @@ impl Executor {
             }
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
             if !busy.drives() {
-                // Whoever wakes the future or gives the turn back unparks this thread.
+                // Another thread unparks this one when it wakes the future or stops driving.
                 if !caller.is_woken.is_raised() {
                     thread::park();
                 }
@@ -171,7 +172,7 @@ impl Executor {
         }
     }
 
-    /// Gives ready tasks their turn, unless a thread drives already and does so itself.
+    /// Runs ready tasks, unless another thread drives and so runs them.
     pub(crate) fn run_ready(&self) {
         let mut busy = self.busy();
         if busy.drives() {
@@ -196,7 +197,7 @@ impl Executor {
         task.wake();
     }
 
-    /// The process that runs. In a child that was forked, the bell is the parent's no longer.
+    /// Returns the id of the process. Replaces the bell if the process was forked.
     pub(crate) fn process_id(&self) -> u32 {
         let process = std::process::id();
         let before = self.process.swap(process, Ordering::Relaxed);
@@ -206,20 +207,20 @@ impl Executor {
         process
     }
 
-    /// True in a thread that waits for a future or runs tasks.
+    /// True if the current thread is in `block_on` or `run_ready`.
     pub(crate) fn is_busy_here(&self) -> bool {
         let here = thread::current().id();
         let turn = lock(&self.turn);
         turn.busy.iter().any(|thread| thread.id() == here)
     }
 
-    /// Polls each task that is ready once; true if there was one.
+    /// Polls each ready task once. Returns true if there was one.
     fn poll_tasks(&self) -> bool {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let was_ready = !ready.is_empty();
         for task in ready {
             task.is_ready.take();
-            // Taken out while it is polled, so that it is dropped if it panics.
+            // The future is taken out before the poll, so that it is dropped if it panics.
             let future = lock(&task.future).take();
             if let Some(mut future) = future {
                 let waker = Waker::from(task.clone());
@@ -244,12 +245,12 @@ impl Executor {
     }
 }
 
-/// The lock of data that no panic can leave half changed.
+/// Locks a mutex. Poisoning is ignored, because no panic leaves the data in an invalid state.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is left until `until`, not at all if it has passed.
+/// Returns the time until `until`; zero if it has passed.
 pub(crate) fn left(until: std::time::Instant) -> Duration {
     until.saturating_duration_since(std::time::Instant::now())
 }

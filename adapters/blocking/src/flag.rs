@@ -1,18 +1,21 @@
-//! Flags between the thread that drives and those that wake it.
+//! The flags by which threads wake each other.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that several threads raise and one takes.
+/// A flag that several threads raise and one thread lowers.
 ///
-/// Each access is a read-modify-write, reading included. So all accesses to one flag have an order,
-/// and each sees what happened before those that precede it. Two flags suffice for a thread that
-/// goes to sleep: it raises "I wait" and then looks at "there is a reason"; another thread raises
-/// the reason and then looks at "I wait". If the sleeper's look comes first, the other thread's
-/// raise follows it, and sees that the sleeper waits. A plain load or store in one of the four
-/// places permits that neither sees the other: the store may be delayed beyond the load behind it.
+/// Each access is a read-modify-write operation, also [`is_raised`](Self::is_raised). So the
+/// accesses to one flag have a total order, and each access sees everything that happened before
+/// the preceding ones.
+///
+/// Two flags are enough for a thread that goes to sleep. The thread raises "waiting" and then reads
+/// "woken". Another thread raises "woken" and then reads "waiting". If the first thread reads too
+/// early, the other thread's access follows, and it sees "waiting". With a plain load or store in
+/// one of the four places, both threads can miss each other, because a store can be delayed beyond
+/// a later load.
 #[derive(Debug)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -21,12 +24,12 @@ impl Flag {
         Self(AtomicBool::new(is_raised))
     }
 
-    /// Raises it; true if it was not raised before.
+    /// Raises the flag. Returns true if the flag was not raised before.
     pub(crate) fn raise(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Lowers it; true if it was raised before.
+    /// Lowers the flag. Returns true if the flag was raised before.
     pub(crate) fn take(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }
@@ -36,7 +39,7 @@ impl Flag {
     }
 }
 
-/// All orders in which two threads may come, and all values that weak memory may show them.
+/// Tests of all interleavings of two threads, and of all values that a weak memory model permits.
 #[cfg(loom)]
 #[cfg(test)]
 mod tests {
@@ -47,7 +50,7 @@ mod tests {
         thread,
     };
 
-    /// What a socket pair is for the reactor: it stays readable once it was written to.
+    /// A model of the reactor's socket pair: it stays readable after it was written to.
     #[derive(Default)]
     struct Bell {
         rings: Mutex<bool>,
@@ -72,7 +75,7 @@ mod tests {
         }
     }
 
-    /// The caller's waker against `Reactor::wait`; a wake-up that is lost is a deadlock.
+    /// The waker of a caller, against `Reactor::wait`. A lost wake-up is a deadlock of the model.
     #[test]
     fn a_thread_that_goes_to_sleep_misses_no_wake_up() {
         model(|| {
@@ -99,8 +102,8 @@ mod tests {
         });
     }
 
-    /// A task's waker against `Executor::turn`: either the task is queued again, or its poll sees
-    /// what it was woken for.
+    /// The waker of a task, against `Executor::poll_tasks`. Either the task is queued again, or its
+    /// poll sees the reason of the wake-up.
     #[test]
     fn a_task_that_is_polled_sees_why_it_was_woken() {
         model(|| {

@@ -1,4 +1,5 @@
-//! The Onionskin MongoDB driver for programs that block: one thread, and nothing in the background.
+//! The Onionskin MongoDB driver for blocking programs. It runs on the calling threads and does
+//! nothing in the background.
 //!
 //! ```no_run
 //! use onionskin_blocking::{Client, Run, bson::{Document, doc}};
@@ -12,12 +13,12 @@
 //! # }
 //! ```
 //!
-//! This is the single-threaded kind of client that the specifications know, for scripts, command
-//! line tools and functions that are frozen between two calls: it has no thread, no task and no
-//! timer that would have to go on meanwhile. See [`Client`] for what that means. The calls are
-//! those of the other adapters, with [`run`](Run::run) in the place of `await`.
+//! The client is a single-threaded client of the specifications, for scripts, command line tools
+//! and serverless functions that are frozen between two calls. It has no threads, and no tasks or
+//! timers that run between calls. [`Client`] describes the consequences. The API is that of the
+//! other adapters, with [`run`](Run::run) instead of `await`.
 //!
-//! It runs on Unix systems.
+//! Only Unix systems are supported.
 
 #![forbid(unsafe_code)]
 #![cfg(unix)]
@@ -38,8 +39,8 @@ pub use run::Run;
 pub use runtime::{BlockingRuntime, Sleep};
 pub use stream::BlockingStream;
 
-/// A database.
+/// A handle to a database.
 pub type Database = onionskin::Database<BlockingRuntime>;
 
-/// A collection.
+/// A handle to a collection whose documents are read and written as `T`.
 pub type Collection<T> = onionskin::Collection<BlockingRuntime, T>;

@@ -1,4 +1,4 @@
-//! Waits for sockets and for time, in one system call.
+//! The reactor, which waits for sockets and timers with one system call.
 
 use crate::{
     executor::{left, lock},
@@ -18,10 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long is waited at once where the system had no sockets left for a bell.
+/// The maximum duration of one wait if the system had no sockets for a bell.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
 
-/// A socket of either kind, not blocking.
+/// A socket in non-blocking mode.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -37,35 +37,36 @@ impl AsFd for Socket {
     }
 }
 
-/// A socket and who waits for it.
+/// A socket, and the wakers of the tasks that wait for it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) socket: Socket,
     pub(crate) interest: Mutex<Interest>,
 }
 
-/// What is known of a socket, and who wants to hear more.
+/// The readiness of a socket, and the wakers of the tasks that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
-    /// The system said that there is something to read, and not all of it was read.
+    /// True if the system reported the socket as readable, and not everything was read since.
     pub(crate) is_readable: bool,
-    /// The system said that it can be written to, once.
+    /// True if the system ever reported the socket as writable.
     pub(crate) takes_more: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
 
-/// All sockets, all timers, and a bell for other threads.
+/// All sockets, all timers, and a bell, by which other threads end a wait.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     sources: Mutex<Vec<Arc<Source>>>,
     timers: Mutex<Timers>,
-    /// True while a thread waits, and until it has looked around again.
+    /// True while a thread waits, and until it has handled the result of the wait.
     is_waiting: Flag,
     bell: Mutex<Option<Bell>>,
 }
 
-/// What rings, and what hears it.
+/// A socket pair: a byte written to the first socket makes the second one readable and so ends a
+/// wait.
 type Bell = Arc<(UnixStream, UnixStream)>;
 
 #[derive(Debug, Default)]
@@ -93,7 +94,7 @@ fn new_bell() -> Option<Bell> {
 }
 
 impl Reactor {
-    /// Another bell: the one that there was would ring in another process.
+    /// Replaces the bell. After a fork, the old one belongs to the parent process.
     pub(crate) fn renew_bell(&self) {
         *lock(&self.bell) = new_bell();
     }
@@ -109,11 +110,11 @@ impl Reactor {
 
     pub(crate) fn remove_source(&self, source: &Arc<Source>) {
         lock(&self.sources).retain(|other| !Arc::ptr_eq(other, source));
-        // A thread that waits for the socket keeps it open.
+        // A thread that waits for the socket keeps it open, so its wait must end.
         self.ring();
     }
 
-    /// Wakes at `until`, under the number that is returned.
+    /// Sets or replaces a timer that wakes `waker` at `until`. Returns the id of the timer.
     pub(crate) fn set_timer(&self, until: Instant, id: Option<u64>, waker: Waker) -> u64 {
         let mut timers = lock(&self.timers);
         let id = id.unwrap_or_else(|| {
@@ -130,21 +131,22 @@ impl Reactor {
         lock(&self.timers).wakers.remove(&(until, id));
     }
 
-    /// Something became ready; a thread that waits looks around. In the thread that drives, nobody
-    /// waits, and this costs nothing.
+    /// Ends the wait of another thread, because a task or socket needs attention. Does nothing if
+    /// no thread waits.
     pub(crate) fn ring(&self) {
         if self.is_waiting.take()
             && let Some(bell) = &*lock(&self.bell)
         {
-            // A full bell rings as well.
+            // If the write fails, the socket pair is full, so the wait ends anyway.
             let _ = (&bell.0).write(&[0]);
         }
     }
 
-    /// Waits for a socket, a timer or the bell, and wakes who waits for them. Where something is to
-    /// be done anyway it only looks around.
+    /// Waits for a socket, a timer or the bell, and wakes the tasks that wait for them. Does not
+    /// block unless `is_idle` returns true.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool) {
-        // First this, then the look at sockets, timers and tasks: whoever adds to them rings.
+        // The flag is raised before sockets, timers and tasks are read. Threads that add to them
+        // later see the flag and ring the bell.
         self.is_waiting.raise();
         let waiting: Vec<(Arc<Source>, PollFlags)> = lock(&self.sources)
             .iter()
@@ -167,7 +169,7 @@ impl Reactor {
             Some(Duration::ZERO)
         };
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        // An interruption by a signal is a reason to look around as any other.
+        // An interruption by a signal ends the wait as well.
         let found = poll(&mut polled, limit.as_ref()).unwrap_or(0);
         let was_rung = !self.is_waiting.take();
         if found > 0 {
@@ -222,7 +224,8 @@ impl Interest {
 }
 
 impl Source {
-    /// What the system said. An end or an error shows when the socket is read or written.
+    /// Records the readiness that the system reported, and wakes the waiting tasks. A closed
+    /// connection or an error is found by the next read or write.
     fn tell(&self, found: PollFlags) {
         let ended = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         let mut interest = lock(&self.interest);

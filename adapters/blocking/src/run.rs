@@ -1,4 +1,4 @@
-//! Calls that are run instead of awaited.
+//! Operations that are run instead of awaited.
 
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
@@ -8,7 +8,7 @@ use onionskin::{
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
 
-/// Something that is done when it is run, and blocks until it is.
+/// An operation that can be run, which blocks until the operation has ended.
 ///
 /// ```no_run
 /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
@@ -21,19 +21,19 @@ use std::future::IntoFuture;
 /// # Ok::<(), onionskin_blocking::Error>(())
 /// ```
 pub trait Run {
-    /// What comes of it.
+    /// The result of the operation.
     type Output;
 
-    /// Does it.
+    /// Runs the operation and returns its result.
     ///
-    /// The time limit of an operation includes the time in which another thread's call uses the
-    /// client. A time limit that passes while a host name is resolved or a key is derived from the
-    /// password takes effect after that. The server chooses the iterations of the derivation, at
-    /// most 2,000,000, which took 0.2 s in a release build.
+    /// The time limit of an operation includes the time for which the thread waits for calls of
+    /// other threads. If the limit passes during name resolution or key derivation, it takes effect
+    /// afterwards. The server chooses the number of iterations of a key derivation. The maximum is
+    /// 2,000,000, which took 0.2 s in a release build.
     ///
     /// # Panics
     ///
-    /// If it is called by an event listener, while another call is under way.
+    /// Panics if it is called by an event listener during another call.
     fn run(self) -> Self::Output;
 }
 
@@ -45,7 +45,7 @@ impl<P: Program> Run for Execution<BlockingRuntime, P> {
     }
 }
 
-/// Calls whose result is the same whether they are run or awaited.
+/// Implements `Run` for operations whose result is the same when they are awaited.
 macro_rules! run {
     ($([$($bounds:tt)*] $type:ty;)*) => {$(
         impl<$($bounds)*> Run for $type {

@@ -1,4 +1,4 @@
-//! Sockets, time, tasks, names and chance.
+//! The implementation of [`Runtime`] with the calling threads.
 
 use crate::{
     BlockingStream,
@@ -16,12 +16,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// The calling thread, as the client uses it: everything happens within
-/// [`block_on`](Self::block_on). Clones are the same one.
+/// A runtime that uses the calling threads. Tasks run only within [`block_on`](Self::block_on) and
+/// [`run_ready`](Runtime::run_ready). Clones share all state.
 ///
 /// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling thread as well, because there is
-/// no other. Deriving a key from a password delays the call beyond its time limit: by 0.2 s for
-/// 2,000,000 iterations, the most that a server may ask for, in a release build.
+/// no other thread. Key derivation from a password can exceed the time limit of the call. In a
+/// release build it took 0.2 s for 2,000,000 iterations, the maximum that a server may require.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     start: Instant,
@@ -38,18 +38,18 @@ impl Default for BlockingRuntime {
 }
 
 impl BlockingRuntime {
-    /// Runs a future to its end, and whatever its client has to do meanwhile. Several threads may
-    /// call it at the same time: each polls its own future, and one of them waits for sockets and
-    /// timers.
+    /// Runs a future to completion, and the tasks of its client meanwhile. Several threads may call
+    /// this at the same time. Each thread polls its own future, and one of them waits for sockets
+    /// and timers.
     ///
     /// # Panics
     ///
-    /// If it is called from within itself, as by an event listener that makes a blocking call.
+    /// Panics if it is called within another call of itself, for example by an event listener.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.executor.block_on(future)
     }
 
-    /// True within [`block_on`](Self::block_on), in the thread that called it.
+    /// True if the current thread is within [`block_on`](Self::block_on).
     pub(crate) fn is_busy_here(&self) -> bool {
         self.executor.is_busy_here()
     }
@@ -71,8 +71,8 @@ impl Runtime for BlockingRuntime {
         BlockingStream::connect_unix(self.executor.clone(), path)
     }
 
-    /// Asks the system, which cannot be interrupted: a time limit that passes meanwhile is noticed
-    /// afterwards.
+    /// Calls the resolver of the system, which cannot be interrupted. A time limit that passes
+    /// meanwhile takes effect afterwards.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         Ok((host, port).to_socket_addrs()?.collect())
     }
@@ -80,7 +80,7 @@ impl Runtime for BlockingRuntime {
     fn sleep(&self, duration: Duration) -> Sleep {
         let now = Instant::now();
         Sleep {
-            // A wait without end is one of a century.
+            // A wait that is too long for the clock is limited to a century.
             until: now.checked_add(duration).unwrap_or(now + CENTURY),
             timer: None,
             executor: self.executor.clone(),
@@ -116,7 +116,7 @@ impl Runtime for BlockingRuntime {
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A wait.
+/// A timer of the blocking runtime.
 #[derive(Debug)]
 pub struct Sleep {
     until: Instant,

@@ -1,4 +1,4 @@
-//! A socket with the traits that the client reads and writes by.
+//! The stream of a connection: a socket with the `futures-io` traits, which the client requires.
 
 use crate::{
     executor::{Executor, lock},
@@ -23,17 +23,17 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connected socket, TCP or Unix domain.
+/// A connected TCP or Unix domain socket.
 ///
-/// It is read only after the system said that there is something to read: what asks for a reply has
-/// just been written, and the reply cannot be there yet.
+/// The socket is read only after the system reported it as readable. A read directly after the
+/// request was written would be useless, because the reply has not arrived yet.
 #[derive(Debug)]
 pub struct BlockingStream {
     source: Arc<Source>,
     executor: Arc<Executor>,
 }
 
-/// Calls the same method of whichever socket it is.
+/// Calls the same method on either kind of socket.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match &$this.source.socket {
@@ -44,7 +44,7 @@ macro_rules! each {
 }
 
 impl BlockingStream {
-    /// Begins to connect; [`poll_connected`](Self::poll_connected) says how that went.
+    /// Starts to connect. [`poll_connected`](Self::poll_connected) returns the result.
     pub(crate) fn begin(executor: Arc<Executor>, address: SocketAddr) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -62,7 +62,7 @@ impl BlockingStream {
         }
     }
 
-    /// Connects to a Unix domain socket, which is done at once or not at all.
+    /// Connects to a Unix domain socket, which does not wait.
     pub(crate) fn connect_unix(executor: Arc<Executor>, path: &Path) -> io::Result<Self> {
         let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
@@ -101,7 +101,8 @@ impl BlockingStream {
             drop(interest);
             let result = each!(self, socket => (&*socket).read(buffer));
             let is_drained = match &result {
-                // The end stays readable, and a full buffer leaves something behind.
+                // A closed connection stays readable. After a read that filled the buffer, more
+                // bytes can be available.
                 Ok(count) => *count > 0 && *count < buffer.len(),
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             };

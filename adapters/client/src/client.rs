@@ -1,4 +1,4 @@
-//! The client.
+//! The client and its builder.
 
 use crate::{
     Database, EventListener, Execution, Runtime, environment, events::Delivery, ids::ObjectIds,
@@ -24,14 +24,16 @@ use std::{
     time::Duration,
 };
 
-/// A handle to a deployment: discovery, monitoring and pools run behind it.
+/// A client for one MongoDB deployment. Server discovery, monitoring and connection pools work
+/// behind it.
 ///
-/// Cloning is cheap, and all clones share everything. When the last clone and everything made from
-/// it is gone, the client closes by itself; [`shutdown`](Self::shutdown) does so and waits.
+/// Cloning is cheap, and clones share all state. The client closes when its last clone and every
+/// object that was created from it are dropped. [`shutdown`](Self::shutdown) closes the client and
+/// waits for the end.
 ///
-/// The tasks of a client run on the runtime in which it was made. When that runtime ends, so does
-/// the client: from then on every operation fails at once with
-/// [`ErrorKind::Runtime`](crate::ErrorKind::Runtime), wherever it is awaited.
+/// The tasks of a client run on the runtime in which the client was created. When that runtime
+/// ends, every operation fails at once with [`ErrorKind::Runtime`](crate::ErrorKind::Runtime), also
+/// operations that are awaited on another runtime.
 pub struct Client<R: Runtime> {
     handle: Arc<Handle<R>>,
 }
@@ -64,12 +66,12 @@ impl<R: Runtime> Drop for Handle<R> {
             inner.notice_fork(&shared.runtime, now);
             inner.core.close(now);
         });
-        // Sockets are closed by their tasks.
+        // The tasks of the sockets close them, so the tasks have to run.
         shared.runtime.run_ready();
     }
 }
 
-/// Makes a client step by step.
+/// A builder for a client.
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder<R: Runtime> {
     runtime: R,
@@ -83,56 +85,63 @@ pub struct ClientBuilder<R: Runtime> {
 }
 
 impl<R: Runtime> ClientBuilder<R> {
-    /// Hears all events from the very first.
+    /// Adds a listener for all events of the client, from the first one on.
     pub fn event_listener(mut self, listener: EventListener) -> Self {
         self.listeners.push(listener);
         self
     }
 
-    /// Says which messages go to `tracing`, instead of what the environment variables say (see
-    /// [`LogOptions::with_environment`]). Default: all that a subscriber collects.
+    /// Sets which log messages are written to `tracing`. The environment variables of
+    /// [`LogOptions::with_environment`] are then ignored. Default: all messages that a subscriber
+    /// collects.
     ///
     /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
-    /// `onionskin::connection` and `onionskin::client`. Which messages are collected is asked when
-    /// the client is built, so that nothing is made ready for nobody: build clients after the
-    /// subscriber is installed, or choose [`LogOptions::with_always_ready`]. Messages are written
-    /// by the thread that calls event listeners, to the subscriber that the building thread had, or
-    /// where it had none to that of the process; the span of the operation is not entered there.
+    /// `onionskin::connection` and `onionskin::client`.
+    ///
+    /// The selection is made when the client is built: no events are created for messages that the
+    /// subscriber does not collect at that time. Build clients after the subscriber is installed,
+    /// or set [`LogOptions::with_always_ready`].
+    ///
+    /// The thread that calls event listeners writes the messages. They go to the subscriber of the
+    /// thread that built the client, or to the global subscriber if that thread had none. The span
+    /// of the operation is not entered.
     pub fn log_options(mut self, options: LogOptions) -> Self {
         self.log = options;
         self
     }
 
-    /// Sets how many bytes of a document, as extended JSON, a log message shows. Default: 1000, or
-    /// what `MONGODB_LOG_MAX_DOCUMENT_LENGTH` says.
+    /// Sets the maximum length of documents in log messages, in bytes of extended JSON. Default:
+    /// the value of `MONGODB_LOG_MAX_DOCUMENT_LENGTH`, or else 1000.
     pub fn tracing_max_document_length_bytes(mut self, bytes: usize) -> Self {
         self.log = self.log.with_max_document_length_bytes(bytes);
         self
     }
 
-    /// Draws all chance from this seed instead of the system's; for simulations.
+    /// Sets the seed of all random choices of the client, for simulations. Default: a seed from the
+    /// system.
     pub fn seed(mut self, seed: Seed) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Tells servers about this environment instead of the process's; for simulations.
+    /// Sets the environment that the client reports to servers in `hello`, for simulations.
+    /// Default: the environment of the process.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Names a library that wraps the driver (HELLO-43).
+    /// Adds the name of a library that wraps the driver to the client metadata (HELLO-43).
     pub fn driver_info(mut self, info: DriverInfo) -> Self {
         self.infos.push(info);
         self
     }
 
-    /// Starts the client. Does not wait for a server: a deployment that is not there shows in the
-    /// first operation (SDAM-33).
+    /// Creates the client and starts it. Does not wait for a server: an operation returns the error
+    /// if no server can be reached (SDAM-33).
     ///
-    /// Fails for options that cannot be used, and with
-    /// [`ErrorKind::Runtime`](crate::ErrorKind::Runtime) where there is no runtime to carry it.
+    /// Fails for invalid options. Fails with [`ErrorKind::Runtime`](crate::ErrorKind::Runtime) if
+    /// there is no runtime that can run the client.
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {
             mut runtime,
@@ -194,7 +203,7 @@ impl<R: Runtime> ClientBuilder<R> {
 }
 
 impl<R: Runtime> Client<R> {
-    /// A builder for a client with these options on this runtime.
+    /// Creates a builder for a client with these options on this runtime.
     pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
         if !R::RUNS_IN_BACKGROUND {
             options.set_monitoring(Monitoring::Scanning);
@@ -211,7 +220,7 @@ impl<R: Runtime> Client<R> {
         }
     }
 
-    /// A builder for the client that a connection string describes.
+    /// Creates a builder for a client with the options of a connection string.
     pub fn builder_from_uri(runtime: R, text: &str) -> Result<ClientBuilder<R>, Error> {
         let monitoring = if R::RUNS_IN_BACKGROUND {
             Monitoring::Background
@@ -224,8 +233,8 @@ impl<R: Runtime> Client<R> {
         Ok(builder)
     }
 
-    /// A client with the runtime's defaults for a connection string such as
-    /// `mongodb://localhost:27017`.
+    /// Creates a client for a connection string such as `mongodb://localhost:27017`, with the
+    /// default runtime of type `R`.
     #[expect(
         clippy::unused_async,
         reason = "names of mongodb+srv strings will be looked up here"
@@ -237,7 +246,7 @@ impl<R: Runtime> Client<R> {
         Self::builder_from_uri(R::default(), text.as_ref())?.build()
     }
 
-    /// A client with these options.
+    /// Creates a client with these options, with the default runtime of type `R`.
     pub fn with_options(options: ClientOptions) -> Result<Self, Error>
     where
         R: Default,
@@ -245,15 +254,15 @@ impl<R: Runtime> Client<R> {
         Self::builder(R::default(), options).build()
     }
 
-    /// Appends a library that wraps the driver to the metadata that servers are told, after those
-    /// that were named before (HELLO-47).
+    /// Appends the name of a library that wraps the driver to the client metadata, after those that
+    /// were added before (HELLO-47).
     ///
-    /// Connections that are made from now on tell it. For open ones nothing is sent, and none is
-    /// opened or closed for it (HELLO-48). A library that was named before with the same version
-    /// and platform is not appended again (HELLO-49). The metadata has at most 512 bytes; what
-    /// does not fit is left out or cut (HELLO-34).
+    /// The change applies to connections that are created later. Nothing is sent on open
+    /// connections, and no connection is opened or closed (HELLO-48). An info with the same name,
+    /// version and platform as an earlier one is not appended again (HELLO-49). The metadata is
+    /// limited to 512 bytes: fields that do not fit are omitted or cut (HELLO-34).
     ///
-    /// Fails if the name is empty, or if a text contains `|`, which separates libraries (HELLO-45).
+    /// Fails if the name is empty, or if a text contains the separator `|` (HELLO-45).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "as in `ClientBuilder::driver_info`"
@@ -262,23 +271,23 @@ impl<R: Runtime> Client<R> {
         self.shared().lock().core.append_metadata(&info)
     }
 
-    /// A database of the deployment. Nothing is sent for this.
+    /// Returns a handle to a database. Nothing is sent to a server.
     #[must_use]
     pub fn database(&self, name: &str) -> Database<R> {
         Database::new(self.clone(), name)
     }
 
-    /// Runs a program: an operation of one or more commands for which there is no call here. The
-    /// calls of databases and collections are made of programs, too.
+    /// Runs a program: an operation of one or more commands. The operations of [`Database`] and
+    /// [`Collection`](crate::Collection) are programs as well.
     ///
-    /// The time limit of the operation is that of the first command that the program starts
-    /// ([`Command::set_timeout`](onionskin_core::operation::Command::set_timeout)), otherwise
-    /// `timeoutMS`. Limits of later commands are ignored.
+    /// The time limit of the operation is that of the first command of the program
+    /// ([`Command::set_timeout`](onionskin_core::operation::Command::set_timeout)), or else
+    /// `timeoutMS` of the client. Time limits of later commands are ignored.
     pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {
         Execution::new(self.clone(), program)
     }
 
-    /// The database that the connection string names, if it names one.
+    /// Returns a handle to the database of the connection string; `None` if it has none.
     #[must_use]
     pub fn default_database(&self) -> Option<Database<R>> {
         self.handle
@@ -287,60 +296,64 @@ impl<R: Runtime> Client<R> {
             .map(|name| self.database(name))
     }
 
-    /// What the connection string said that was ignored or is outdated, and which options, however
-    /// they were set, have no effect in this version. The same is logged when the client is built.
+    /// Returns the warnings about the options: parts of the connection string that were ignored or
+    /// are deprecated, and options that have no effect in this version. They are also logged when
+    /// the client is built.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.handle.warnings
     }
 
-    /// The options in force.
+    /// Returns the options of the client.
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options
     }
 
-    /// The runtime that it works on.
+    /// Returns the runtime of the client.
     #[must_use]
     pub fn runtime(&self) -> &R {
         &self.shared().runtime
     }
 
-    /// What is known of the deployment at this moment.
+    /// Returns the current topology description.
     #[must_use]
     pub fn topology(&self) -> Arc<TopologyDescription> {
         self.shared().lock().core.topology().clone()
     }
 
-    /// Waits until the event listeners have heard what happened so far, two seconds at most.
+    /// Waits until the event listeners were called for all events so far, for two seconds at most.
     ///
-    /// Listeners are called apart from operations, so that an event may be heard after the call
-    /// that caused it has returned. Tests that look at events call this before they look.
+    /// Listeners are called independently of operations, so an event can reach a listener after the
+    /// call that caused the event returned. Tests call this before they examine the events.
     pub async fn flush_events(&self) {
         self.shared().flush_events().await;
     }
 
-    /// How many events were dropped so far, because listeners or log subscribers did not keep up
-    /// ([`EventKind::Dropped`](crate::event::EventKind::Dropped)).
+    /// Returns the number of events that were dropped because event listeners or log subscribers
+    /// were too slow ([`EventKind::Dropped`](crate::event::EventKind::Dropped)).
     #[must_use]
     pub fn dropped_events(&self) -> u64 {
         self.shared().delivery.dropped()
     }
 
-    /// How many sockets, exchanges and waiting operations there are.
+    /// Returns the numbers of sockets, exchanges and waiting operations.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared().lock().core.counts()
     }
 
-    /// Ends sessions on the servers, closes everything, and waits until no task and no socket is
-    /// left. Operations that still wait fail; those on a connection come to their end, and their
-    /// servers are checked until then, so that one that is lost keeps nobody waiting. An operation
-    /// that is held and not polled, such as the next batch of a cursor, is waited for ten seconds
-    /// at most. Event listeners have two more seconds to hear of it all.
+    /// Ends the sessions on the servers, closes the client, and waits until its tasks have ended
+    /// and its sockets are closed.
     ///
-    /// Where the future is dropped, the sessions that it was ending are ended in the background;
-    /// the client closes with its last handle.
+    /// Operations that wait for a server or a connection fail. Operations on a connection run to
+    /// their end, and their servers are monitored meanwhile, so that the loss of a server is
+    /// noticed. An operation whose future is kept but not polled, such as the next batch of a
+    /// cursor, delays the shutdown by ten seconds at most. After that, event listeners get up to
+    /// two seconds for the remaining events.
+    ///
+    /// If the future is dropped, the command that ends the sessions continues in the background,
+    /// and the client closes when its last handle is dropped.
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {
@@ -352,7 +365,8 @@ impl<R: Runtime> Client<R> {
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
             let said = Ending::new(&self, command).await;
             if said.is_err() {
-                // The servers end sessions by themselves; there is no use in insisting.
+                // The servers end sessions by themselves after a time, so a failure has no
+                // consequence.
                 break;
             }
         }
@@ -370,13 +384,13 @@ impl<R: Runtime> Client<R> {
         &self.handle.read_preference
     }
 
-    /// Runs a command in a task of its own, whatever becomes of it.
+    /// Runs a command in its own task and ignores the result.
     pub(crate) fn run_in_background(&self, command: Command) {
         let program = Single::new(Ok(command), Nothing);
         self.finish_in_background(Execution::new(self.clone(), program));
     }
 
-    /// Gives what a program held back to the core.
+    /// Returns the session and the pin of a cursor to the core.
     pub(crate) fn release_cursor(&self, resources: CursorResources) {
         if !resources.is_empty() {
             self.shared()
@@ -392,13 +406,13 @@ impl<R: Runtime> Client<R> {
     }
 }
 
-/// The end of a session or a cursor on its server.
+/// An operation that ends sessions or a cursor on their server.
 ///
-/// Whoever waits for it may leave: where it is dropped before its end, it goes on in a task of its
-/// own, with the time limit that it has.
+/// If the future is dropped early, the operation continues in its own task, with its own time
+/// limit.
 pub(crate) struct Ending<R: Runtime> {
     client: Client<R>,
-    /// `None` once it is over.
+    /// The running operation; `None` after it has ended.
     execution: Option<Execution<R, Single<Nothing>>>,
 }
 
@@ -434,10 +448,10 @@ impl<R: Runtime> Drop for Ending<R> {
     }
 }
 
-/// How long the goodbye may take.
+/// The time limit for ending the sessions of a client.
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A reply that nobody reads.
+/// A decoder that ignores the reply.
 pub(crate) struct Nothing;
 
 impl Decode for Nothing {
@@ -448,7 +462,7 @@ impl Decode for Nothing {
     }
 }
 
-/// Reads the files that the TLS options name.
+/// Reads the certificate files that the TLS options name.
 fn read_certificates(options: &mut ClientOptions) -> Result<(), Error> {
     let mut tls = options.tls().clone();
     if !tls.enabled {

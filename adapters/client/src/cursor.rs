@@ -11,29 +11,30 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// The results of a query, fetched batch by batch. It is a [`Stream`] of `Result<T>`.
+/// The documents of a query or an aggregation, fetched in batches. A cursor is a [`Stream`] of
+/// `Result<T>`.
 ///
-/// It is fetched from and ended by whoever holds it, never by two at once (LB-38). Behind a load
-/// balancer it also keeps a connection of its pool until it is exhausted, closed or dropped
-/// (LB-30).
+/// All methods need exclusive access, so no two calls run at once (LB-38). Behind a load balancer,
+/// a cursor also pins a connection until it is exhausted, closed or dropped (LB-30).
 ///
-/// The time limit of the call that made it bounds the call and all batches together
-/// ([`Find::timeout`](crate::Find::timeout), [`Aggregate::timeout`](crate::Aggregate::timeout), or
-/// `timeoutMS` of the client). When the limit is over, [`next`](Self::next) gives the documents
-/// that were fetched before, then a timeout error. [`close`](Self::close) has a limit of its own.
+/// The time limit of the call that opened the cursor applies to that call and to all batches
+/// together. It is set by [`Find::timeout`](crate::Find::timeout) or
+/// [`Aggregate::timeout`](crate::Aggregate::timeout), or else it is `timeoutMS` of the client.
+/// After the limit, [`next`](Self::next) returns the documents that were fetched before and then a
+/// timeout error. [`close`](Self::close) has its own limit.
 ///
-/// A cursor keeps its client open. One that is dropped before its end is ended on the server in the
-/// background, which takes five seconds at most.
+/// A cursor keeps its client open. If a cursor is dropped early, `killCursors` is sent in the
+/// background, with a limit of five seconds.
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
     batches: Batches<R>,
     marker: PhantomData<fn() -> T>,
 }
 
-/// The core's cursor, in the operation that fetches its batches.
+/// The core's cursor, and the operation that fetches its batches.
 struct Batches<R: Runtime> {
     fetch: Execution<R, operation::Cursor>,
-    /// The process that it was opened in.
+    /// The id of the process in which the cursor was opened.
     process: Option<u32>,
 }
 
@@ -49,7 +50,7 @@ impl<R: Runtime, T> Cursor<R, T> {
         }
     }
 
-    /// Reads on as documents of another type.
+    /// Returns this cursor with documents of another type.
     pub fn with_type<D>(self) -> Cursor<R, D> {
         Cursor {
             batches: self.batches,
@@ -57,16 +58,15 @@ impl<R: Runtime, T> Cursor<R, T> {
         }
     }
 
-    /// Ends the cursor on the server and waits for that, two seconds at most. A cursor that is
-    /// dropped is ended as well, but nobody waits for it; so is one whose `close` is dropped before
-    /// its end.
+    /// Closes the cursor on the server and waits for the reply, for two seconds at most. If the
+    /// future of `close` or the cursor itself is dropped, the cursor is closed in the background.
     pub async fn close(mut self) {
         let batches = &mut self.batches;
         batches.leave_to_parent();
         batches.fetch.stop();
         let client = batches.fetch.client().clone();
         match batches.fetch.program_mut().end() {
-            // A server that does not hear of it ends the cursor by itself later.
+            // If the command fails, the server closes the cursor by itself after a time.
             Ok(command) => drop(Ending::new(&client, command).await),
             Err(resources) => client.release_cursor(resources),
         }
@@ -74,7 +74,8 @@ impl<R: Runtime, T> Cursor<R, T> {
 }
 
 impl<R: Runtime> Batches<R> {
-    /// Makes sure that the current batch has a document, or that there is none left (`false`).
+    /// Fetches a batch if the current one is empty. The result is true if the current batch has a
+    /// document, and false if the cursor has no more documents.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         if self.fetch.is_over() {
             let cursor = self.fetch.program_mut();
@@ -90,8 +91,8 @@ impl<R: Runtime> Batches<R> {
         Pin::new(&mut self.fetch).poll(context)
     }
 
-    /// In a child that was forked after the cursor was opened: the parent goes on to read it, so it
-    /// is neither read nor ended here. True if that is so.
+    /// True if the process was forked after the cursor was opened. The parent process still uses
+    /// the cursor, so the child neither reads from it nor closes it.
     fn leave_to_parent(&mut self) -> bool {
         let is_left = self.fetch.runtime().process_id() != self.process;
         if is_left {
@@ -114,13 +115,13 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
         }
     }
 
-    /// The next document; `None` at the end. Fails where no time is left to fetch another batch;
-    /// the cursor has ended then.
+    /// Returns the next document; `None` at the end. Fails with a timeout error if no time is left
+    /// to fetch another batch. The cursor is closed then.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }
 
-    /// All documents that are left, in a list.
+    /// Returns all remaining documents as a list.
     pub async fn collect(mut self) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         while let Some(document) = self.next().await {
@@ -140,7 +141,8 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
 
 impl<R: Runtime> Drop for Batches<R> {
     fn drop(&mut self) {
-        // The operation, which is dropped next, ends the cursor on its server.
+        // The operation is dropped next and sends `killCursors`, unless the cursor belongs to the
+        // parent process.
         self.leave_to_parent();
     }
 }

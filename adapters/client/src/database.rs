@@ -1,4 +1,4 @@
-//! Databases.
+//! Databases, and commands that run on them.
 
 use crate::{Client, Collection, Execution, Runtime, decode::WholeReply};
 use bson::Document;
@@ -9,7 +9,7 @@ use onionskin_core::{
 };
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-/// A database of a deployment, by name. Cloning is cheap.
+/// A handle to a database. Cloning is cheap.
 pub struct Database<R: Runtime> {
     client: Client<R>,
     name: Arc<str>,
@@ -32,31 +32,32 @@ impl<R: Runtime> Database<R> {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the database.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The client that it belongs to.
+    /// Returns the client of the database.
     #[must_use]
     pub fn client(&self) -> &Client<R> {
         &self.client
     }
 
-    /// A collection whose documents are read and written as `T`. Nothing is sent for this.
+    /// Returns a handle to a collection whose documents are read and written as `T`. Nothing is
+    /// sent to a server.
     #[must_use]
     pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<R, T> {
         Collection::new(self.client.clone(), self.name.clone(), name)
     }
 
-    /// Runs a command as it is and gives the server's reply.
+    /// Runs a command and returns the reply of the server.
     ///
-    /// The read preference is primary unless another is given; concerns and the like are neither
-    /// added nor looked at (RUN-2, RUN-17). Nothing is retried (RUN-21) unless the server is
-    /// overloaded: then the command is, where both `retryReads` and `retryWrites` are on (BP-3).
-    /// Fields that the driver adds itself (`$db`, `lsid`, `$clusterTime`, `$readPreference`) must
-    /// not be in the command.
+    /// The read preference is `primary` by default. Read concern and write concern are neither
+    /// added nor examined (RUN-2, RUN-17). The command is retried only if the server is overloaded
+    /// (RUN-21), and only if both `retryReads` and `retryWrites` are on (BP-3). The command must
+    /// not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime` and
+    /// `$readPreference`.
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
         RunCommand {
             database: self,
@@ -71,7 +72,7 @@ impl<R: Runtime> Database<R> {
     }
 }
 
-/// A command that is about to be run.
+/// A command that runs when it is awaited.
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
@@ -81,16 +82,17 @@ pub struct RunCommand<'a, R: Runtime> {
 }
 
 impl<'a, R: Runtime> RunCommand<'a, R> {
-    /// Chooses which servers may run it.
+    /// Sets the read preference. Default: `primary`.
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.read_preference = Some(Arc::new(preference));
         self
     }
 
-    /// Bounds the whole operation: finding a server, waiting for a connection, the exchange. The
-    /// server is told what is left as `maxTimeMS`. A command that has this field itself then has
-    /// it twice, and what the server makes of that is undefined (RUN-24). Default: the client's
-    /// `timeoutMS`; zero is no limit.
+    /// Sets the time limit of the whole operation: server selection, check out and the exchange
+    /// with the server. Default: `timeoutMS` of the client; zero means no limit.
+    ///
+    /// The driver sends the remaining time as `maxTimeMS`. If the command contains this field
+    /// itself, the field occurs twice, and the behaviour of the server is undefined (RUN-24).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

@@ -1,4 +1,4 @@
-//! How replies become what callers get.
+//! Decoders, which turn replies into the results of operations.
 
 use crate::{Client, Cursor, Runtime};
 use bson::{Bson, Document};
@@ -13,7 +13,7 @@ use onionskin_core::{
 use serde::de::DeserializeOwned;
 use std::{marker::PhantomData, sync::Arc};
 
-/// Knows the `_id` of the document that was inserted.
+/// The decoder of `insert_one`, with the `_id` of the inserted document.
 #[derive(Debug)]
 pub struct InsertedOne(pub(crate) Bson);
 
@@ -28,7 +28,7 @@ impl Decode for InsertedOne {
     }
 }
 
-/// Reads the first document of the reply, in place.
+/// The decoder of `find_one`, which decodes the first document of the reply as `T`.
 #[derive(Debug)]
 pub struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
 
@@ -43,7 +43,7 @@ impl<T: DeserializeOwned> Decode for FirstDocument<T> {
     }
 }
 
-/// Reads what an update did.
+/// The decoder of updates.
 #[derive(Debug)]
 pub struct Updated(pub(crate) ());
 
@@ -58,7 +58,7 @@ impl Decode for Updated {
     }
 }
 
-/// Reads what a delete did.
+/// The decoder of deletes.
 #[derive(Debug)]
 pub struct Deleted(pub(crate) ());
 
@@ -73,7 +73,7 @@ impl Decode for Deleted {
     }
 }
 
-/// Reads the number of a count.
+/// The decoder of `count_documents`.
 #[derive(Debug)]
 pub struct Counted(pub(crate) ());
 
@@ -89,7 +89,7 @@ impl Decode for Counted {
     }
 }
 
-/// Gives the whole reply.
+/// The decoder that returns the whole reply.
 #[derive(Debug)]
 pub struct WholeReply(pub(crate) ());
 
@@ -104,7 +104,7 @@ impl Decode for WholeReply {
     }
 }
 
-/// Reads one document as `T`.
+/// Decodes a document as `T`. Fails if the document is nested too deeply.
 pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
     check_depth(document)?;
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
@@ -114,7 +114,7 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Resul
     })
 }
 
-/// Runs a command that opens a cursor.
+/// The decoder of commands that open a cursor.
 pub struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,

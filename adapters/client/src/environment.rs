@@ -1,4 +1,4 @@
-//! What the process is and was told by its environment.
+//! Facts about the process: its platform and its environment variables.
 
 use onionskin_core::{
     hello::{Environment, OsFacts},
@@ -6,14 +6,14 @@ use onionskin_core::{
 };
 use std::{env, path::Path};
 
-/// What the handshake tells about the process.
+/// Returns the facts about the process that the handshake reports to servers.
 pub(crate) fn environment() -> Environment {
     let os = OsFacts::from_target(env::consts::OS, env::consts::ARCH);
     let docker = Path::new("/.dockerenv").exists();
     Environment::from_lookup(|name| env::var(name).ok(), docker, os)
 }
 
-/// Which log messages the process's environment asks for.
+/// Returns the log options that the environment variables set.
 pub(crate) fn log_options() -> LogOptions {
     LogOptions::default().with_environment(|name| env::var(name).ok())
 }

@@ -1,4 +1,4 @@
-//! Listeners, and the order in which they hear.
+//! The delivery of events to listeners, in order.
 
 #[cfg(test)]
 mod tests;
@@ -18,37 +18,40 @@ use std::{
     time::Duration,
 };
 
-/// Hears the client's events, one at a time and in the order in which they happened.
+/// A function that the client calls for each event, one at a time and in the order of the events.
 ///
-/// It is called on a thread for blocking work
-/// ([`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking)), never by the task of an
-/// operation: a slow listener delays events and nothing else, except that a new socket waits up to
-/// [`MAX_EVENT_DELAY`] for the events before it. So an event may be heard after the call that
-/// caused it has returned; [`Client::flush_events`](crate::Client::flush_events) and
-/// [`Client::shutdown`](crate::Client::shutdown) wait for it. Behind a listener that does not keep
-/// up, [`MAX_QUEUED_EVENTS`] events wait at most; then events are dropped, which
-/// [`EventKind::Dropped`] tells at their place.
+/// The client calls listeners on a thread for blocking work
+/// ([`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking)), never in the task of an
+/// operation. So a slow listener delays only events, with one exception: a new socket waits up to
+/// [`MAX_EVENT_DELAY`] for the delivery of the events before it.
 ///
-/// Keys of authentication are derived on the same threads: where all of them are busy, new
-/// connections wait. On a runtime without another thread (`onionskin-blocking`) the calling thread
-/// calls the listener.
+/// An event can reach a listener after the call that caused the event returned.
+/// [`Client::flush_events`](crate::Client::flush_events) and
+/// [`Client::shutdown`](crate::Client::shutdown) wait for the delivery. If listeners are too slow,
+/// at most [`MAX_QUEUED_EVENTS`] events wait for them. Then events are dropped, and
+/// [`EventKind::Dropped`] is delivered in their place.
+///
+/// Key derivation for authentication uses the same threads. If listeners occupy all of them, new
+/// connections wait. A runtime without other threads (`onionskin-blocking`) calls the listener in
+/// the thread of the caller.
 pub type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Events that wait for listeners at most. Not an option.
+/// The maximum number of events that wait for listeners. Not configurable.
 pub const MAX_QUEUED_EVENTS: usize = 10_000;
 
-/// Bytes of commands and replies in events that wait for listeners at most; a single event may be
-/// larger. Not an option.
+/// The maximum size in bytes of the commands and replies in events that wait for listeners. A
+/// single event can exceed it. Not configurable.
 pub const MAX_QUEUED_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long a new socket waits for listeners to hear of what happened before it (EVT-18). Not an
-/// option.
+/// The maximum time for which a new socket waits until listeners were called for earlier events
+/// (EVT-18). Not configurable.
 pub const MAX_EVENT_DELAY: Duration = Duration::from_millis(10);
 
-/// How long a flush, and the end of a client, waits for listeners.
+/// The maximum time for which a flush, and the shutdown of a client, wait for listeners.
 pub(crate) const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Queues events in the core's order and delivers them outside of its lock, away from operations.
+/// The queue of events. Events are queued in the order of the core and delivered outside of its
+/// lock.
 pub(crate) struct Delivery {
     listeners: Vec<EventListener>,
     subscriptions: Subscriptions,
@@ -58,26 +61,28 @@ pub(crate) struct Delivery {
 #[derive(Default)]
 struct Queue {
     events: VecDeque<Event>,
-    /// Bytes of documents in `events`.
+    /// The size in bytes of the documents in `events`.
     bytes: usize,
-    /// True while a thread takes events out and calls the listeners.
+    /// True while a thread takes events from the queue and calls the listeners.
     is_delivering: bool,
-    /// Events that were dropped since the last one that was queued, and the moment of the last.
+    /// The number of events dropped since the last queued event, and the time of the last dropped
+    /// one.
     missing: Option<(u64, Instant)>,
-    /// Events that were dropped in all.
+    /// The total number of dropped events.
     dropped: u64,
-    /// Events that were queued in all, and how many of them all listeners have heard.
+    /// The total number of queued events, and the number of those that were delivered to all
+    /// listeners.
     queued: u64,
     heard: u64,
-    /// Who waits until that many are heard.
+    /// The wakers of tasks that wait until a certain number of events is delivered.
     waiting: Waiters,
 }
 
 impl Queue {
     fn push(&mut self, event: Event) {
         let bytes = event.document_bytes();
-        // Once events are dropped, they are until half of the queue is heard: a gap in many places
-        // would be of less use than one large gap.
+        // After a first drop, events are dropped until half of the queue is delivered. One long gap
+        // is more useful than many short ones.
         let (events, limit) = match self.missing {
             None => (MAX_QUEUED_EVENTS, MAX_QUEUED_EVENT_BYTES),
             Some(_) => (MAX_QUEUED_EVENTS / 2, MAX_QUEUED_EVENT_BYTES / 2),
@@ -101,14 +106,14 @@ impl Queue {
         self.queued += 1;
     }
 
-    /// The event that tells of those which were dropped.
+    /// Returns the event that reports the dropped events, if there are any.
     fn take_gap(&mut self) -> Option<Event> {
         let (count, at) = self.missing.take()?;
         let kind = EventKind::Dropped { count };
         Some(Event { at, kind })
     }
 
-    /// The next event. Without one the turn of whoever delivers is over.
+    /// Returns the next event. If there is none, ends the turn of the thread that delivers events.
     fn pop(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             self.bytes -= event.document_bytes();
@@ -130,15 +135,16 @@ impl Delivery {
         })
     }
 
-    /// Takes the core's new events. To be called while the core is locked, and followed by
-    /// [`turn`](Self::turn) when it is not.
+    /// Queues the new events of the core. Called while the core is locked; the caller calls
+    /// [`turn`](Self::turn) after unlocking it.
     pub(crate) fn queue(&self, core: &mut Core) {
         while let Some(event) = core.poll_event() {
             self.push(event);
         }
     }
 
-    /// Adds an event of an exchange, to be followed by [`turn`](Self::turn).
+    /// Queues an event of an operation or an exchange. The caller calls [`turn`](Self::turn)
+    /// afterwards.
     pub(crate) fn publish(&self, event: Event) {
         if matches!(event.kind, EventKind::Command(_)) && !self.subscriptions.command {
             return;
@@ -146,12 +152,13 @@ impl Delivery {
         self.push(event);
     }
 
-    /// Events that were dropped so far, because listeners did not keep up.
+    /// Returns the number of events that were dropped because listeners were too slow.
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
     }
 
-    /// The events that were queued so far, to wait for by [`heard`](Self::heard).
+    /// Returns the number of events queued so far. [`heard`](Self::heard) waits for the delivery of
+    /// these events.
     pub(crate) fn mark(&self) -> u64 {
         self.lock().queued
     }
@@ -162,7 +169,8 @@ impl Delivery {
         }
     }
 
-    /// The right to call the listeners, if there is something to tell and nobody does so already.
+    /// Returns the right to call the listeners. `None` if no event is queued, or if a thread has
+    /// this right.
     #[must_use]
     pub(crate) fn turn(self: &Arc<Self>) -> Option<Turn> {
         if self.listeners.is_empty() {
@@ -175,8 +183,8 @@ impl Delivery {
         Some(Turn(Some(self.clone())))
     }
 
-    /// Waits until the listeners have heard the events up to `mark`, no longer than `limit` lasts,
-    /// which begins only if there is something to wait for.
+    /// Waits until the events up to `mark` were delivered, or until the future of `limit`
+    /// completes. `limit` is called only if there is an event to wait for.
     pub(crate) async fn heard<L: Future<Output = ()>>(&self, mark: u64, limit: impl FnOnce() -> L) {
         if self.listeners.is_empty() || self.lock().heard >= mark {
             return;
@@ -205,7 +213,7 @@ impl Delivery {
     }
 }
 
-/// The place of one that waits, which it leaves when it is dropped.
+/// The entry of one waiting task, which is removed when it is dropped.
 struct HeardPlace<'a> {
     delivery: &'a Delivery,
     key: Option<u64>,
@@ -218,12 +226,12 @@ impl Drop for HeardPlace<'_> {
     }
 }
 
-/// The right to call the listeners, which one has at a time. It goes back when it is dropped, as it
-/// is by a runtime that has ended.
+/// The right to call the listeners, which one thread has at a time. Dropping it returns the right;
+/// a runtime that has ended drops it.
 pub(crate) struct Turn(Option<Arc<Delivery>>);
 
 impl Turn {
-    /// Calls the listeners until no event is left.
+    /// Calls the listeners until the queue is empty.
     pub(crate) fn run(mut self) {
         let Some(delivery) = self.0.clone() else {
             return;
@@ -232,7 +240,7 @@ impl Turn {
             let next = delivery.lock().pop();
             let Some(event) = next else { break };
             for listener in &delivery.listeners {
-                // A listener's panic is its own: the others hear the event all the same.
+                // A panic of one listener must not affect the others.
                 catch_panic(|| listener(&event));
             }
             let woken = {
@@ -245,7 +253,8 @@ impl Turn {
                 catch_panic(|| waker.wake());
             }
         }
-        // The turn ended under the lock, and another one may have begun.
+        // `pop` ended the turn under the lock. Another thread can have the turn now, so `drop` must
+        // not reset it.
         self.0 = None;
     }
 }

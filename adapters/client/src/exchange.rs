@@ -1,4 +1,4 @@
-//! Moves the bytes of one exchange.
+//! The transfer of the bytes of one exchange.
 
 use crate::shared::ActiveExchange;
 use futures_io::{AsyncRead, AsyncWrite};
@@ -14,22 +14,22 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-/// Room for what comes unasked on a connection that rests. Any plaintext is too much; TLS has
-/// messages of its own.
+/// The size of the buffer for a probe. A connection without TLS must not send any byte while it is
+/// idle; TLS has messages of its own.
 const PROBE_BYTES: usize = 64;
 
-/// Reads of one turn; then other tasks have theirs, and an interruption is looked for.
+/// The maximum number of reads in one poll, so that other tasks run and an interruption is noticed.
 const READS_PER_TURN: usize = 32;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
-    /// Looks, without waiting, whether a connection that rested still stands.
+    /// Checks without waiting whether an idle connection is still open.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
         let Self {
             exchange, stream, ..
         } = self;
         while exchange.wants_probe() {
             let mut buffer = [0; PROBE_BYTES];
-            // The exchange that follows asks to be woken; nobody waits now.
+            // A probe does not wait, so it needs no waker. The exchange registers a waker later.
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
                 Poll::Pending => exchange.handle_probe(None)?,
@@ -43,13 +43,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         Ok(())
     }
 
-    /// Writes the request and reads the reply, in the caller's own task.
+    /// Writes the request and reads the reply, in the task of the caller.
     pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         match self.poll_bytes(context) {
             Poll::Ready(Ok(())) => Poll::Ready(Outcome::Completed),
             Poll::Ready(Err(error)) => Poll::Ready(Outcome::Failed(error)),
             Poll::Pending => {
-                // Registered first, then looked at: an interruption in between is not lost.
+                // The waker is registered before the check, so that an interruption between the two
+                // is not lost.
                 self.signal.register(context.waker());
                 match self.signal.take().and_then(|commands| commands.interrupt) {
                     Some(error) => Poll::Ready(Outcome::Failed(error)),
@@ -59,9 +60,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         }
     }
 
-    /// Moves bytes until the exchange is over, the socket has to be waited for, or the turn is
-    /// over: a peer that never falls silent holds up neither other tasks nor what ends the
-    /// exchange.
+    /// Transfers bytes until the exchange is complete, the socket is not ready, or the maximum
+    /// number of reads is reached. So a peer that sends without pause blocks neither other tasks
+    /// nor an interruption.
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Self {
             exchange, stream, ..
@@ -99,8 +100,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
     }
 }
 
-/// Writes what TLS has to say about a connection that is given up, as far as the socket takes it at
-/// once.
+/// Writes the TLS alert for a connection that is closed because of an error. Bytes that the socket
+/// does not accept at once are dropped.
 fn send_alert(
     exchange: &Exchange,
     stream: &mut (impl AsyncWrite + Unpin),

@@ -1,4 +1,4 @@
-//! The future of an operation: the one loop that runs programs.
+//! The future of an operation. Its loop runs all programs.
 
 use crate::{
     Client, Runtime,
@@ -16,28 +16,28 @@ use std::{
     task::{Context, Poll},
 };
 
-/// An operation on its way.
+/// The future of a running operation.
 ///
-/// It keeps its client open. It may be dropped at any point: the client hears of it, the connection
-/// and the wait-queue place go where they belong, and no other operation is disturbed. So a
-/// connection is always used for as long as something lives, and never fetched by hand (CMAP-112).
+/// The future keeps its client open. It can be dropped at any await point: the client then takes
+/// back its connection or its place in the wait queue. So a connection is always checked out for a
+/// scope and cannot be forgotten (CMAP-112).
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, P: Program> {
-    /// Kept open until the operation is over.
+    /// The client, which stays open until the operation is over.
     client: Client<R>,
     state: State<R>,
     runner: Runner<P>,
 }
 
 enum State<R: Runtime> {
-    /// The program is to be started.
+    /// The program is started by the next poll.
     Ready,
     Waiting(OperationId),
     Exchanging(ActiveExchange<R::Stream>),
     Over,
 }
 
-// Nothing in here is ever pinned: all polled parts are `Unpin` themselves.
+// No field is pinned: every polled field is `Unpin`.
 impl<R: Runtime, P: Program> Unpin for Execution<R, P> {}
 
 impl<R: Runtime, P: Program> Execution<R, P> {
@@ -49,8 +49,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// The program of an operation that is over already, to be started by
-    /// [`restart`](Self::restart).
+    /// Creates an execution that is over. [`restart`](Self::restart) starts the program.
     pub(crate) fn at_rest(client: Client<R>, program: P) -> Self {
         Self {
             client,
@@ -59,7 +58,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// The runtime that it needs.
+    /// Returns the runtime of the client.
     #[must_use]
     pub fn runtime(&self) -> &R {
         self.client.runtime()
@@ -73,18 +72,18 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         self.runner.program_mut()
     }
 
-    /// True once the operation is over.
+    /// True if the operation is over.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// Starts the program anew at the next poll. What was under way is left.
+    /// Starts the program again at the next poll. A running operation is abandoned.
     pub(crate) fn restart(&mut self) {
         self.stop();
         self.state = State::Ready;
     }
 
-    /// Leaves what is under way; the program stays.
+    /// Abandons a running operation. The program stays.
     pub(crate) fn stop(&mut self) {
         if self.is_over() {
             return;
@@ -96,7 +95,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                 let outcome = Outcome::Abandoned;
                 active.exchange.end(&outcome);
                 publish_events(self.client.shared(), &mut active.exchange);
-                // There is nobody left to tell.
+                // The operation is abandoned, so its error has no receiver.
                 let _ = self.client.shared().check_in(active, outcome);
             }
             State::Ready | State::Over => {}
@@ -104,7 +103,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         self.publish_end();
     }
 
-    /// Publishes the event that ends the operation.
+    /// Delivers the event for the end of the operation.
     fn publish_end(&mut self) {
         if self.runner.has_event() {
             let shared = self.client.shared();
@@ -116,8 +115,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Does what the program wants, until something has to be waited for (`None`) or the operation
-    /// is over.
+    /// Runs the steps of the program until an event must be awaited (`None`) or the operation is
+    /// over.
     fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
         loop {
             match step {
@@ -131,8 +130,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Goes on with a command until something has to be waited for (`None`) or the command has
-    /// failed.
+    /// Continues a command until an event must be awaited (`None`) or the command has failed.
     fn on_progress(&mut self, mut progress: Progress<ActiveExchange<R::Stream>>) -> Option<Error> {
         loop {
             match progress {
@@ -144,7 +142,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     operation: id,
                     question,
                 } => {
-                    // The application's code: whatever it does, the operation has its place.
+                    // The selector is code of the application and can panic. The state is set
+                    // first, so that the operation is cancelled then.
                     self.state = State::Waiting(id);
                     let answer = question.ask();
                     progress = self.client.shared().narrowed(id, answer);
@@ -152,7 +151,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     continue;
                 }
                 Progress::Failed(error) => return Some(error),
-                // In its place already, so that a stream that panics loses no exchange.
+                // Stored before the stream is used, so that a panic of the stream does not lose the
+                // exchange.
                 Progress::Exchange(active) => self.state = State::Exchanging(active),
             }
             let State::Exchanging(active) = &mut self.state else {
@@ -184,7 +184,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Frames the request of an exchange that was just taken.
+    /// Encodes the request of the exchange.
     fn frame(&mut self) -> Result<(), Outcome> {
         let State::Exchanging(active) = &mut self.state else {
             return Ok(());
@@ -195,11 +195,11 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         Ok(())
     }
 
-    /// The exchange is over: the program reads the reply, and everything is given back. `None`:
-    /// something has to be waited for.
+    /// Ends the exchange: the program reads the reply, and the exchange is checked in. Returns
+    /// `None` if an event must be awaited.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
-        // The exchange stays in its place while the caller's code runs, listeners and decoding, so
-        // that a panic there gives it back like any other end.
+        // The exchange stays in `state` while code of the caller runs, in listeners and decoders.
+        // So a panic there still checks it in.
         let State::Exchanging(active) = &mut self.state else {
             return None;
         };
@@ -221,12 +221,12 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 }
 
-/// The error of a command whose exchange went back without an end.
+/// The error of a command that ended without a result or an error.
 fn abandoned_error() -> Error {
     Error::argument("the operation was left")
 }
 
-/// Publishes the events of an exchange.
+/// Delivers the events of an exchange.
 fn publish_events<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
     while exchange.has_events() {
         let at = shared.now();

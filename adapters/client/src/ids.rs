@@ -1,4 +1,4 @@
-//! New ObjectIds.
+//! Generation of ObjectIds.
 
 use crate::Runtime;
 use bson::oid::ObjectId;
@@ -8,14 +8,14 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// Makes ObjectIds: seconds, five bytes of this client's own, and a counter (OID rules of the BSON
-/// specification).
+/// A generator of ObjectIds: the time in seconds, five random bytes of this client, and a counter
+/// (OID-1).
 pub(crate) struct ObjectIds {
     own: Mutex<Own>,
     counter: AtomicU32,
 }
 
-/// The bytes, and the process that they belong to.
+/// The random bytes, and the id of the process for which they were drawn.
 struct Own {
     bytes: [u8; 5],
     process: Option<u32>,
@@ -42,7 +42,8 @@ impl ObjectIds {
         ObjectId::from_bytes(bytes)
     }
 
-    /// A child that was forked goes on with the counter of its parent, and so needs other bytes.
+    /// Returns the random bytes. A forked child continues the counter of its parent, so it draws
+    /// new bytes.
     fn own<R: Runtime>(&self, runtime: &R) -> [u8; 5] {
         let process = runtime.process_id();
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,25 +1,27 @@
-//! A MongoDB driver that runs on any async runtime.
+//! An asynchronous MongoDB driver that is independent of the async runtime.
 //!
-//! This crate is the client that applications see, generic over a [`Runtime`]. Applications depend
-//! on the crate of their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`),
-//! whose `Client` is this one.
+//! This crate contains the client, generic over a [`Runtime`]. Applications depend on the crate for
+//! their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`), which defines a
+//! `Client` type for it.
 //!
-//! Every decision is made by [`onionskin_core`]; here, futures move bytes and wait. So each call
-//! can be bounded with `.timeout(..)` and each future can be dropped at any await point: the core
-//! hears of it and keeps its house in order.
+//! [`onionskin_core`] makes every decision. The futures of this crate move bytes and wait. Every
+//! call can be given a time limit with `.timeout(..)`, and every future can be dropped at any await
+//! point: the core then releases the connection and the session of the operation.
 //!
 //! # Forking
 //!
-//! Connections are not fork-safe: two processes that write to one socket, or read from it, garble
-//! both conversations. A client on a runtime whose [`process_id`](Runtime::process_id) tells
-//! (`onionskin-blocking`) notices at the first call in a child that it was forked. It closes its
-//! copies of all sockets without a word to the servers, which its parent still talks to, empties
-//! its pools and its sessions, and finds its servers anew. Cursors stay with the parent: the child
-//! can read what a cursor has fetched already, and then gets an error.
+//! Connections are not fork-safe: if two processes use one socket, the data of both is corrupted.
 //!
-//! On other runtimes a child has none of the threads that would move its sockets. There, make
-//! clients after forking. And nowhere fork while a call is under way, in an event listener or in
-//! another thread: the child would have half of a call, or a lock that nobody opens.
+//! A client notices at its first call in a child process that it was forked, if the runtime
+//! implements [`process_id`](Runtime::process_id) (`onionskin-blocking`). It closes its copies of
+//! all sockets without sending anything, because the parent still uses the connections. It clears
+//! its pools and sessions, and discovers its servers again. Cursors belong to the parent: the child
+//! can read the documents that were fetched before the fork, and then gets an error.
+//!
+//! On other runtimes, a child process does not have the threads that run the client's tasks. Create
+//! clients after forking there. With any runtime, do not fork while a call is running, in an event
+//! listener, or while another thread uses the client: the child could inherit an unfinished call or
+//! a locked mutex.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +61,7 @@ pub use execution::Execution;
 pub use runtime::Runtime;
 
 pub use bson;
-pub use onionskin_core as core; // Pools are in there only, apart from what users call (CMAP-3).
+pub use onionskin_core as core; // Check out and check in are public only there (CMAP-3).
 pub use onionskin_core::{
     error::{Error, ErrorKind, Responsible, Result},
     hello::DriverInfo,

@@ -1,5 +1,5 @@
-//! How long the client's lock is held, by the place that takes it. Only for measurements: behind
-//! the feature `__lock-times`.
+//! Measurements of the time for which the lock of the client is held, by the place that takes it.
+//! Enabled by the feature `__lock-times`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -9,21 +9,21 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Powers of two of nanoseconds that are told apart.
+/// The number of histogram buckets, one per power of two of nanoseconds.
 const BUCKETS: usize = 40;
 
-/// All places so far.
+/// The times of all places so far.
 static PLACES: Mutex<BTreeMap<Place, Times>> = Mutex::new(BTreeMap::new());
 
-/// File and line.
+/// The file and the line of a place.
 type Place = (&'static str, u32);
 
-/// The times of one place.
+/// The measured times of one place.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// How often the lock was held for a time below two to the power of the index, in nanoseconds.
+    /// The number of times below two to the power of the index, in nanoseconds.
     pub counts: [u64; BUCKETS],
-    /// The longest time, in nanoseconds.
+    /// The longest time in nanoseconds.
     pub longest: u64,
 }
 
@@ -39,13 +39,13 @@ impl Times {
         self.longest = self.longest.max(nanos);
     }
 
-    /// How often the lock was taken.
+    /// Returns the number of measurements.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The bound below which so many of 10,000 times lie, in nanoseconds.
+    /// Returns a time in nanoseconds below which `of_ten_thousand` of 10,000 measurements are.
     #[must_use]
     pub fn quantile(&self, of_ten_thousand: u64) -> u64 {
         let wanted = self.total() * of_ten_thousand / 10_000;
@@ -76,14 +76,14 @@ impl fmt::Display for Times {
     }
 }
 
-/// Takes the times so far of all places, by file and line.
+/// Returns the times of all places so far, and resets them.
 #[must_use]
 pub fn take() -> BTreeMap<Place, Times> {
     std::mem::take(&mut *PLACES.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Measures from its making to its end, in time of this thread's processor: what other threads do
-/// meanwhile does not count.
+/// Measures the time from its creation to its drop, as CPU time of this thread. Time in which other
+/// threads run does not count.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,

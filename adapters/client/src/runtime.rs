@@ -1,83 +1,85 @@
-//! What a client needs of a runtime.
+//! The interface between a client and an async runtime.
 
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::error::Error;
 use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
 
-/// Everything that a client cannot do itself: sockets, time, tasks, names, chance.
+/// The services that a client needs from an async runtime: sockets, time, tasks, name resolution
+/// and randomness.
 ///
-/// An implementation decides nothing about MongoDB. The conformance suite of the `onionskin-tests`
-/// crate shows whether it is right.
+/// An implementation makes no decision about MongoDB. The conformance suite of the
+/// `onionskin-tests` crate tests implementations.
 pub trait Runtime: Send + Sync + 'static {
-    /// A connected byte stream. Dropping it closes it. What was written must go out by itself: the
-    /// client does not flush.
+    /// A connected byte stream, which closes when it is dropped. Written bytes must be sent without
+    /// a flush: the client does not flush.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// A wait that was begun with [`sleep`](Self::sleep).
+    /// A wait that [`sleep`](Self::sleep) started.
     type Sleep: Future<Output = ()> + Send;
 
-    /// Whether spawned tasks go on by themselves. Where they stand still while nobody waits for
-    /// anything, each client scans its servers when its operations need that, instead of keeping
-    /// watch over them. Default: they do.
+    /// True if spawned tasks run on their own. If it is false, tasks run only while some call
+    /// waits. Clients then check their servers on demand instead of monitoring them in the
+    /// background. Default: true.
     const RUNS_IN_BACKGROUND: bool = true;
 
-    /// Called once by [`ClientBuilder::build`](crate::ClientBuilder::build), in the thread that
-    /// builds, before anything else. Fails where the runtime cannot carry a client, with
-    /// [`Error::runtime`](crate::Error::runtime). Default: it can.
+    /// Prepares the runtime for a client. [`ClientBuilder::build`](crate::ClientBuilder::build)
+    /// calls this once, before anything else and in its own thread. Returns
+    /// [`Error::runtime`](crate::Error::runtime) if the runtime cannot run a client. Default: does
+    /// nothing.
     fn prepare(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Connects to an address, with the system's own time limit; the client bounds it further, by
-    /// dropping the future. Sockets of the system are to send without delay (`TCP_NODELAY`), and to
-    /// be given to [`keep_alive`](crate::system::keep_alive).
+    /// Connects to an address. The time limit is that of the system; the client drops the future
+    /// when a shorter limit of its own passes. Sockets must send without delay (`TCP_NODELAY`), and
+    /// the implementation must pass them to [`keep_alive`](crate::system::keep_alive).
     fn connect(&self, address: SocketAddr)
     -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
     /// Connects to a Unix domain socket.
     fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Looks up the addresses of a host, best first.
+    /// Resolves a host name. The first address of the result is tried first.
     fn resolve(
         &self,
         host: &str,
         port: u16,
     ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 
-    /// Completes after `duration`, or somewhat later. Called in any thread; polled by tasks of the
-    /// runtime only.
+    /// Returns a future that completes after `duration` or a little later. Called in any thread;
+    /// the future is polled only by tasks of the runtime.
     fn sleep(&self, duration: Duration) -> Self::Sleep;
 
-    /// Runs a task to its end, independent of the caller. Called in any thread, also in those of
-    /// other executors: whatever is dropped there may have something left to do. A runtime that has
-    /// ended, or that ends, drops the task: by that the client knows that its runtime is gone.
+    /// Runs a task to completion, independent of the caller. Called in any thread, also in threads
+    /// of other executors, because dropping a future there can start a task. A runtime that ends,
+    /// or has ended, must drop the task: the client notices the end of its runtime by that.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
-    /// Runs work that may block or take long: event listeners and the derivation of keys. It runs
-    /// on a thread where it delays no task, and the call returns at once. Default: the work is done
-    /// before the call returns, for runtimes that have no other thread.
+    /// Runs work that can block or take long: event listeners and key derivation. An implementation
+    /// with other threads runs the work on a thread where it delays no task, and returns at once.
+    /// Default: runs the work before returning.
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
         work();
     }
 
-    /// Gives tasks that can go on their turn, if nobody else does, and returns as soon as all of
-    /// them have to wait. Called when something was ordered whose end nobody awaits. Default:
-    /// nothing, for tasks that go on by themselves.
+    /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. Called after an
+    /// action that no call waits for. Default: does nothing, for runtimes whose tasks run on their
+    /// own.
     fn run_ready(&self) {}
 
-    /// A monotonic clock: time since some fixed moment.
+    /// Returns the time of a monotonic clock, measured from any fixed start.
     fn now(&self) -> Duration;
 
-    /// The calendar: time since 1970-01-01T00:00:00Z.
+    /// Returns the calendar time as the time since 1970-01-01T00:00:00Z.
     fn wall_time(&self) -> Duration;
 
-    /// The process that runs, for a runtime that goes on in a child when its process is forked. A
-    /// client there notices at the next call, and leaves all connections to its parent. Default:
-    /// `None`, for runtimes whose threads and wakers a child does not have.
+    /// Returns the id of the current process, if the runtime still works in a child process after a
+    /// fork. A client in the child then notices the fork at its next call. Default: `None`, for
+    /// runtimes whose threads and wakers do not exist in a child.
     fn process_id(&self) -> Option<u32> {
         None
     }
 
-    /// Fills `bytes` with what nobody can guess.
+    /// Fills `bytes` with random bytes that are suitable for cryptography.
     fn entropy(&self, bytes: &mut [u8]) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! The core behind its lock, and what carries out its orders.
+//! The core behind its lock, and the code that carries out its actions.
 
 use crate::{
     Runtime,
@@ -29,43 +29,43 @@ use std::{
     task::Waker,
 };
 
-/// What all handles, tasks and operations of one client share.
+/// The state that all handles, tasks and operations of one client share.
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
     start: std::time::Duration,
-    /// One lock for topology, pools and queues: what belongs to one step is one step for all
-    /// threads (CMAP-29, CMAP-36, CMAP-146).
+    /// One lock for topology, pools and wait queues. Each input changes all of them in one step for
+    /// all threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
-    /// Wakes the timer when an earlier deadline came up.
+    /// Wakes the timer task when the core has an earlier deadline.
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Arc<Delivery>,
     ids: ObjectIds,
 }
 
-/// What the lock guards.
+/// The state that the lock protects.
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
     sockets: BTreeMap<SocketId, Socket<S>>,
-    /// Streams that nobody holds any more; they close once the lock is released.
+    /// Streams without an owner. They are closed after the lock is released.
     left: Vec<S>,
     wakers: BTreeMap<OperationId, Waker>,
-    /// What the timer task will wake up for.
+    /// The deadline for which the timer task waits.
     pub(crate) timer_set: Option<Instant>,
-    /// Tasks that were spawned and have not ended.
+    /// The number of spawned tasks that have not ended.
     tasks: usize,
-    /// Who waits for the end of everything.
+    /// The wakers of shutdowns, which wait until the client has no tasks and no sockets.
     pub(crate) idle: Waiters,
-    /// The process that the connections belong to.
+    /// The id of the process to which the connections belong.
     process: Option<u32>,
 }
 
 struct Socket<S> {
-    /// The stream while it is parked; its holder has it otherwise.
+    /// The stream while it is parked. Otherwise a task or an exchange has it.
     stream: Option<S>,
     signal: Arc<Signal>,
 }
 
-/// What is left to be done once the lock is released.
+/// The actions that are carried out after the lock is released.
 struct Deferred<S> {
     dials: Vec<(SocketId, Address, Arc<Signal>)>,
     drains: Vec<(SocketId, S, Arc<Signal>)>,
@@ -90,7 +90,7 @@ impl<S> Default for Deferred<S> {
     }
 }
 
-/// An exchange together with its socket.
+/// An exchange together with the stream of its connection.
 pub(crate) struct ActiveExchange<S> {
     pub(crate) exchange: Exchange,
     pub(crate) stream: S,
@@ -124,7 +124,7 @@ impl<R: Runtime> Shared<R> {
         })
     }
 
-    /// The core's time.
+    /// Returns the current time on the clock of the core.
     pub(crate) fn now(&self) -> Instant {
         let elapsed = self.runtime.now().saturating_sub(self.start);
         Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
@@ -143,7 +143,7 @@ impl<R: Runtime> Shared<R> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Feeds the core one input and carries out what it orders.
+    /// Gives the core one input and carries out its actions.
     #[cfg_attr(feature = "__lock-times", track_caller)]
     pub(crate) fn with<T>(
         self: &Arc<Self>,
@@ -152,7 +152,8 @@ impl<R: Runtime> Shared<R> {
         let mut guard = self.lock();
         #[cfg(feature = "__lock-times")]
         let watch = crate::lock_times::Watch::start();
-        // Read under the lock: the core's time must not go backwards from one input to the next.
+        // Read under the lock, because the time must not decrease from one input of the core to the
+        // next.
         let now = self.now();
         let result = input(&mut guard, now);
         let deferred = guard.collect_orders();
@@ -162,7 +163,7 @@ impl<R: Runtime> Shared<R> {
         drop(watch);
         if let Some(deferred) = deferred {
             if !deferred.dials.is_empty() {
-                // A check is told before its socket exists (EVT-18).
+                // A heartbeat started event must be delivered before the socket exists (EVT-18).
                 self.deliver();
             }
             self.carry_out(deferred);
@@ -204,24 +205,24 @@ impl<R: Runtime> Shared<R> {
                 shared.with(|inner, now| inner.core.handle_answer(now, id, answer));
             });
         }
-        // Closing does not wait for the peer, and happens outside of the lock (CMAP-64).
+        // Closing a socket does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(deferred.streams);
     }
 
-    /// Has the listeners called for what was queued, unless they are being called already.
+    /// Starts the delivery of queued events, unless it is running.
     fn deliver(&self) {
         if let Some(turn) = self.delivery.turn() {
             self.runtime.spawn_blocking(move || turn.run());
         }
     }
 
-    /// Tells an event of an exchange.
+    /// Delivers an event of an operation or an exchange.
     pub(crate) fn publish(&self, event: Event) {
         self.delivery.publish(event);
         self.deliver();
     }
 
-    /// Spawns a task that counts until it ends.
+    /// Spawns a task. The client counts the task until it ends.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.lock().tasks += 1;
         let ticket = TaskTicket(self.clone());
@@ -232,7 +233,7 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    /// Starts a command of the program that this span belongs to.
+    /// Starts a command of a program. `span` is the span of that program.
     pub(crate) fn begin(
         self: &Arc<Self>,
         command: Command,
@@ -245,13 +246,14 @@ impl<R: Runtime> Shared<R> {
         })
     }
 
-    /// Looks how a waiting operation goes on; `waker` is woken when it is worth another look.
+    /// Returns the progress of a waiting operation. `waker` is woken when the operation should be
+    /// resumed.
     pub(crate) fn resume(
         self: &Arc<Self>,
         id: OperationId,
         waker: &Waker,
     ) -> Progress<ActiveExchange<R::Stream>> {
-        // A waker may own a task, and the task operations that are cancelled when it is dropped. So
+        // Dropping a waker can drop a task, which can cancel operations and thus take the lock. So
         // wakers are cloned and dropped outside of the lock.
         let mut waker = Some(waker.clone());
         let (progress, _old) = self.with(|inner, now| {
@@ -269,7 +271,7 @@ impl<R: Runtime> Shared<R> {
         progress
     }
 
-    /// Hands over what the application's server selector said.
+    /// Gives the answer of the application's server selector to the core.
     pub(crate) fn narrowed(
         self: &Arc<Self>,
         id: OperationId,
@@ -288,7 +290,7 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    /// Gives an exchange back whose connection turned out to be unusable before anything was sent.
+    /// Returns an exchange to the core, because its connection failed before the request was sent.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
@@ -306,7 +308,8 @@ impl<R: Runtime> Shared<R> {
         })
     }
 
-    /// Gives an exchange and its socket back. `Ok(Some(..))`: the operation is tried again.
+    /// Checks in an exchange and its stream. `Ok(Some(..))` means that the operation has another
+    /// attempt.
     pub(crate) fn check_in(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
@@ -328,8 +331,8 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
-    /// A child that was forked leaves to its parent what belongs to it, before it does anything
-    /// else (CMAP-37, CMAP-105).
+    /// Detects that the process was forked. Everything that belongs to the parent process is
+    /// dropped before the next input (CMAP-37, CMAP-105).
     pub(crate) fn notice_fork<R: Runtime>(&mut self, runtime: &R, now: Instant) {
         let process = runtime.process_id();
         if process == self.process {
@@ -339,20 +342,21 @@ impl<S> Inner<S> {
         let mut bytes = [0; 32];
         match runtime.entropy(&mut bytes) {
             Ok(()) => self.core.handle_forked(now, &Seed::new(bytes)),
-            // With the same chance as its parent it would use the sessions of its parent.
+            // Without a new seed the child would use the same session ids as its parent.
             Err(_) => self.core.close(now),
         }
     }
 
-    /// Takes an exchange and its socket back from whoever ends with them.
+    /// Takes the stream of an exchange that ends.
     fn take_back(&mut self, stream: S, signal: &Signal, exchange: &Exchange) {
-        // An interruption that was meant for this exchange must not hit the next one. The core
-        // interrupts exchanges only, so what it says from now on is meant for a later one.
+        // Drops an interruption that came too late for this exchange, because it must not affect
+        // the next exchange. The core interrupts exchanges only, so a later interruption is meant
+        // for a later exchange.
         drop(signal.take());
         self.park(exchange.socket(), stream);
     }
 
-    /// Puts a stream where exchanges find it.
+    /// Parks a stream, so that the next exchange of its connection finds it.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         match self.sockets.get_mut(&id) {
             Some(socket) => socket.stream = Some(stream),
@@ -360,7 +364,7 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Forgets a socket whose holder lets it go.
+    /// Removes a socket whose stream is closed.
     pub(crate) fn forget(&mut self, id: SocketId) {
         self.sockets.remove(&id);
     }
@@ -391,7 +395,8 @@ impl<S> Inner<S> {
                     signal,
                 });
             }
-            // The core exchanges only what was parked, so this is a socket that broke meanwhile.
+            // The core creates exchanges only for parked sockets, so this socket broke in the
+            // meantime.
             let error = onionskin_core::connection::closed_by_peer();
             progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
@@ -403,7 +408,8 @@ impl<S> Inner<S> {
         }
     }
 
-    /// What the core ordered; `None` where there is nothing to do, as mostly.
+    /// Collects the actions of the core. Returns `None` if there is nothing to do, which is the
+    /// usual case.
     fn collect_orders(&mut self) -> Option<Deferred<S>> {
         let mut next = self.core.poll_action();
         let rearm = self.must_rearm();
@@ -458,7 +464,7 @@ impl<S> Inner<S> {
                     }
                 }
                 Action::Ask { id, question } => deferred.questions.push((id, question)),
-                // What a thread computes cannot be stopped; its answer will change nothing.
+                // A computation on another thread cannot be stopped. The core ignores its answer.
                 Action::Withdraw { .. } => {}
                 Action::Wake { operation } => {
                     deferred.wakers.extend(self.wakers.remove(&operation))
@@ -469,13 +475,14 @@ impl<S> Inner<S> {
         }
         deferred.streams.append(&mut self.left);
         if self.is_idle() {
-            // Only the tasks would tell otherwise, and those of a runtime that has ended are gone.
+            // Otherwise the end of the last task wakes them, but the tasks of a runtime that has
+            // ended are gone.
             deferred.wakers.extend(self.idle.reached(0));
         }
         Some(deferred)
     }
 
-    /// True if the timer would sleep for too long.
+    /// True if the timer task must wake earlier than it is set for, or must end.
     fn must_rearm(&self) -> bool {
         match (self.core.deadline(), self.timer_set) {
             (Some(deadline), Some(set)) if deadline < set => true,
@@ -484,7 +491,7 @@ impl<S> Inner<S> {
         }
     }
 
-    /// True when nothing is left: no task and no socket.
+    /// True if there are no tasks and no sockets.
     pub(crate) fn is_idle(&self) -> bool {
         self.tasks == 0 && self.sockets.is_empty()
     }

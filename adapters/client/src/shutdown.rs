@@ -1,21 +1,22 @@
-//! What the end of a client waits for.
+//! The shutdown of a client: waiting for tasks, sockets and events.
 
 use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared, timer::Limit};
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-/// How long the end of a client waits for operations that still hold a connection. Not an option.
+/// The time for which a shutdown waits for operations that use a connection. Not configurable.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
 impl<R: Runtime> Shared<R> {
-    /// Waits until nothing is left, no task and no socket, for [`SHUTDOWN_LIMIT`] at most. An
-    /// operation that is held and not polled never ends; then monitors and pools close without it.
+    /// Waits until all tasks have ended and all sockets are closed, for [`SHUTDOWN_LIMIT`] at most.
+    /// After the limit, monitors and pools are closed. An operation whose future is kept but not
+    /// polled ends only then.
     pub(crate) async fn end(self: &Arc<Self>) {
         if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
             self.with(|inner, now| inner.core.end_without_exchanges(now));
         }
     }
 
-    /// Waits until nothing is left; false if `limit` ended first.
+    /// Waits until there are no tasks and no sockets. Returns false if `limit` completed first.
     async fn idle(&self, limit: impl Future<Output = ()>) -> bool {
         struct Place<'a, R: Runtime>(&'a Shared<R>, Option<u64>);
         impl<R: Runtime> Drop for Place<'_, R> {
@@ -27,7 +28,7 @@ impl<R: Runtime> Shared<R> {
         let mut limit = pin!(limit);
         let mut place = Place(self, None);
         poll_fn(|context| {
-            // Wakers are cloned and dropped outside of the lock.
+            // Cloning or dropping a waker can run foreign code, so it happens outside of the lock.
             let waker = context.waker().clone();
             let mut guard = self.lock();
             if guard.is_idle() {
@@ -42,7 +43,7 @@ impl<R: Runtime> Shared<R> {
         .await
     }
 
-    /// Waits until the listeners have heard what was queued so far, within their limit.
+    /// Waits until the listeners were called for all events so far, for [`FLUSH_LIMIT`] at most.
     pub(crate) async fn flush_events(self: &Arc<Self>) {
         let limit = || Limit::begin(self.clone(), FLUSH_LIMIT);
         self.delivery.heard(self.delivery.mark(), limit).await;

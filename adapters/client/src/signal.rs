@@ -1,4 +1,4 @@
-//! How the rest of the client reaches whoever holds a socket.
+//! The channel from the core's actions to the task or exchange that has the stream of a socket.
 
 use crate::user_code::catch_panic;
 use atomic_waker::AtomicWaker;
@@ -11,46 +11,47 @@ use std::{
     task::Waker,
 };
 
-/// One per socket, for its whole life: what its holder is to do next, and how to wake it.
+/// The commands for one socket, and the waker of the task that has its stream. It lives as long as
+/// the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    /// True if there is something to look at; checked without the lock.
+    /// True if there are new commands. Read without the lock.
     raised: AtomicBool,
     waker: AtomicWaker,
     commands: Mutex<SocketCommands>,
 }
 
-/// What is to be done.
+/// The commands for the owner of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct SocketCommands {
-    /// Bytes to write.
+    /// The bytes to write.
     pub(crate) bytes: Vec<u8>,
-    /// Stop, and close the socket.
+    /// True if the socket must be closed.
     pub(crate) close: bool,
-    /// Stop the exchange, with this error.
+    /// The error with which the exchange must end.
     pub(crate) interrupt: Option<Error>,
 }
 
 impl Signal {
-    /// Adds to what is to be done. The holder is to be [woken](Self::wake) afterwards.
+    /// Changes the commands. The caller must [wake](Self::wake) the owner afterwards.
     pub(crate) fn write(&self, write: impl FnOnce(&mut SocketCommands)) {
         write(&mut self.commands.lock().unwrap_or_else(PoisonError::into_inner));
         self.raised.store(true, Ordering::Release);
     }
 
-    /// Wakes the holder.
+    /// Wakes the owner of the stream.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             catch_panic(|| waker.wake());
         }
     }
 
-    /// Asks to be woken.
+    /// Registers the waker of the owner.
     pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 
-    /// Takes what is to be done; `None` if there is nothing new.
+    /// Takes the commands; `None` if there are no new ones.
     pub(crate) fn take(&self) -> Option<SocketCommands> {
         if !self.raised.load(Ordering::Acquire) {
             return None;

@@ -1,5 +1,5 @@
-//! The task of a socket that the control plane uses: a monitor's for its whole life, a pool's until
-//! it is established, and again where an operation left before its reply.
+//! The task of a socket that is not used by an exchange: a socket of a monitor, a socket whose
+//! connection is being established, and a socket that drains a late reply.
 
 use crate::{
     Runtime,
@@ -25,13 +25,13 @@ use std::{
     time::Duration,
 };
 
-/// Bytes read at once; replies of monitors and handshakes are smaller.
+/// The size of the read buffer in bytes. Replies to monitors and handshakes are smaller.
 const READ_BYTES: usize = 4096;
 
-/// Reads of one turn; then other tasks have theirs, however fast the peer sends.
+/// The maximum number of reads in one poll, so that other tasks run however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
-/// Connects, then moves bytes.
+/// Dials, then transfers bytes until the socket is closed or parked.
 pub(crate) async fn run<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
@@ -71,7 +71,7 @@ pub(crate) async fn run<R: Runtime>(
     pump(shared, id, stream, signal).await;
 }
 
-/// Moves bytes between a socket and the core until one of them has had enough.
+/// Transfers bytes between a socket and the core until the socket is closed or parked.
 pub(crate) async fn pump<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
@@ -89,7 +89,7 @@ pub(crate) async fn pump<R: Runtime>(
     poll_fn(|context| pump.poll(context)).await;
 }
 
-/// Tries the addresses of a host one after the other.
+/// Resolves the host and tries its addresses one after the other.
 async fn dial<R: Runtime>(
     shared: &Shared<R>,
     id: SocketId,
@@ -113,7 +113,7 @@ async fn dial<R: Runtime>(
         .into_iter();
     let mut failure = None;
     while let Some(candidate) = addresses.next() {
-        // The last address has whatever time is left, which the core watches.
+        // The last address has no limit of its own: the core limits the whole dial.
         let limit = match addresses.len() {
             0 => None,
             rest => shared.lock().core.attempt_limit(shared.now(), id, rest + 1),
@@ -122,7 +122,8 @@ async fn dial<R: Runtime>(
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 let error = error.with_server(address);
-                // What the process lacks says less than what another address has answered.
+                // The answer of another address says more than a shortage of sockets in this
+                // process.
                 if failure.is_none() || !is_out_of_sockets(&error) {
                     failure = Some(error);
                 }
@@ -135,7 +136,7 @@ async fn dial<R: Runtime>(
     }))
 }
 
-/// Connects to one of several addresses, which may take as long as `limit`.
+/// Connects to one of several addresses, within `limit`.
 async fn connect<R: Runtime>(
     runtime: &R,
     address: SocketAddr,
@@ -158,10 +159,9 @@ async fn connect<R: Runtime>(
     .await
 }
 
-/// The core's error for a lookup that failed.
+/// Converts an error of the name resolution.
 fn lookup_error(error: &io::Error, address: &Address) -> Error {
-    // Where the C library finds no descriptor for its own files, it may say that it does not know
-    // the name.
+    // Without a free file descriptor, the C library can report that the name is unknown.
     let fault = if is_local(error) || !system::has_descriptor() {
         NetworkFault::OutOfSockets
     } else {
@@ -171,7 +171,7 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
     Error::network(fault, message).with_server(address)
 }
 
-/// The core's error for one of the system's.
+/// Converts an error of the system.
 pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
     fault_of(error).with_server(address)
 }
@@ -189,8 +189,8 @@ fn fault_of(error: &io::Error) -> Error {
     Error::network(fault, error.to_string())
 }
 
-/// True if this system lacks something for a socket, whatever the server is like: descriptors,
-/// memory, or a free port or address of its own (CMAP-46).
+/// True if this system lacks something for a socket: descriptors, memory, or a local port or
+/// address. Such an error is unrelated to the load of the server (CMAP-46).
 fn is_local(error: &io::Error) -> bool {
     let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
     kinds.any(|kind| error.kind() == kind) || system::code_of(error).is_some_and(system::is_lack)
@@ -201,7 +201,7 @@ fn is_out_of_sockets(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault)
 }
 
-/// Takes what is to be done; true if it is to stop.
+/// Takes new commands from `signal`. Returns true if the socket must be closed.
 fn collect(signal: &Signal, commands: &mut SocketCommands, context: &Context<'_>) -> bool {
     signal.register(context.waker());
     if let Some(new) = signal.take() {
@@ -215,22 +215,23 @@ struct Pump<'a, R: Runtime> {
     shared: &'a Arc<Shared<R>>,
     id: SocketId,
     signal: &'a Signal,
-    /// `None` once it was parked or let go.
+    /// The stream; `None` after it was parked or closed.
     stream: Option<R::Stream>,
     commands: SocketCommands,
-    /// How much of the commands's bytes was written.
+    /// The number of bytes of the commands that were written.
     written: usize,
 }
 
 impl<R: Runtime> Pump<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut reads = 0;
-        // On the stack: a monitor's socket waits nearly always, and there are two for each server.
+        // On the stack, because a monitor's socket waits most of the time, and each server has two
+        // such sockets.
         let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.commands, context) {
-                // Nothing more is written: the socket may be that of a process that this one was
-                // forked from.
+                // Nothing more is written. The reason of the close can be a fork, and then the
+                // parent process still uses the connection.
                 self.stream = None;
                 return Poll::Ready(());
             }
@@ -275,9 +276,9 @@ impl<R: Runtime> Pump<'_, R> {
         }
     }
 
-    /// Closes the socket after its last input. What the core had to say about that, such as the
-    /// alert of TLS, goes out as far as the socket takes it at once: closing does not wait for the
-    /// peer.
+    /// Closes the socket after its last input. Bytes that the core still wants to send, such as a
+    /// TLS alert, are written only as far as the socket accepts them at once. Closing does not wait
+    /// for the peer.
     fn leave(&mut self, context: &mut Context<'_>) {
         let rest = &self.commands.bytes[self.written..];
         if let Some(stream) = &mut self.stream
@@ -296,10 +297,11 @@ impl<R: Runtime> Pump<'_, R> {
             let fate = inner.core.handle_received(now, *id, bytes);
             match (fate, stream.take()) {
                 (SocketUse::Open, kept) => *stream = kept,
-                // Parked under the lock under which it became ready: the next exchange finds it.
+                // Parked under the same lock in which the connection became ready, so that the next
+                // exchange finds it.
                 (SocketUse::Parked, Some(ready)) => inner.park(*id, ready),
                 (SocketUse::Parked, None) => inner.forget(*id),
-                // It closes outside of the lock, after the last orders.
+                // The stream is closed outside of the lock, after the last bytes were written.
                 (SocketUse::Closed, rest) => *stream = rest,
             }
             fate
@@ -333,7 +335,8 @@ mod tests {
         }
     }
 
-    /// An error as async-std tells it: the system's is hidden behind words.
+    /// An error as async-std reports it: the error of the system is wrapped in an error with a
+    /// text.
     #[derive(Debug)]
     struct Wordy(io::Error);
 
@@ -351,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_lookup_without_descriptors_blames_no_server() {
-        // CMAP-46
+        // A shortage of descriptors during name resolution is unrelated to the server (CMAP-46).
         let address = Address::tcp("db", 27017);
         let system = || io::Error::from_raw_os_error(24);
         for error in [
@@ -370,7 +373,7 @@ mod tests {
 
     #[test]
     fn an_error_of_the_system_keeps_what_matters_of_it() {
-        // CMAP-46: too few descriptors here say nothing about the server.
+        // A shortage of descriptors in this process is unrelated to the server (CMAP-46).
         for (error, expected) in [
             (io::Error::from_raw_os_error(24), NetworkFault::OutOfSockets),
             (io::Error::from_raw_os_error(23), NetworkFault::OutOfSockets),

@@ -1,4 +1,4 @@
-//! What the sockets of all runtimes have in common: options, and the system's errors.
+//! Functions for sockets of all runtimes: socket options and error codes of the system.
 
 use rustix::{
     fd::AsFd,
@@ -7,21 +7,20 @@ use rustix::{
 };
 use std::{error::Error, io, time::Duration};
 
-/// Time without traffic after which a TCP connection is probed.
+/// The time without traffic after which the system probes a TCP connection.
 pub const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
 
-/// Time between two probes that are not answered.
+/// The time between two unanswered probes.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Probes that are not answered, after which the connection counts as broken.
+/// The number of unanswered probes after which the connection counts as broken.
 pub const KEEP_ALIVE_PROBES: u32 = 9;
 
-/// Makes the system probe a TCP connection that is silent, so that an operation without a time
-/// limit ends where the path to its server is dead. A runtime calls it for each socket that it
-/// connects.
+/// Enables TCP keep-alive probes. Without them, an operation without a time limit would not end if
+/// the path to its server is lost. A runtime calls this for each socket that it connects.
 ///
-/// Where the system's own values are shorter than these, they stay. An option that the system does
-/// not know is left out: a connection without it is better than none.
+/// Values of the system that are shorter than these stay unchanged. An option that the system does
+/// not support is ignored.
 pub fn keep_alive(socket: impl AsFd) {
     let _ = sockopt::set_socket_keepalive(&socket, true);
     if sockopt::tcp_keepidle(&socket).is_ok_and(|idle| idle > KEEP_ALIVE_IDLE) {
@@ -35,7 +34,7 @@ pub fn keep_alive(socket: impl AsFd) {
     }
 }
 
-/// Returns the system's number of an error, also where a runtime has wrapped the error.
+/// Returns the error code of the system, also if a runtime has wrapped the error.
 pub(crate) fn code_of(error: &io::Error) -> Option<i32> {
     let own = error.raw_os_error();
     let inner = || error.get_ref().and_then(|inner| code_in(inner));
@@ -49,15 +48,15 @@ fn code_in(error: &(dyn Error + 'static)) -> Option<i32> {
     }
 }
 
-/// True for the numbers of errors that tell of a lack in this process or this system: of
-/// descriptors, or of memory for sockets.
+/// True for error codes that mean a shortage in this process or system: of file descriptors, or of
+/// memory for sockets.
 pub(crate) fn is_lack(code: i32) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
         .into_iter()
         .any(|errno| errno.raw_os_error() == code)
 }
 
-/// True if a socket can be made at this moment.
+/// True if a socket can be created now.
 pub(crate) fn has_descriptor() -> bool {
     !socket(AddressFamily::INET, SocketType::DGRAM, None)
         .is_err_and(|errno| is_lack(errno.raw_os_error()))

@@ -1,4 +1,4 @@
-//! The one timer of a client, and limits for those who wait outside of its runtime.
+//! The timer task of a client, and time limits for futures that are awaited outside of its runtime.
 
 use crate::{Runtime, shared::Shared};
 use atomic_waker::AtomicWaker;
@@ -14,17 +14,18 @@ use std::{
     time::Duration,
 };
 
-/// Tells the core when its deadlines have come, until the client is closed and has none.
+/// Calls the core at its deadlines, until the client is closed and has no deadlines.
 ///
-/// Every limit of the client rests on this task. Where it is dropped before its end, even before
-/// its first poll, the client is abandoned: nothing would end its operations otherwise.
+/// Every time limit of the client depends on this task. If the task is dropped early, even before
+/// its first poll, the client is abandoned. Otherwise its operations would never end.
 pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()> + Send {
     let watch = Watch {
         shared,
         is_over: false,
     };
     async move {
-        // Taken whole: it is dropped with this future, polled or not.
+        // Moved as a whole, so that it is dropped with this future, also if the future was never
+        // polled.
         let mut watch = watch;
         let mut sleep: Option<(Instant, Pin<Box<R::Sleep>>)> = None;
         poll_fn(|context| poll(&watch.shared, &mut sleep, context)).await;
@@ -32,7 +33,7 @@ pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()
     }
 }
 
-/// Abandons the client unless the timer's task came to its end.
+/// Abandons the client when it is dropped, unless the timer task has ended regularly.
 struct Watch<R: Runtime> {
     shared: Arc<Shared<R>>,
     is_over: bool,
@@ -76,8 +77,8 @@ fn poll<R: Runtime>(
             return Poll::Pending;
         };
         let now = shared.now();
-        // The clock is asked before the timer is believed: timers may fire early, and a process may
-        // have been frozen.
+        // Compared with the clock and not with the timer: timers can fire early, and the process
+        // can have been frozen.
         if now >= deadline {
             *sleep = None;
             let wall = shared.wall_time();
@@ -100,14 +101,15 @@ fn poll<R: Runtime>(
     }
 }
 
-/// A wait that may be polled by any executor: a task of the runtime sleeps for it. It also ends
-/// where the runtime drops that task, because a runtime that has ended moves no timers.
+/// A time limit that any executor can poll: a task of the runtime sleeps for it. The future also
+/// completes if the runtime drops that task, because the timers of a runtime that has ended do not
+/// fire.
 pub(crate) struct Limit<R: Runtime> {
     shared: Arc<Shared<R>>,
     turn: Arc<Turn>,
 }
 
-/// What a limit and its task know of each other.
+/// The state that a limit shares with its task.
 #[derive(Default)]
 struct Turn {
     is_over: AtomicBool,
@@ -116,7 +118,7 @@ struct Turn {
     sleeper: AtomicWaker,
 }
 
-/// Ends a limit when its task ends, and also when it is dropped.
+/// Completes a limit when its task ends or is dropped.
 struct Sleeper(Arc<Turn>);
 
 impl Drop for Sleeper {

@@ -1,4 +1,4 @@
-//! Log messages by way of `tracing`.
+//! Log messages as events of the `tracing` library.
 
 use crate::EventListener;
 use onionskin_core::{
@@ -8,14 +8,14 @@ use onionskin_core::{
 use std::sync::Arc;
 use tracing::{dispatcher::Dispatch, subscriber::NoSubscriber};
 
-// `tracing` wants to know targets, levels and names of fields when it is compiled.
+// Targets are constants, because `tracing` needs targets, levels and field names at compile time.
 const COMMAND: &str = "onionskin::command";
 const TOPOLOGY: &str = "onionskin::topology";
 const SERVER_SELECTION: &str = "onionskin::server_selection";
 const CONNECTION: &str = "onionskin::connection";
 const CLIENT: &str = "onionskin::client";
 
-/// Whether somebody collects messages of this kind, here and now.
+/// True if the `tracing` subscriber of this thread collects messages of this component and level.
 pub(crate) fn is_collected(component: Component, level: Level) -> bool {
     macro_rules! asked {
         ($target:expr) => {
@@ -38,10 +38,10 @@ pub(crate) fn is_collected(component: Component, level: Level) -> bool {
     }
 }
 
-/// Passes on what is wanted and collected of what happens.
+/// Returns an event listener that writes the wanted and collected log messages to `tracing`.
 ///
-/// Messages are written by the thread that delivers events, to the subscriber of the thread in
-/// which the client was built; where that had none, to the subscriber of the process.
+/// The thread that delivers events writes the messages. They go to the subscriber of the thread
+/// that built the client, or to the global subscriber if that thread had none.
 pub(crate) fn listener(options: LogOptions) -> EventListener {
     let subscriber = tracing::dispatcher::get_default(Dispatch::clone);
     Arc::new(move |event| {
@@ -61,7 +61,7 @@ fn pass_on(options: &LogOptions, event: &Event) {
     }
 }
 
-/// Passes on one message, if it is wanted and collected.
+/// Writes one message to `tracing`, if it is wanted and collected.
 pub(crate) fn tell(options: &LogOptions, record: &Record) {
     if is_wanted(options, record.component(), record.level()) {
         emit(record);
@@ -72,7 +72,8 @@ fn is_wanted(options: &LogOptions, component: Component, level: Level) -> bool {
     options.wants(component, level) && is_collected(component, level)
 }
 
-/// One event with all fields that messages of a target have. A missing value is no field at all.
+/// Emits one `tracing` event with the fields of its target. A field that the message lacks is
+/// omitted.
 macro_rules! event {
     ($target:expr, $record:expr, $($field:ident)*) => {{
         let record = $record;

@@ -1,9 +1,10 @@
-//! Code that is not ours: listeners and wakers.
+//! Calls of foreign code, such as listeners and wakers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs code of the application or of its runtime. A panic of it ends there, and so does one of
-/// what it panics with: the task that runs it may be the client's timer, and has more to do.
+/// Runs code of the application or of its runtime and stops a panic of that code. A panic while the
+/// panic payload is dropped is stopped as well. The calling task, for example the timer task, can
+/// then continue.
 pub(crate) fn catch_panic(run: impl FnOnce()) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else {
         return;

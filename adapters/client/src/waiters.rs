@@ -1,8 +1,8 @@
-//! Wakers of those who wait for the same thing.
+//! The wakers of tasks that wait for the same counter.
 
 use std::{collections::BTreeMap, task::Waker};
 
-/// One waker for each that waits, and the number that it waits for.
+/// The wakers of waiting tasks, each with the number for which its task waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     entries: BTreeMap<u64, (u64, Waker)>,
@@ -10,8 +10,9 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Keeps `waker` until `number` is reached, in the place that `key` names; a new key where
-    /// there is none. Gives what was in that place, to be dropped outside of all locks.
+    /// Stores `waker` until `number` is reached. `key` is the entry of the task; it is set at the
+    /// first call. Returns the previous waker of the entry, which the caller must drop outside of
+    /// all locks.
     pub(crate) fn wait(
         &mut self,
         key: &mut Option<u64>,
@@ -26,13 +27,14 @@ impl Waiters {
         old.map(|(_, waker)| waker)
     }
 
-    /// Somebody waits no more. Gives what was kept, to be dropped outside of all locks.
+    /// Removes the entry of a task. Returns its waker, which the caller must drop outside of all
+    /// locks.
     pub(crate) fn leave(&mut self, key: Option<u64>) -> Option<Waker> {
         let (_, waker) = self.entries.remove(&key?)?;
         Some(waker)
     }
 
-    /// The wakers of those who wait for a number up to `reached`.
+    /// Removes and returns the wakers of tasks that wait for a number of at most `reached`.
     pub(crate) fn reached(&mut self, reached: u64) -> Vec<Waker> {
         if self.entries.is_empty() {
             return Vec::new();

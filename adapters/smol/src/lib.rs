@@ -1,4 +1,4 @@
-//! The Onionskin MongoDB driver on smol.
+//! The Onionskin MongoDB driver for smol.
 //!
 //! ```no_run
 //! use onionskin_smol::{Client, bson::{Document, doc}};
@@ -12,9 +12,9 @@
 //! # }
 //! ```
 //!
-//! A client may be made anywhere; its tasks run on the global executor of smol.
+//! A client can be created anywhere. Its tasks run on the global executor of smol.
 //!
-//! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
+//! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub use onionskin::*;
 pub use runtime::{Sleep, SmolRuntime};
 pub use stream::SmolStream;
 
-/// The client on smol.
+/// A client on smol.
 pub type Client = onionskin::Client<SmolRuntime>;
 
 /// A database on smol.

@@ -1,4 +1,4 @@
-//! Sockets, time, tasks, names and chance.
+//! The implementation of [`Runtime`] with smol.
 
 use crate::SmolStream;
 use onionskin::{Runtime, system::keep_alive};
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Smol, as the client uses it.
+/// The global executor of smol, on which a client runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SmolRuntime {
     start: Instant,
@@ -80,7 +80,7 @@ impl Runtime for SmolRuntime {
     }
 }
 
-/// A wait of smol's.
+/// A timer of smol.
 #[derive(Debug)]
 pub struct Sleep(smol::Timer);
 

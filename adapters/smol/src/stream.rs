@@ -1,4 +1,4 @@
-//! A socket with the traits that the client reads and writes by.
+//! The stream of a connection: a socket with the `futures-io` traits, which the client requires.
 
 use futures_io::{AsyncRead, AsyncWrite};
 use std::{
@@ -7,17 +7,17 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connected socket of smol's.
+/// A connected socket of smol.
 #[derive(Debug)]
 pub enum SmolStream {
-    /// Over TCP.
+    /// A TCP socket.
     Tcp(smol::net::TcpStream),
-    /// Over a Unix domain socket.
+    /// A Unix domain socket.
     #[cfg(unix)]
     Unix(smol::net::unix::UnixStream),
 }
 
-/// Calls the same method of whichever socket it is.
+/// Calls the same method on either kind of socket.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match $this.get_mut() {

@@ -1,4 +1,5 @@
-//! The first program: `cargo run -p onionskin-tokio --example first -- mongodb://localhost:27017`.
+//! A first program. Run: `cargo run -p onionskin-tokio --example first --
+//! mongodb://localhost:27017`.
 
 use onionskin_tokio::{
     Client,

@@ -1,4 +1,4 @@
-//! The Onionskin MongoDB driver on tokio.
+//! The Onionskin MongoDB driver for tokio.
 //!
 //! ```no_run
 //! use onionskin_tokio::{Client, bson::{Document, doc}};
@@ -12,13 +12,15 @@
 //! # }
 //! ```
 //!
-//! A client is made within a tokio runtime whose I/O and time drivers are enabled; its tasks run
-//! there, wherever its operations are awaited or dropped. Without a runtime, making it fails with
-//! [`ErrorKind::Runtime`]. When its runtime ends, all its operations fail with the same kind: tests
-//! that have a runtime each (`#[tokio::test]`) need a client each. A runtime of the current thread
-//! runs tasks, and so keeps time limits, only within `block_on`.
+//! Create a client within a tokio runtime whose I/O and time drivers are enabled. Its tasks run on
+//! that runtime, and its operations can be awaited and dropped anywhere. Outside of a runtime,
+//! creating a client fails with [`ErrorKind::Runtime`].
 //!
-//! In programs that fork, make clients afterwards: see [Forking](onionskin#forking).
+//! When the runtime of a client ends, its operations fail with the same kind. So tests with a
+//! runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of the current
+//! thread runs tasks only within `block_on`, so time limits have no effect at other times.
+//!
+//! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,7 @@ pub use onionskin::*;
 pub use runtime::TokioRuntime;
 pub use stream::TokioStream;
 
-/// The client on tokio.
+/// A client on tokio.
 pub type Client = onionskin::Client<TokioRuntime>;
 
 /// A database on tokio.

@@ -1,4 +1,4 @@
-//! Sockets, time, tasks, names and chance.
+//! The implementation of [`Runtime`] with tokio.
 
 use crate::TokioStream;
 use onionskin::{Error, Runtime, system::keep_alive};
@@ -14,11 +14,11 @@ use tokio::{net::lookup_host, runtime::Handle};
 
 const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
-/// Tokio, as the client uses it: the runtime within which it was made.
+/// The tokio runtime on which a client runs: the one in which the client was created.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     start: Instant,
-    /// Where tasks go. Operations may be awaited and dropped in threads of any other executor.
+    /// The handle of the runtime. Operations can be awaited and dropped in threads of any executor.
     handle: Option<Handle>,
 }
 
@@ -36,8 +36,8 @@ impl TokioRuntime {
         self.handle.clone().unwrap_or_else(Handle::current)
     }
 
-    /// Polls a future within the runtime, whoever polls the result: tokio's sockets are made only
-    /// there.
+    /// Polls a future in the context of the runtime, in any executor. Tokio creates sockets only in
+    /// this context.
     async fn within<F: Future>(&self, future: F) -> F::Output {
         let (handle, mut future) = (self.handle(), pin!(future));
         poll_fn(|context| {
@@ -52,7 +52,8 @@ impl Runtime for TokioRuntime {
     type Stream = TokioStream;
     type Sleep = tokio::time::Sleep;
 
-    /// Takes the runtime within which the client is built, where the value was made outside of one.
+    /// Uses the runtime in which the client is built, if this value was created outside of a
+    /// runtime.
     fn prepare(&mut self) -> Result<(), Error> {
         let handle = self.handle.take().or_else(|| Handle::try_current().ok());
         self.handle = Some(handle.ok_or_else(|| Error::runtime(NO_RUNTIME))?);

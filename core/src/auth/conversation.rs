@@ -1,4 +1,4 @@
-//! From a credential to an authenticated connection.
+//! The authentication conversation of one connection.
 
 use super::{
     hash::Hash,
@@ -15,26 +15,26 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf, cstr};
 use std::fmt;
 
-/// What to do next.
+/// The next step of a conversation.
 pub enum Step {
-    /// Send this and hand the reply to [`Conversation::handle_reply`]. Never compressed, never
-    /// shown (AUTH-21, AUTH-22).
+    /// Send a command, and pass the reply to [`Conversation::handle_reply`]. The command must not
+    /// be compressed (AUTH-21) or shown in events and logs (AUTH-22).
     Send {
-        /// The database that it goes to.
+        /// The database to which the command goes.
         database: String,
-        /// The command, without `$db`.
+        /// The command, without the field `$db`.
         command: RawDocumentBuf,
     },
-    /// Derive these keys, which may take long, and hand them to [`Conversation::handle_keys`].
+    /// Derive keys, which may take seconds, and pass them to [`Conversation::handle_keys`].
     Derive(KeyDerivation),
-    /// The connection is authenticated.
+    /// Authentication succeeded.
     Done,
-    /// It is not, and must be closed.
+    /// Authentication failed, and the connection must be closed.
     Failed(Error),
 }
 
 impl fmt::Debug for Step {
-    /// Leaves out the command: it holds names, nonces and proofs.
+    /// Omits the command, because user names, nonces and proofs must not be shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { database, .. } => f
@@ -48,7 +48,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// The mechanisms that are built; each has its own file.
+/// The state machine of the mechanism in use. Each mechanism has a file of its own.
 enum Machine {
     Scram(Scram),
 }
@@ -60,14 +60,15 @@ impl Machine {
         }
     }
 
-    /// The first command; the same each time.
+    /// Returns the first command of the mechanism. Each call returns the same command.
     fn start(&self) -> RawDocumentBuf {
         match self {
             Self::Scram(scram) => scram.start(),
         }
     }
 
-    /// The first command as it rides in a handshake, for mechanisms that do (AUTH-33).
+    /// Returns the first command with a field `db`, for speculative authentication. `None` for a
+    /// mechanism that has none (AUTH-33).
     fn speculative(&self, database: &str) -> Option<RawDocumentBuf> {
         match self {
             Self::Scram(scram) => {
@@ -95,10 +96,10 @@ impl Machine {
     }
 }
 
-/// The authentication of one connection.
+/// The authentication conversation of one connection.
 ///
-/// Its first command can ride in the handshake ([`speculative`](Self::speculative)). Afterwards
-/// [`handle_hello`](Self::handle_hello) begins, and each reply gives the next step.
+/// The handshake can carry the first command ([`speculative`](Self::speculative)). After the reply
+/// to hello, call [`handle_hello`](Self::handle_hello), and then pass on each reply.
 ///
 /// ```
 /// use onionskin_core::auth::{Conversation, KeyCache, Step};
@@ -117,23 +118,24 @@ impl Machine {
 /// ```
 pub struct Conversation {
     database: String,
-    /// "database.user" if the server's offer decides about the mechanism.
+    /// The value of `saslSupportedMechs` ("database.user"), if the mechanism depends on the reply.
     negotiation: Option<String>,
     machine: Machine,
-    /// Takes over if the server's offer decides against `machine`. It has its own nonce, so that
-    /// none is used twice.
+    /// The mechanism that is used if the server does not support `machine`. It has a nonce of its
+    /// own, so that no nonce is used twice.
     fallback: Option<Machine>,
 }
 
 impl Conversation {
-    /// Prepares to authenticate with `credential` and draws the nonces from `random`.
+    /// Returns a conversation for `credential`, with nonces from `random`.
     ///
-    /// Fails if the credential lacks something that its mechanism needs (AUTH-9), or if the
-    /// mechanism is not available in this driver.
+    /// Fails if the credential lacks a field that its mechanism requires (AUTH-9), or if this
+    /// driver does not have the mechanism.
     pub fn new(credential: &Credential, random: &mut Random) -> Result<Self> {
         let mut scram = |hash| scram(hash, credential, random);
         let (machine, fallback) = match credential.mechanism {
-            // AUTH-27, AUTH-32
+            // SCRAM-SHA-256 is tried first (AUTH-32). SCRAM-SHA-1 replaces it if the server does
+            // not list SCRAM-SHA-256 (AUTH-27).
             None => (scram(Hash::Sha256)?, Some(scram(Hash::Sha1)?)),
             Some(Mechanism::ScramSha1) => (scram(Hash::Sha1)?, None),
             Some(Mechanism::ScramSha256) => {
@@ -141,7 +143,7 @@ impl Conversation {
                 scram.check_password()?;
                 (scram, None)
             }
-            // A client with such a credential is refused when it is made.
+            // Not reached by a client, because its creation fails with such a credential.
             Some(
                 mechanism @ (Mechanism::MongoDbX509
                 | Mechanism::Plain
@@ -166,10 +168,11 @@ impl Conversation {
         })
     }
 
-    /// Begins after the handshake: with the field `saslSupportedMechs` of its reply, and the field
-    /// `speculativeAuthenticate` if the server took that command already.
+    /// Starts authentication after the reply to hello. `mechanisms` is the field
+    /// `saslSupportedMechs` of that reply. `speculative_reply` is its field
+    /// `speculativeAuthenticate`.
     ///
-    /// Names in `mechanisms` that are not known mean nothing (AUTH-26).
+    /// Unknown names in `mechanisms` are ignored (AUTH-26).
     pub fn handle_hello(
         &mut self,
         mechanisms: Option<&[String]>,
@@ -180,7 +183,8 @@ impl Conversation {
             let name = self.machine.mechanism().name();
             let offered = match mechanisms {
                 Some(offer) => offer.iter().any(|mechanism| mechanism == name),
-                // AUTH-28, unless the server took the stronger mechanism already (AUTH-34).
+                // Without `saslSupportedMechs` SCRAM-SHA-1 is the default (AUTH-28). A reply to the
+                // speculative command shows that the server has SCRAM-SHA-256 (AUTH-34).
                 None => speculative_reply.is_some(),
             };
             if !offered {
@@ -194,36 +198,38 @@ impl Conversation {
         }
     }
 
-    /// Takes the reply to the command of the last [`Step::Send`]; it may be an error.
+    /// Handles the reply to the command of the last [`Step::Send`], successful or not.
     pub fn handle_reply(&mut self, reply: &RawDocument, keys: &mut KeyCache) -> Step {
         if is_ok(reply) {
             return self.on_success(reply, keys);
         }
         let fault = CommandError::from_reply(reply);
         let error = self.error("the server refused", Some(Box::new(fault)));
-        // The labels decide whether the pool is cleared (AUTH-19).
+        // The label `SystemOverloadedError` decides whether the pool is cleared (AUTH-19).
         Step::Failed(error.with_labels(&Labels::from_reply(reply)))
     }
 
-    /// Takes the keys of the last [`Step::Derive`].
+    /// Handles the keys of the last [`Step::Derive`].
     pub fn handle_keys(&mut self, derived: &DerivedKeys) -> Step {
         let progress = self.machine.on_keys(derived);
         self.step(progress)
     }
 
-    /// What the handshake asks for as `saslSupportedMechs`, if no mechanism was given (AUTH-24).
+    /// Returns the value of `saslSupportedMechs` for the handshake. `None` if the credential has a
+    /// mechanism (AUTH-24).
     #[must_use]
     pub fn sasl_supported_mechs(&self) -> Option<String> {
         self.negotiation.clone()
     }
 
-    /// What the handshake carries as `speculativeAuthenticate` (AUTH-32, HELLO-37).
+    /// Returns the value of `speculativeAuthenticate` for the handshake (AUTH-32, HELLO-37).
     #[must_use]
     pub fn speculative(&self) -> Option<RawDocumentBuf> {
         self.machine.speculative(&self.database)
     }
 
-    /// The mechanism in use; before the handshake's reply the one that is tried first.
+    /// Returns the mechanism in use. Before the reply to hello, this is the mechanism that is tried
+    /// first.
     #[must_use]
     pub const fn mechanism(&self) -> Mechanism {
         self.machine.mechanism()
@@ -274,7 +280,8 @@ impl fmt::Debug for Conversation {
     }
 }
 
-/// The machine of a mechanism that needs a name and a password (AUTH-44, AUTH-45).
+/// Returns the state machine of a SCRAM mechanism, which requires a user name and a password
+/// (AUTH-44, AUTH-45).
 fn scram(hash: Hash, credential: &Credential, random: &mut Random) -> Result<Scram> {
     let username = credential.username.as_deref().filter(|u| !u.is_empty());
     let Some(username) = username else {

@@ -1,14 +1,14 @@
-//! The two hash functions of SCRAM behind one shape.
+//! The hash functions SHA-1 and SHA-256, with the operations that SCRAM needs.
 
 use hmac::{Hmac, Mac};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// Bytes that are wiped when dropped.
+/// Bytes that are wiped from memory when they are dropped.
 pub(super) type SecretBytes = Zeroizing<Vec<u8>>;
 
-/// The hash function that a SCRAM mechanism is named after.
+/// The hash function of a SCRAM mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Sha1,
@@ -16,7 +16,7 @@ pub(super) enum Hash {
 }
 
 impl Hash {
-    /// H(bytes).
+    /// Returns the hash of `bytes`, H() in RFC 5802.
     pub(super) fn digest(self, bytes: &[u8]) -> SecretBytes {
         Zeroizing::new(match self {
             Self::Sha1 => Sha1::digest(bytes).to_vec(),
@@ -24,7 +24,7 @@ impl Hash {
         })
     }
 
-    /// HMAC(key, text).
+    /// Returns the HMAC of `text` with `key`.
     pub(super) fn hmac(self, key: &[u8], text: &[u8]) -> SecretBytes {
         fn sign<M: Mac + hmac::digest::KeyInit>(key: &[u8], text: &[u8]) -> SecretBytes {
             let mut mac = <M as Mac>::new_from_slice(key).expect("any key length is fine");
@@ -37,7 +37,7 @@ impl Hash {
         }
     }
 
-    /// Hi(password, salt, iterations): PBKDF2 with one block of output.
+    /// Derives a key from a password by PBKDF2, Hi() in RFC 5802. The key is as long as a hash.
     pub(super) fn stretch(self, password: &[u8], salt: &[u8], iterations: u32) -> SecretBytes {
         let mut out = Zeroizing::new(vec![0; self.output_bytes()]);
         match self {
@@ -47,7 +47,7 @@ impl Hash {
         out
     }
 
-    /// True if `tag` is HMAC(key, text), compared in constant time.
+    /// True if `tag` is the HMAC of `text` with `key`. The comparison takes constant time.
     pub(super) fn verify(self, key: &[u8], text: &[u8], tag: &[u8]) -> bool {
         fn check<M: Mac + hmac::digest::KeyInit>(key: &[u8], text: &[u8], tag: &[u8]) -> bool {
             let mut mac = <M as Mac>::new_from_slice(key).expect("any key length is fine");

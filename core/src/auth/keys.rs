@@ -1,31 +1,36 @@
-//! Keys that are derived from passwords: the work of deriving them, and the cache that lets a pool
-//! do it once and not for every connection (AUTH-35).
+//! The derivation of keys from passwords, and a cache of derived keys, so that a pool does not
+//! repeat a derivation for each connection (AUTH-35).
 
 use super::hash::{Hash, SecretBytes};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// How many derived keys are kept; the one that was unused for longest goes first. A client has
-/// one credential, but each server may have its own salt.
+/// The maximum number of cached keys of servers that proved that they know the password. The least
+/// recently used entry is removed first. A client has one credential, but each server may have its
+/// own salt.
 pub const MAX_CACHED_KEYS: usize = 32;
 
-/// How many derived keys are kept of servers that have not proved themselves.
+/// The maximum number of cached keys of servers that have not proved that they know the password.
+/// The oldest entry is removed first.
 pub const MAX_UNPROVEN_KEYS: usize = 32;
 
-/// What SCRAM derives from a password: enough to prove that it is known and to check the server's
-/// proof, without the password itself.
+/// The keys that SCRAM derives from a password. With them a client can prove that it knows the
+/// password, and can check the proof of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Keys {
+    /// `ClientKey` of RFC 5802, for the proof of the client.
     pub(super) client: SecretBytes,
+    /// `ServerKey` of RFC 5802, for the check of the server's proof.
     pub(super) server: SecretBytes,
 }
 
-/// The name under which keys are kept: a digest of everything they depend on (AUTH-36).
+/// The key of a cache entry: a digest of password, salt, iteration count and hash function
+/// (AUTH-36).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyName([u8; 32]);
 
 impl fmt::Debug for KeyName {
-    /// Shows nothing: a password could be guessed from its digest.
+    /// Omits the digest, because a password could be guessed from it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyName(..)")
     }
@@ -39,7 +44,8 @@ impl KeyName {
             Hash::Sha256 => 2,
         }]);
         digest.update(iterations.to_le_bytes());
-        // Lengths keep two pairs of password and salt apart that read the same one after another.
+        // The length of the salt separates salt and password: without it two different pairs could
+        // give the same bytes.
         digest.update((salt.len() as u64).to_le_bytes());
         digest.update(salt);
         digest.update(password);
@@ -47,10 +53,11 @@ impl KeyName {
     }
 }
 
-/// The derivation of keys from a password, to be run where it delays nobody.
+/// A derivation of keys from a password, which has not run yet.
 ///
-/// A server chooses how long it takes, up to [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The
-/// machines of the core give it away as data and go on when the keys are handed back.
+/// The server chooses the iteration count, and so the duration, up to
+/// [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The core therefore gives the derivation to the shell,
+/// which runs it where it delays nothing else and passes the keys back.
 pub struct KeyDerivation {
     name: KeyName,
     hash: Hash,
@@ -60,7 +67,7 @@ pub struct KeyDerivation {
 }
 
 impl KeyDerivation {
-    /// `password` is in the form that the mechanism prepares.
+    /// Returns a derivation. `password` is prepared as the mechanism requires.
     pub(super) fn new(hash: Hash, password: SecretBytes, salt: Vec<u8>, iterations: u32) -> Self {
         Self {
             name: KeyName::new(hash, &password, &salt, iterations),
@@ -71,21 +78,21 @@ impl KeyDerivation {
         }
     }
 
-    /// Identifies the keys: the same password, salt and iteration count give the same name.
+    /// Returns the name of the keys. The same hash function, password, salt and iteration count
+    /// give the same name.
     #[must_use]
     pub const fn name(&self) -> KeyName {
         self.name
     }
 
-    /// How often the hash function is applied, which the time is proportional to: one million
-    /// iterations take about 0.1 s where the processor helps with SHA, and several times as long
-    /// where it does not.
+    /// Returns the iteration count, to which the duration is proportional. One million iterations
+    /// take about 0.1 s on a processor with SHA instructions, and several times as long on others.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
         self.iterations
     }
 
-    /// Derives the keys. This may take seconds.
+    /// Derives the keys. This blocks the thread and may take seconds.
     #[must_use]
     pub fn derive(self) -> DerivedKeys {
         let salted = self
@@ -109,14 +116,14 @@ impl fmt::Debug for KeyDerivation {
     }
 }
 
-/// Keys that a [`KeyDerivation`] gave.
+/// The result of a [`KeyDerivation`].
 pub struct DerivedKeys {
     name: KeyName,
     keys: Keys,
 }
 
 impl DerivedKeys {
-    /// The name of the derivation.
+    /// Returns the name of the keys, which is that of the derivation.
     #[must_use]
     pub const fn name(&self) -> KeyName {
         self.name
@@ -133,45 +140,46 @@ impl fmt::Debug for DerivedKeys {
     }
 }
 
-/// A bounded store of derived keys. One per client; all its connections share it.
+/// A bounded cache of derived keys, which all connections of a client share.
 ///
-/// Keys of servers that proved to know them too are kept apart from others, so that a hostile
-/// server cannot push them out. They are wiped when dropped.
+/// The keys of servers that proved that they know the password are kept apart from others, so that
+/// a hostile server cannot displace them. Keys are wiped from memory when they are dropped.
 #[derive(Default)]
 pub struct KeyCache {
-    /// The most recently used last.
+    /// The keys of servers that proved that they know the password. The most recently used entry is
+    /// the last.
     entries: Vec<(KeyName, Keys)>,
-    /// The most recently derived last.
+    /// The keys of other servers. The most recently derived entry is the last.
     unproven: Vec<(KeyName, Keys)>,
 }
 
 impl KeyCache {
-    /// A cache without keys.
+    /// Returns an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many keys of servers that proved themselves are kept.
+    /// Returns the number of cached keys of servers that proved that they know the password.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there is none.
+    /// True if [`len`](Self::len) is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Wipes all keys.
+    /// Removes all keys and wipes them from memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.unproven.clear();
     }
 
-    /// Keeps keys that were derived for a server which has not proved itself, so that one that
-    /// fails to do so costs no second derivation.
+    /// Adds the keys for a server that has not proved yet that it knows the password. If the server
+    /// never proves it, the next connection needs no second derivation.
     pub fn keep_unproven(&mut self, derived: &DerivedKeys) {
         let name = derived.name;
         self.unproven.retain(|(kept, _)| *kept != name);
@@ -244,7 +252,7 @@ mod tests {
 
     #[test]
     fn everything_that_a_key_depends_on_is_in_its_name() {
-        // AUTH-36
+        // The digest contains everything that the keys depend on (AUTH-36).
         let base = KeyName::new(Hash::Sha1, b"ab", b"c", 4096);
         for other in [
             KeyName::new(Hash::Sha256, b"ab", b"c", 4096),

@@ -1,6 +1,6 @@
-//! One authentication of one connection: documents in, the next command out.
+//! Authentication of connections, without I/O: replies go in, and the next command comes out.
 //!
-//! Only connections that operations use authenticate; monitors never do (AUTH-13).
+//! Only connections of pools authenticate; connections of monitors do not (AUTH-13).
 
 mod conversation;
 mod hash;

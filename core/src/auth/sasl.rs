@@ -1,4 +1,4 @@
-//! The frame that MongoDB puts around SASL messages: `saslStart`, `saslContinue` and their replies
+//! The commands `saslStart` and `saslContinue`, which carry SASL messages, and the replies to them
 //! (AUTH-40, AUTH-41).
 
 use crate::{bson::integer, error::pick};
@@ -7,10 +7,11 @@ use bson::{
     Binary, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype,
 };
 
-/// The longest message of a server that is looked at, in bytes. Real ones have about a hundred.
+/// The maximum length of a SASL message from a server in bytes; longer ones are refused. Messages
+/// in use have about 100 bytes.
 const MAX_PAYLOAD_BYTES: usize = 8 * 1024;
 
-/// The first command of a conversation.
+/// Returns `saslStart`, the first command of a conversation.
 pub(super) fn start(mechanism: &str, payload: &[u8]) -> RawDocumentBuf {
     rawdoc! {
         "saslStart": 1,
@@ -20,7 +21,7 @@ pub(super) fn start(mechanism: &str, payload: &[u8]) -> RawDocumentBuf {
     }
 }
 
-/// Each further command.
+/// Returns `saslContinue`, each later command of a conversation.
 pub(super) fn next(conversation: &RawBson, payload: &[u8]) -> RawDocumentBuf {
     let mut command = rawdoc! { "saslContinue": 1 };
     command.append(cstr!("conversationId"), conversation.clone());
@@ -28,16 +29,18 @@ pub(super) fn next(conversation: &RawBson, payload: &[u8]) -> RawDocumentBuf {
     command
 }
 
-/// A reply to one of them.
+/// The reply to `saslStart` or `saslContinue`.
 pub(super) struct SaslReply {
-    /// To be sent back as it came.
+    /// The `conversationId`, which later commands repeat without a change of its type.
     pub(super) conversation: RawBson,
+    /// True if the server expects no further command.
     pub(super) done: bool,
+    /// The SASL message of the server.
     pub(super) payload: Vec<u8>,
 }
 
 impl SaslReply {
-    /// Reads a successful reply; the error says what is wrong with it.
+    /// Parses a successful reply. The error says what is wrong with the reply.
     pub(super) fn read(reply: &RawDocument) -> Result<Self, &'static str> {
         let keys = ["code", "conversationId", "done", "payload"];
         let [code, id, done, payload] = pick(reply, keys);

@@ -1,5 +1,5 @@
-//! SCRAM-SHA-1 and SCRAM-SHA-256 (RFC 5802, RFC 7677): proof of a password without sending it, in
-//! both directions.
+//! SCRAM-SHA-1 and SCRAM-SHA-256 (RFC 5802, RFC 7677). Client and server prove to each other that
+//! they know the password, without sending it.
 
 use super::{
     hash::{Hash, SecretBytes},
@@ -16,64 +16,67 @@ use bson::{RawBson, RawDocumentBuf, cstr, rawdoc};
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// A server that asks for fewer iterations is refused (AUTH-56): the proof would be easy to attack.
+/// The minimum iteration count. A server that asks for fewer iterations is refused, because an
+/// attacker could guess the password from the proof (AUTH-56).
 pub const MIN_ITERATIONS: u32 = 4096;
 
-/// A server that asks for more iterations is refused: deriving the key occupies a processor. This
-/// many take about 0.2 seconds where the processor helps with SHA, and several times as long where
-/// it does not. Servers ask for 15,000 by default, and the highest count that is
-/// commonly recommended is 1,300,000.
+/// The maximum iteration count. A server that asks for more iterations is refused, because the
+/// derivation occupies a processor. This count takes about 0.2 s on a processor with SHA
+/// instructions, and several times as long on others. Servers ask for 15,000 by default; the
+/// highest common recommendation is 1,300,000.
 pub const MAX_ITERATIONS: u32 = 2_000_000;
 
-/// The longest salt that is accepted, in bytes; servers use 16 or 28.
+/// The maximum length of a salt in bytes. Servers use 16 or 28.
 const MAX_SALT_BYTES: usize = 1024;
 
-/// Random bytes in a nonce (AUTH-55).
+/// The number of random bytes in a nonce (AUTH-55).
 const NONCE_BYTES: usize = 24;
 
-/// "No channel binding, no other identity" (AUTH-57), and the same in base64.
+/// The gs2 header of RFC 5802: no channel binding (AUTH-57) and no authorization identity. The
+/// second constant is its base64 form.
 const HEADER: &str = "n,,";
 const HEADER_BASE64: &str = "biws";
 
-/// What comes after a server's message.
+/// The next step after a message from the server.
 pub(super) enum ScramStep {
     Send(RawDocumentBuf),
-    /// Keys are needed that are not in the cache.
+    /// Derive keys, because the cache does not hold them.
     Derive(KeyDerivation),
     Done,
 }
 
-/// Why a conversation cannot go on; never contains a secret.
+/// The reason why authentication fails. Contains no secret.
 pub(super) type Refusal = String;
 
 enum State {
-    /// The first message is sent or can be.
+    /// The first message can be sent, or its reply is awaited.
     First,
-    /// The server's first message is there, and the keys are not.
+    /// The server's first message was received, and the derivation of keys is awaited.
     Deriving { name: KeyName, challenge: Challenge },
-    /// The proof is sent.
+    /// The proof was sent, and the server's proof is awaited.
     Final {
         conversation: RawBson,
         name: KeyName,
         keys: Keys,
         auth_message: String,
     },
-    /// The server proved itself; old ones want one more, empty exchange (AUTH-43).
+    /// The server's proof was correct, but the server expects another command with an empty
+    /// payload, as servers before 4.4 do (AUTH-43).
     Empty { conversation: RawBson },
-    /// Nothing more is expected.
+    /// Authentication succeeded or failed.
     Over,
 }
 
-/// What the proof answers.
+/// The server's first message, to which the client replies with its proof.
 struct Challenge {
     conversation: RawBson,
-    /// The server's first message.
+    /// The text of the message.
     text: String,
-    /// Its nonce, which continues the client's.
+    /// The nonce in the message, which begins with the client's nonce.
     nonce: String,
 }
 
-/// The client's side of one SCRAM conversation.
+/// The client side of one SCRAM conversation.
 pub(super) struct Scram {
     hash: Hash,
     username: String,
@@ -83,7 +86,8 @@ pub(super) struct Scram {
 }
 
 impl Scram {
-    /// Draws the nonce now, so that the first message can ride in a handshake.
+    /// Returns a conversation with a new nonce. The nonce is drawn at once, because the handshake
+    /// may carry the first message.
     pub(super) fn new(hash: Hash, username: &str, password: Secret, random: &mut Random) -> Self {
         let mut bytes = [0; NONCE_BYTES];
         random.fill(&mut bytes);
@@ -96,7 +100,7 @@ impl Scram {
         }
     }
 
-    /// Uses this nonce, to compare with published conversations.
+    /// Replaces the nonce by that of a published conversation.
     #[cfg(test)]
     pub(super) fn set_nonce(&mut self, nonce: &str) {
         nonce.clone_into(&mut self.nonce);
@@ -109,7 +113,7 @@ impl Scram {
         }
     }
 
-    /// Fails early on a password that the mechanism cannot use (AUTH-8).
+    /// Checks that SASLprep accepts the password, so that an error is raised early (AUTH-8).
     pub(super) fn check_password(&self) -> Result<()> {
         match self.prepared_password() {
             Ok(_) => Ok(()),
@@ -117,16 +121,17 @@ impl Scram {
         }
     }
 
-    /// The first command, the same each time.
+    /// Returns the first command. Each call returns the same command.
     pub(super) fn start(&self) -> RawDocumentBuf {
         let message = format!("{HEADER}{}", self.first_bare());
         let mut command = sasl::start(self.mechanism().name(), message.as_bytes());
-        // AUTH-58: saves the empty exchange; old servers ignore it.
+        // This option saves a round trip: the server omits the empty message. Servers before 4.4
+        // ignore the option (AUTH-58).
         command.append(cstr!("options"), rawdoc! { "skipEmptyExchange": true });
         command
     }
 
-    /// Takes a reply to the command that was sent last.
+    /// Handles the reply to the last command.
     pub(super) fn on_reply(
         &mut self,
         reply: SaslReply,
@@ -165,7 +170,7 @@ impl Scram {
         }
     }
 
-    /// Takes the keys that were asked for; those of another derivation are refused.
+    /// Handles the derived keys. Keys of another derivation fail the conversation.
     pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Refusal> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Deriving { name, challenge } if name == derived.name() => {
@@ -183,7 +188,7 @@ impl Scram {
         let text = message(&reply.payload)?;
         let first = ServerFirst::parse(text, &self.nonce)?;
         if reply.done {
-            // AUTH-61
+            // The server has not proved yet that it knows the password (AUTH-61).
             return Err("the server ended the conversation before proving itself".to_owned());
         }
         let password = self.prepared_password()?;
@@ -201,7 +206,7 @@ impl Scram {
         Ok(ScramStep::Derive(derivation))
     }
 
-    /// The proof that the password is known.
+    /// Returns the command with the client's proof.
     fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> ScramStep {
         let Challenge {
             conversation,
@@ -230,7 +235,7 @@ impl Scram {
         ScramStep::Send(command)
     }
 
-    /// The server must know the password's keys too (AUTH-60).
+    /// Checks the server's proof that it knows the password (AUTH-60).
     fn check_signature(
         &self,
         reply: &SaslReply,
@@ -252,8 +257,9 @@ impl Scram {
         }
     }
 
-    /// What goes into the key derivation: for SHA-1 a digest in hexadecimal of name and password as
-    /// they are (AUTH-53), for SHA-256 the password in prepared form (AUTH-54).
+    /// Returns the password in the form for the key derivation. For SHA-1 this is the MD5 digest of
+    /// user name and password in hexadecimal (AUTH-53). For SHA-256 it is the password, prepared
+    /// with SASLprep (AUTH-54).
     fn prepared_password(&self) -> Result<SecretBytes, Refusal> {
         let password = self.password.expose();
         match self.hash {
@@ -274,15 +280,15 @@ impl Scram {
         }
     }
 
-    /// The first message without its header; the name is escaped but not prepared (AUTH-52,
-    /// AUTH-59).
+    /// Returns the first message without its header. The user name is escaped (AUTH-59), but not
+    /// prepared with SASLprep (AUTH-52).
     fn first_bare(&self) -> String {
         let name = self.username.replace('=', "=3D").replace(',', "=2C");
         format!("n={name},r={}", self.nonce)
     }
 }
 
-/// The server's answer to the first message.
+/// The server's first message, parsed.
 struct ServerFirst<'a> {
     nonce: &'a str,
     salt: Vec<u8>,
@@ -322,7 +328,7 @@ impl<'a> ServerFirst<'a> {
     }
 }
 
-/// The text of a server's message, unless it reports an error.
+/// Returns the text of a server's message. Fails if the text reports an error (`e=`).
 fn message(payload: &[u8]) -> Result<&str, Refusal> {
     let text = std::str::from_utf8(payload).map_err(|_| "the server's message is not UTF-8")?;
     match text.strip_prefix("e=") {

@@ -1,3 +1,5 @@
+//! Tests of authentication by SCRAM.
+
 mod hostile;
 mod negotiation;
 
@@ -10,7 +12,7 @@ use crate::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::{Binary, RawDocument, RawDocumentBuf, rawdoc, spec::BinarySubtype};
 
-/// A published conversation (table 3.1.6).
+/// A conversation that the specification publishes as an example.
 struct Vector {
     mechanism: Mechanism,
     nonce: &'static str,
@@ -106,7 +108,7 @@ fn payload(command: &RawDocumentBuf) -> String {
     String::from_utf8(binary.bytes.to_vec()).expect("SCRAM is text")
 }
 
-/// Hands over the keys, where a step asks for them.
+/// Derives the keys and passes them on, if `step` asks for them.
 fn with_keys(conversation: &mut Conversation, step: Step) -> Step {
     match step {
         Step::Derive(derivation) => conversation.handle_keys(&derivation.derive()),
@@ -114,7 +116,7 @@ fn with_keys(conversation: &mut Conversation, step: Step) -> Step {
     }
 }
 
-/// Hands over a reply and, where that asks for keys, the keys.
+/// Passes on a reply and, if the next step asks for keys, the derived keys.
 fn answer(conversation: &mut Conversation, reply: &RawDocument, keys: &mut KeyCache) -> Step {
     let step = conversation.handle_reply(reply, keys);
     with_keys(conversation, step)
@@ -130,7 +132,7 @@ fn failed(step: Step) -> (String, Error) {
     }
 }
 
-/// Continues until the server's first message is answered.
+/// Runs a conversation until the client has sent its proof.
 fn at_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
     let mut conversation = vector.conversation();
     sent(conversation.handle_hello(None, None, keys));
@@ -180,7 +182,7 @@ fn the_published_conversations_are_reproduced() {
 
 #[test]
 fn an_old_server_gets_one_more_empty_exchange() {
-    // AUTH-43
+    // `done: false` with the server's proof asks for one empty `saslContinue` (AUTH-43).
     for vector in &VECTORS {
         let mut keys = KeyCache::new();
         let mut conversation = at_final(vector, &mut keys);
@@ -210,7 +212,7 @@ fn the_empty_exchange_must_end_the_conversation() {
 
 #[test]
 fn kept_keys_give_the_same_proof() {
-    // AUTH-35
+    // The second conversation finds the keys in the cache (AUTH-35).
     let vector = &VECTORS[1];
     let mut keys = KeyCache::new();
     for _ in 0..2 {
@@ -226,7 +228,7 @@ fn kept_keys_give_the_same_proof() {
 
 #[test]
 fn a_wrong_signature_fails_in_both_lengths() {
-    // AUTH-60
+    // A wrong or malformed signature of the server fails the conversation (AUTH-60).
     for vector in &VECTORS {
         for value in [
             "v=AAAA",
@@ -248,7 +250,7 @@ fn a_wrong_signature_fails_in_both_lengths() {
 
 #[test]
 fn done_before_the_server_proved_itself_fails() {
-    // AUTH-61
+    // `done: true` before the server's proof is a failure (AUTH-61).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
     sent(conversation.handle_hello(None, None, &mut keys));
@@ -259,7 +261,8 @@ fn done_before_the_server_proved_itself_fails() {
 
 #[test]
 fn a_first_message_that_breaks_the_rules_fails() {
-    // AUTH-56, AUTH-60, and the client's own upper bound
+    // The server's iteration count (AUTH-56), nonce and salt (AUTH-60) must be acceptable. The
+    // upper limits of iteration count and salt are this driver's own.
     let nonce = VECTORS[1].nonce;
     let salt = VECTORS[1].salt;
     let long_salt = BASE64.encode([0; 1025]);
@@ -309,7 +312,7 @@ fn a_reported_error_in_the_final_message_is_told() {
 
 #[test]
 fn a_frame_that_breaks_the_rules_fails() {
-    // AUTH-40, AUTH-41
+    // A reply needs `conversationId`, `done` and a payload (AUTH-40, AUTH-41), and no error code.
     let first = VECTORS[1].server_first();
     for bad in [
         rawdoc! { "ok": 1 },
@@ -327,7 +330,7 @@ fn a_frame_that_breaks_the_rules_fails() {
         let mut conversation = VECTORS[1].conversation();
         sent(conversation.handle_hello(None, None, &mut keys));
         failed(answer(&mut conversation, &bad, &mut keys));
-        // And it stays failed.
+        // Later replies cannot revive the conversation.
         failed(answer(&mut conversation, &reply("", true), &mut keys));
     }
 }
@@ -344,7 +347,7 @@ fn another_conversation_id_in_a_later_reply_fails() {
 
 #[test]
 fn a_payload_in_base64_text_is_read() {
-    // AUTH-40
+    // The payload may be binary or a base64 string (AUTH-40).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
     sent(conversation.handle_hello(None, None, &mut keys));
@@ -356,7 +359,7 @@ fn a_payload_in_base64_text_is_read() {
 
 #[test]
 fn a_refusal_carries_the_servers_error_and_labels() {
-    // AUTH-19
+    // A label of the server decides whether the pool is cleared (AUTH-19).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
     sent(conversation.handle_hello(None, None, &mut keys));
@@ -376,7 +379,7 @@ fn a_refusal_carries_the_servers_error_and_labels() {
     assert_eq!(cause.as_ref().and_then(|fault| fault.code), Some(18));
 }
 
-/// Plays the server's part up to the client's proof and gives that proof.
+/// Runs a conversation with a fixed nonce, and returns the message with the client's proof.
 fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
     let mut keys = KeyCache::new();
     let mut conversation = conversation(Some(mechanism), user, password);
@@ -388,7 +391,8 @@ fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
 
 #[test]
 fn passwords_are_prepared_for_sha_256_only() {
-    // Prose test SCRAM 4; AUTH-53, AUTH-54. The user stays the same: names are never prepared.
+    // Prose test SCRAM 4: only SCRAM-SHA-256 prepares the password with SASLprep (AUTH-53,
+    // AUTH-54). The user name is constant, because it is never prepared.
     let sha_256 = |password| proof(Mechanism::ScramSha256, "u", password);
     assert_eq!(sha_256("IX"), sha_256("I\u{AD}X"));
     assert_eq!(sha_256("IX"), sha_256("\u{2168}"));
@@ -400,7 +404,8 @@ fn passwords_are_prepared_for_sha_256_only() {
 
 #[test]
 fn names_are_escaped_but_never_prepared() {
-    // AUTH-25, AUTH-52, AUTH-59
+    // The user name is not prepared in `saslSupportedMechs` (AUTH-25) or in messages (AUTH-52),
+    // where `=` and `,` are escaped (AUTH-59).
     let name = "a=b,c\u{2168}\u{AD}";
     let mut conversation = conversation(None, name, "p");
     assert_eq!(
@@ -429,7 +434,8 @@ fn a_password_that_cannot_be_prepared_fails_early() {
 
 #[test]
 fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
-    // AUTH-55
+    // A nonce has 24 random bytes in base64. Here they come from a generator with a fixed seed
+    // (AUTH-55).
     let credential = Credential::password("user", "pencil");
     let mut random = random();
     let mut draw = || {
@@ -443,7 +449,7 @@ fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
 
 #[test]
 fn what_is_missing_or_not_built_is_named() {
-    // AUTH-9
+    // The error names the missing field or the mechanism (AUTH-9).
     let error = |credential: &Credential| {
         Conversation::new(credential, &mut random()).expect_err("not usable")
     };

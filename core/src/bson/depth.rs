@@ -1,11 +1,11 @@
-//! Documents from outside are walked before anything recursive touches them.
+//! The check of the nesting depth, which comes before any recursive processing of a document.
 
 use super::MAX_DEPTH;
 use crate::error::{Error, ErrorKind, is_deeper};
 use bson::{Document, RawDocument};
 
-/// Refuses a document that is nested deeper than [`MAX_DEPTH`], which decoding into a tree could
-/// not survive. Documents too small to be that deep are not walked.
+/// Returns an error if a document is nested deeper than [`MAX_DEPTH`]. Decoding such a document
+/// into a tree could exhaust the stack. A document that is too small for this depth is not read.
 pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     let is_deeper = is_deeper(document, MAX_DEPTH).map_err(|error| {
         Error::new(ErrorKind::Bson {
@@ -22,7 +22,7 @@ pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a raw document into a tree, within the bound of depth.
+/// Decodes a raw document into a tree. Fails if it is nested deeper than [`MAX_DEPTH`].
 pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
     check_depth(document)?;
     Document::try_from(document).map_err(|error| {
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    /// The same as `nested`, in linear time.
+    /// Returns the same bytes as `nested`, in linear time.
     fn nested_fast(levels: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         for level in 0..levels {

@@ -1,4 +1,4 @@
-//! Helpers for raw documents: writing one field by field into a buffer of the caller's.
+//! Encoding of raw documents into a buffer, and checks of documents that were received.
 
 mod depth;
 mod writer;
@@ -6,11 +6,11 @@ mod writer;
 pub use depth::{check_depth, decode_document};
 pub use writer::DocumentWriter;
 
-/// How deep documents from outside may be nested, counting the outermost; the server's own limit
-/// is 100 for stored documents, and replies wrap those in a few more.
+/// The maximum nesting depth of a document, including the outermost level. Servers accept stored
+/// documents of 100 levels, and replies nest these in a few more.
 pub const MAX_DEPTH: usize = 200;
 
-/// Reads a number that a server may write as int32, int64 or double.
+/// Reads an integer that a server sent as int32, int64 or double. Returns `None` for other values.
 #[must_use]
 pub fn integer(value: bson::RawBsonRef<'_>) -> Option<i64> {
     if let Some(n) = value.as_i32() {
@@ -23,13 +23,13 @@ pub fn integer(value: bson::RawBsonRef<'_>) -> Option<i64> {
     (n.fract() == 0.0 && n.abs() < 9e15).then_some(n as i64)
 }
 
-/// Reads a field that a server may write as int32, int64 or double.
+/// Reads a field with an integer that a server sent as int32, int64 or double.
 #[must_use]
 pub fn integer_field(document: &bson::RawDocument, key: &str) -> Option<i64> {
     integer(document.get(key).ok()??)
 }
 
-/// True if `ok` is one, in whichever numeric type.
+/// True if the field `ok` is 1 in any numeric type, or `true`.
 #[must_use]
 pub fn is_ok(reply: &bson::RawDocument) -> bool {
     let [ok] = crate::error::pick(reply, ["ok"]);

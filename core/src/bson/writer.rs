@@ -1,12 +1,12 @@
-//! Writes BSON into a growing buffer without building a tree first.
+//! A writer of BSON that appends to a buffer and builds no tree.
 
 use super::MAX_DEPTH;
 use crate::error::{Error, ErrorKind};
 use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
 
-/// Appends one document, element by element, to a buffer that it borrows.
+/// A writer that appends one document to a borrowed buffer, element by element.
 ///
-/// The caller chooses field names; each must be free of NUL bytes.
+/// The keys must not contain NUL bytes.
 ///
 /// ```
 /// use onionskin_core::bson::DocumentWriter;
@@ -34,14 +34,14 @@ impl<'a> DocumentWriter<'a> {
         Self { buffer, start }
     }
 
-    /// Appends bare elements to `buffer`, which belong into a document elsewhere; there is nothing
-    /// to end.
+    /// Starts a sequence of elements without a document around them. They have neither length nor
+    /// terminator, so [`end`](Self::end) must not be called.
     pub fn bare(buffer: &'a mut Vec<u8>) -> Self {
         let start = buffer.len();
         Self { buffer, start }
     }
 
-    /// Ends the document: terminator and length.
+    /// Ends the document: appends its terminator and sets its length.
     pub fn end(self) {
         self.buffer.push(0);
         let length = i32::try_from(self.buffer.len() - self.start)
@@ -101,7 +101,7 @@ impl<'a> DocumentWriter<'a> {
         self
     }
 
-    /// Appends an array that is already encoded as a document with the keys "0", "1", ...
+    /// Appends an array.
     pub fn array(&mut self, key: &str, value: &bson::RawArray) -> &mut Self {
         self.key(0x04, key).extend_from_slice(value.as_bytes());
         self
@@ -116,7 +116,8 @@ impl<'a> DocumentWriter<'a> {
         self
     }
 
-    /// Appends an array of the documents that `fill` writes, one call per item.
+    /// Appends an array of documents. `fill` is called once per item and writes the document of the
+    /// item.
     pub fn documents<T>(
         &mut self,
         key: &str,
@@ -132,7 +133,7 @@ impl<'a> DocumentWriter<'a> {
         self
     }
 
-    /// Appends any value.
+    /// Appends a value of any type.
     pub fn value(&mut self, key: &str, value: RawBsonRef<'_>) -> &mut Self {
         match value {
             RawBsonRef::Double(n) => {
@@ -159,8 +160,8 @@ impl<'a> DocumentWriter<'a> {
             RawBsonRef::Document(d) => self.document(key, d),
             RawBsonRef::Array(a) => self.array(key, a),
             other => {
-                // Rare types go through the library: one small document of one field, whose
-                // element bytes are copied.
+                // Other types are encoded by the `bson` crate in a document of one field, from
+                // which the bytes of the value are copied.
                 let mut one = bson::RawDocumentBuf::new();
                 one.append(bson::cstr!("v"), RawBson::from(other));
                 let bytes = one.as_bytes();
@@ -171,9 +172,9 @@ impl<'a> DocumentWriter<'a> {
         }
     }
 
-    /// Appends all fields of a tree.
+    /// Appends all fields of `tree`.
     ///
-    /// Fails where a key holds a NUL byte, or where the tree is deeper than any server accepts.
+    /// Fails if a key contains a NUL byte, or if `tree` is nested deeper than any server accepts.
     pub fn tree(&mut self, tree: &Document) -> Result<&mut Self, Error> {
         self.tree_at(tree, 1)?;
         Ok(self)
@@ -232,7 +233,7 @@ impl<'a> DocumentWriter<'a> {
         Ok(())
     }
 
-    /// Appends elements that are encoded already: a document's bytes without length and terminator.
+    /// Appends encoded elements: the bytes of a document without its length and its terminator.
     pub fn elements(&mut self, elements: &[u8]) -> &mut Self {
         self.buffer.extend_from_slice(elements);
         self

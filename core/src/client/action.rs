@@ -1,4 +1,4 @@
-//! What the client orders, and how it answers.
+//! The actions that the client gives, and the results of its methods.
 
 use super::{Question, QuestionId};
 use crate::{
@@ -9,104 +9,108 @@ use crate::{
     selection::SelectorQuestion,
 };
 
-/// An order to whoever drives the client. Orders are to be carried out in the order in which they
-/// come; none of them blocks the next.
+/// An action for the shell, which is the code that drives the client. The shell starts actions in
+/// the order in which they come, and does not wait until one is complete.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Action {
-    /// Connect a socket to this address, then report
+    /// Connect a socket to this address. Report
     /// [`handle_connected`](super::Client::handle_connected) or
-    /// [`handle_failed`](super::Client::handle_failed), and from then on everything it receives.
+    /// [`handle_failed`](super::Client::handle_failed), and then everything that the socket
+    /// receives.
     Dial {
-        /// The number under which the socket is known from now on.
+        /// The id of the new socket.
         socket: SocketId,
-        /// Where to.
+        /// The address to connect to.
         address: Address,
     },
-    /// Take a parked socket out of its place and read from it, as after
-    /// [`Dial`](Self::Dial): report everything it receives, until its [`SocketUse`] is not open.
+    /// Take a parked socket and read from it, as after [`Dial`](Self::Dial).
+    /// Report everything that the socket receives, until its [`SocketUse`] is no longer `Open`.
     Drain {
-        /// Which.
+        /// The socket to read from.
         socket: SocketId,
     },
     /// Write these bytes to a socket that was dialled and is not parked.
     Transmit {
-        /// Which.
+        /// The socket to write to.
         socket: SocketId,
-        /// What; earlier bytes go first.
+        /// The bytes to write, after those of earlier actions.
         bytes: Vec<u8>,
     },
-    /// Close a socket, parked or not. Dialling stops; what was not written is dropped.
+    /// Close a socket, parked or not. Dialling stops, and bytes that were not written are dropped.
     Close {
-        /// Which.
+        /// The socket to close.
         socket: SocketId,
     },
-    /// Break the exchange on a socket in use: the exchange's holder stops moving bytes and gives
-    /// the exchange back with this error. Given only while the socket is in use, and meant for that
-    /// exchange: when the exchange came back first, forget it.
+    /// Interrupt the exchange on a socket. The holder of the exchange stops moving bytes and checks
+    /// the exchange in with this error. The action is given only while the socket is in use. If the
+    /// exchange is checked in before the shell carries out the action, the shell drops the action,
+    /// so that no later exchange is interrupted.
     Interrupt {
-        /// Which.
+        /// The socket in use.
         socket: SocketId,
-        /// Why.
+        /// The error to check the exchange in with.
         error: Error,
     },
-    /// Answer this question by [`handle_answer`](super::Client::handle_answer), where it delays
-    /// nothing else.
+    /// Find the answer to this question where the work delays nothing else, and report it by
+    /// [`handle_answer`](super::Client::handle_answer).
     Ask {
-        /// The number under which to answer.
+        /// The id of the question, which its answer needs.
         id: QuestionId,
-        /// What is asked.
+        /// The question to answer.
         question: Question,
     },
-    /// Stop working on a question, if that can be stopped: its answer is no longer wanted.
+    /// Stop working on a question, if that is possible: its answer is no longer needed.
     Withdraw {
-        /// Which.
+        /// The question to stop working on.
         question: QuestionId,
     },
-    /// An operation that waits is to be [resumed](super::Client::resume).
+    /// [Resume](super::Client::resume) an operation that waits.
     Wake {
-        /// Which.
+        /// The operation to resume.
         operation: OperationId,
     },
 }
 
-/// How an operation goes on.
+/// How an operation continues.
 #[derive(Debug)]
 pub enum Progress<E = Exchange> {
-    /// It has a connection: perform the exchange and give the exchange back.
+    /// The operation has a connection. Perform the exchange and check it in.
     Exchange(E),
-    /// The application's server selector has a say: [ask](SelectorQuestion::ask) it outside of all
-    /// locks, then hand its answer to
+    /// The application's server selector has to narrow the list of suitable servers.
+    /// [Ask](SelectorQuestion::ask) it while no lock is held. Then give the answer to
     /// [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the operation.
     Asking {
-        /// The operation, which waits under this number.
+        /// The operation, which waits for the answer.
         operation: OperationId,
-        /// What to ask.
+        /// The server selector question.
         question: SelectorQuestion,
     },
-    /// It waits for a server or a connection, under this number. Resume it when it is woken, or
-    /// cancel it.
+    /// The operation waits, for a server or a connection for example. Resume the operation when
+    /// [`Action::Wake`] names this id, or cancel it.
     Waiting(OperationId),
-    /// It is over.
+    /// The operation has failed.
     Failed(Error),
 }
 
-/// What the client makes of an exchange.
+/// How an operation continues after its exchange was checked in.
 #[derive(Debug)]
 pub enum AfterExchange {
-    /// The operation is over.
+    /// The operation is over, with this result.
     Done(Result<(), Error>),
-    /// It is tried once more.
+    /// The operation continues: with another attempt, or with its own exchange after a preliminary
+    /// ping.
     Again(Progress),
 }
 
-/// What is to become of a dialled socket after an input.
+/// How the shell is to treat a dialled socket after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketUse {
-    /// Go on: report what it receives.
+    /// Read from the socket and report everything that it receives.
     Open,
-    /// It is ready for operations. Put it where exchanges find it, before anything else is done.
+    /// Park the socket before the next input: its connection is ready, and an exchange may use it
+    /// at once.
     Parked,
-    /// It is no longer wanted.
+    /// Close the socket: the client no longer has its connection.
     Closed,
 }

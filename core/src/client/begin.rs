@@ -1,5 +1,5 @@
-//! The road of an operation, first half: select a server and check a connection out, which
-//! `exchanges.rs` exchanges.
+//! The first step of an attempt: select a server and check out a connection from its pool.
+//! `exchanges.rs` begins the exchange on that connection.
 
 use super::{
     Client, Progress, Timer,
@@ -20,37 +20,37 @@ use crate::{
     time::{Instant, earliest},
 };
 
-/// How far an attempt came at once.
+/// How far an attempt came when it was begun.
 pub(super) enum Attempt {
-    /// It has a connection.
+    /// The attempt has a connection.
     Granted(Box<Operation>, Box<Established>),
-    /// The operation waits, and is kept.
+    /// The operation waits; the table of operations holds it.
     Waiting,
-    /// The application's server selector is to be asked.
+    /// The application's server selector has to answer this question.
     Asking(Box<Operation>, SelectorQuestion),
-    /// The attempt is over.
+    /// The attempt has ended.
     Ended(Box<Operation>, End),
 }
 
-/// Why an operation does not go straight to selecting a server.
+/// The reason why an attempt does not begin with an ordinary server selection.
 enum Detour {
-    /// It runs on a pinned connection.
+    /// The operation runs on this pinned connection.
     Pin(PinId),
-    /// Its next attempt begins later.
+    /// The attempt begins at this later time.
     Pause(Instant),
-    /// Servers are scanned.
+    /// The client scans: it checks servers on demand.
     Scan(Scanning),
 }
 
 impl Client {
-    /// Starts an operation of one command. Its beginning and its end are not told to listeners:
-    /// that takes a [`Runner`](crate::operation::Runner) and [`start_in`](Self::start_in).
+    /// Starts an operation of one command. Emits no operation events; for these, use a
+    /// [`Runner`](crate::operation::Runner) and [`start_in`](Self::start_in).
     pub fn start(&mut self, now: Instant, command: Command) -> Progress {
         self.start_command(now, &mut Span::default(), command, false)
     }
 
-    /// Starts a command of a program. The first one sets the operation id and the time limit of the
-    /// span, which all later ones share.
+    /// Starts a command of a program. The first command sets the operation id and the time limit of
+    /// the span. Later commands share both.
     pub fn start_in(&mut self, now: Instant, span: &mut Span, command: Command) -> Progress {
         let observed = self.settings.subscriptions.operation;
         self.start_command(now, span, command, observed)
@@ -79,7 +79,7 @@ impl Client {
         start
     }
 
-    /// Asks how an operation that was woken goes on.
+    /// Continues an operation that was woken.
     pub fn resume(&mut self, now: Instant, id: OperationId) -> Progress {
         let may_go_on = |waiting: &Waiting| {
             matches!(
@@ -101,7 +101,7 @@ impl Client {
         start
     }
 
-    /// The application has said which servers it wants for an operation.
+    /// Takes the answer of the application's server selector and continues the operation.
     pub fn handle_selector_answer(
         &mut self,
         now: Instant,
@@ -126,8 +126,7 @@ impl Client {
         }
     }
 
-    /// Leads an operation from this attempt to an exchange, a wait, or its end, through as many
-    /// attempts as begin at once.
+    /// Runs attempts of an operation until it has an exchange, waits, or is over.
     pub(super) fn advance(
         &mut self,
         now: Instant,
@@ -159,7 +158,7 @@ impl Client {
         }
     }
 
-    /// Begins the next attempt of an operation whose task waits.
+    /// Begins the next attempt of an operation whose task waits to be woken.
     pub(super) fn begin_in_background(&mut self, now: Instant, operation: Box<Operation>) {
         let id = operation.id;
         match self.attempt(now, operation) {
@@ -176,7 +175,7 @@ impl Client {
         }
     }
 
-    /// Selects a server and asks its pool for a connection.
+    /// Begins an attempt: selects a server and checks out a connection from its pool.
     pub(super) fn attempt(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
         let selected = match self.detour(now, &operation) {
             None => {
@@ -204,7 +203,8 @@ impl Client {
         self.check_out(now, operation, server)
     }
 
-    /// Returns why the operation cannot go straight to selecting a server, if it cannot.
+    /// Returns why the attempt does not begin with an ordinary server selection, if there is a
+    /// reason.
     #[inline]
     fn detour(&self, now: Instant, operation: &Operation) -> Option<Detour> {
         if let Some(until) = operation.paused_until
@@ -221,7 +221,7 @@ impl Client {
     #[inline]
     fn begin_selection(&mut self, now: Instant, operation: &mut Operation) {
         operation.paused_until = None;
-        // An operation that selects again after a wait keeps the start of its first selection.
+        // An operation that selects again after a wait keeps the start time of its first selection.
         operation.selection_began.get_or_insert(now);
         self.choice
             .emit_started(now, &self.topology, operation, &mut self.out);
@@ -262,8 +262,8 @@ impl Client {
         mut operation: Box<Operation>,
         server: ServerId,
     ) -> Attempt {
-        // CMAP-153: with a time limit for the operation, what selection left of it counts; the pool
-        // knows its own limit.
+        // With an operation time limit, check out may last until the limit of server selection.
+        // Without one, the pool applies `waitQueueTimeoutMS` (CMAP-153).
         let limit = operation
             .command
             .timeout
@@ -290,7 +290,7 @@ impl Client {
         Attempt::Ended(operation, End::Failed(error, None))
     }
 
-    /// Until when the present attempt may look for a server (SEL-35).
+    /// Returns the time until which the current attempt may wait for a server (SEL-35).
     fn selection_limit(&self, operation: &Operation) -> Option<Instant> {
         let began = operation.selection_began?;
         let limit = began.checked_add(self.settings.selection);
@@ -301,7 +301,7 @@ impl Client {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
-        // The application's answer was about the servers that there are now.
+        // The answer of the server selector was for the present topology description only.
         operation.narrowed = None;
         operation.unwaited = 0;
         let limit = match self.settings.scanning {
@@ -317,8 +317,8 @@ impl Client {
         self.keep_without_server(now, operation, limit)
     }
 
-    /// Lets an operation wait for the instant of its next attempt. Servers are not checked for its
-    /// sake meanwhile: it has not found out yet that none suits.
+    /// Lets an operation wait until its next attempt may begin. The topology is not asked to check
+    /// servers for this wait, because no selection has shown yet that no server suits.
     fn pause(&mut self, mut operation: Box<Operation>, until: Instant) -> Attempt {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
@@ -343,7 +343,8 @@ impl Client {
         Attempt::Waiting
     }
 
-    /// Takes the pinned connection of an operation, or lets the operation wait until it is free.
+    /// Takes the pinned connection of an operation, or lets the operation wait until the connection
+    /// is free.
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.paused_until = None;
         operation.attempts += 1;
@@ -363,7 +364,7 @@ impl Client {
     }
 }
 
-/// The error of an operation that is over before it has a connection.
+/// Returns the error of an operation that ended before it had a connection.
 fn over(result: Result<(), Error>) -> Error {
     match result {
         Err(error) => error,

@@ -1,5 +1,6 @@
-//! The choice of a server for an operation: by its criteria, by the application's server selector,
-//! or by the cursor that the operation belongs to; and what listeners hear of it (SEL-61).
+//! Server selection for operations: by the criteria of the operation, by the application's server
+//! selector, or by the server to which the operation is bound. Emits the events of server selection
+//! (SEL-61).
 
 use super::{outbox::Outbox, pools::Pools};
 use crate::{
@@ -16,13 +17,13 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// What came of looking for a server.
+/// The result of a server selection.
 pub(super) enum Selected {
-    /// This one.
+    /// The selected server.
     Server(ServerId),
-    /// None, for now.
+    /// No server suits now, so the operation waits.
     Nothing,
-    /// The application's server selector is to be asked.
+    /// The application's server selector has to answer this question first.
     Ask(SelectorQuestion),
 }
 
@@ -32,18 +33,18 @@ impl From<Option<ServerId>> for Selected {
     }
 }
 
-/// What a choice looks at: the servers that are known, and those that have a pool.
+/// The parts that server selection reads: the topology and the pools.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) topology: &'a Sdam,
     pub(super) pools: &'a Pools,
 }
 
-/// The selector of a client, with its count of operations per server.
+/// Selects servers for the operations of a client, and counts the operations of each server.
 #[derive(Debug)]
 pub(super) struct Choice {
     selector: Selector,
-    /// The read preference of operations that have none.
+    /// The read preference of operations that have none: `primary`.
     primary: Arc<ReadPreference>,
     subscriptions: Subscriptions,
 }
@@ -61,7 +62,7 @@ impl Choice {
         self.selector.reseed(random);
     }
 
-    /// Chooses a server, and counts the operation there.
+    /// Selects a server and counts the operation there.
     pub(super) fn select(
         &mut self,
         view: View<'_>,
@@ -84,7 +85,8 @@ impl Choice {
         found.map(Selected::from)
     }
 
-    /// Chooses by this description, which leaves servers out that the topology knows.
+    /// Selects a server from `description` instead of the topology's own description. During a
+    /// scan, the servers that were not checked yet are Unknown in `description`.
     pub(super) fn select_by(
         &mut self,
         topology: &Sdam,
@@ -103,7 +105,7 @@ impl Choice {
         Ok(found.into())
     }
 
-    /// Chooses the server to which the operation is bound.
+    /// Selects the server to which the operation is bound, such as the server of its cursor.
     fn select_target(
         &mut self,
         view: View<'_>,
@@ -127,7 +129,8 @@ impl Choice {
         Err(target_is_lost(view.topology, &target.address))
     }
 
-    /// Chooses among the servers that the application's selector left, or asks it.
+    /// Selects among the servers that the application's server selector kept. Returns a question if
+    /// there is no usable answer of the selector yet.
     fn select_narrowed(
         &mut self,
         topology: &Sdam,
@@ -150,9 +153,9 @@ impl Choice {
         Ok(question.map_or(Selected::Nothing, Selected::Ask))
     }
 
-    /// Keeps the server's shortest round trip time, for the time limit of the command (SEL-59), and
-    /// whether an aggregation that writes goes to the primary although it wants another server
-    /// (SEL-34). Operations of other kinds without a deadline keep nothing.
+    /// Stores facts about the selected server in the operation. For an operation with a deadline,
+    /// the fact is the server's shortest round trip time (SEL-59). For an aggregation that writes,
+    /// it is whether the read preference `primary` selected the server (SEL-34).
     #[inline]
     pub(super) fn note_selected(
         &self,
@@ -171,12 +174,12 @@ impl Choice {
         }
     }
 
-    /// Counts an operation at a server that it was not selected for.
+    /// Counts an operation at a server without a selection, as for a pinned connection.
     pub(super) fn started(&mut self, server: ServerId) {
         self.selector.started(server);
     }
 
-    /// An attempt at this server is over.
+    /// Ends the count of an operation at a server, because its attempt there is over.
     #[inline]
     pub(super) fn finished(&mut self, server: ServerId) {
         self.selector.finished(server);
@@ -187,12 +190,13 @@ impl Choice {
         self.selector.operation_count(server)
     }
 
-    /// What the operation demands of its server.
+    /// Returns the criteria by which the operation selects a server.
     pub(super) fn criteria(&self, operation: &Operation) -> Criteria {
         criteria(operation, &self.primary)
     }
 
-    /// True if only the primary of a replica set can serve the operation.
+    /// True if the topology is a replica set with a primary and only the primary can serve the
+    /// operation.
     pub(super) fn needs_primary(&self, topology: &Sdam, operation: &Operation) -> bool {
         let description = topology.description();
         if description.topology_type != TopologyType::ReplicaSetWithPrimary {
@@ -203,7 +207,7 @@ impl Choice {
         preference.is_none_or(ReadPreference::is_primary)
     }
 
-    /// The error of an operation that found no server.
+    /// Returns the error of an operation for which no server suits.
     pub(super) fn nothing_suits(&self, topology: &Sdam, operation: &Operation) -> Error {
         if let Some(target) = &operation.command.target {
             return target_is_lost(topology, &target.address);
@@ -211,8 +215,8 @@ impl Choice {
         selection_error(topology.description(), &self.criteria(operation))
     }
 
-    /// Tells that a server selection started; nothing new if the operation selects again after a
-    /// wait.
+    /// Emits the event that a server selection started. Emits nothing if the operation selects
+    /// again after a wait.
     #[inline]
     pub(super) fn emit_started(
         &self,
@@ -221,7 +225,7 @@ impl Choice {
         operation: &mut Operation,
         out: &mut Outbox,
     ) {
-        // An operation that is bound to a server does not select (SEL-2).
+        // An operation that is bound to a server does not select one (SEL-2).
         if !self.subscriptions.selection
             || operation.emitted.started
             || operation.command.target.is_some()
@@ -233,7 +237,7 @@ impl Choice {
         emit(now, SelectionEvent::Started { facts }, out);
     }
 
-    /// Tells that an operation waits for a server, until `limit` at the longest.
+    /// Emits the event that an operation waits for a server, until `limit` at the latest.
     pub(super) fn emit_waits(
         &self,
         now: Instant,
@@ -243,7 +247,7 @@ impl Choice {
         out: &mut Outbox,
     ) {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
-        // Once per operation, not once per round (SEL-61).
+        // The event comes once per operation, not each time that the operation waits (SEL-61).
         let selects = operation.command.target.is_none();
         if !wanted || !selects || std::mem::replace(&mut operation.emitted.waiting, true) {
             return;
@@ -253,7 +257,7 @@ impl Choice {
         emit(now, SelectionEvent::Waiting { facts, remaining }, out);
     }
 
-    /// Tells which server was selected.
+    /// Emits the event that a server was selected.
     #[inline]
     pub(super) fn emit_succeeded(
         &self,
@@ -274,7 +278,7 @@ impl Choice {
         emit(now, SelectionEvent::Succeeded { facts, address }, out);
     }
 
-    /// Tells that the selection under way, if there is one, ended without a server.
+    /// Emits the event that server selection failed, if its start was announced.
     pub(super) fn emit_failed(
         &self,
         now: Instant,
@@ -309,7 +313,8 @@ fn emit(now: Instant, event: SelectionEvent, out: &mut Outbox) {
     out.emit(now, EventKind::Selection(event));
 }
 
-/// The text of a selection's error lists the servers, which the events tell on their own (SEL-63).
+/// Returns the error of a selection without its list of servers, because the event has the topology
+/// description in a field of its own (SEL-63).
 fn without_topology(error: &Error) -> Error {
     let ErrorKind::ServerSelection { cause, .. } = error.kind() else {
         return error.clone();
@@ -320,7 +325,7 @@ fn without_topology(error: &Error) -> Error {
     })
 }
 
-/// The error of an operation whose one server cannot be used.
+/// Returns the error of an operation whose only permitted server cannot be used.
 fn target_is_lost(topology: &Sdam, target: &Address) -> Error {
     let known = topology.description().servers.get(target);
     let cause = known.and_then(|known| known.error.clone());
@@ -338,8 +343,9 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
     Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 
-/// What the operation demands. Writes select as writes (SEL-28), `runCommand` as a read of the
-/// primary unless it was given a preference (SEL-29). Each operation selects anew (SEL-50).
+/// Returns the criteria by which the operation selects a server. Writes need a writable server
+/// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). No
+/// operation reuses the server of an earlier one (SEL-50).
 fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {

@@ -1,4 +1,4 @@
-//! What a client is made of.
+//! The configuration of a client, and the options of its parts.
 
 use super::scanning::Scanning;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 use bson::RawDocumentBuf;
 use std::{sync::Arc, time::Duration};
 
-/// Options, seed, and the facts of the environment, checked.
+/// The validated options of a client, its seed, and the facts of its environment.
 #[derive(Debug)]
 pub struct ClientConfig {
     pub(super) options: ClientOptions,
@@ -29,16 +29,18 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// A client with these options and this seed, in an unknown environment, without listeners.
+    /// Returns the configuration of a client with these options and this seed, in an unknown
+    /// environment and without event subscriptions.
     ///
-    /// Fails where options contradict each other, where one asks for what this version does not
-    /// have and could not leave out without harm, or where certificates cannot be used. What is
-    /// left out all the same is told by [`without_effect`](crate::uri::without_effect).
+    /// Fails if options contradict each other or if certificates cannot be used. Also fails for an
+    /// option that this version does not implement and that cannot be ignored without harm.
+    /// [`without_effect`](crate::uri::without_effect) lists the options that are ignored.
     pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
         Self::with_environment(options, seed, &Environment::default(), &[])
     }
 
-    /// The same with the facts that the handshake tells the server.
+    /// Returns a configuration as [`new`](Self::new) does. The handshake sends `environment` and
+    /// the wrapping libraries `infos` to the server.
     pub fn with_environment(
         options: ClientOptions,
         seed: Seed,
@@ -57,7 +59,7 @@ impl ClientConfig {
         let streaming = match options.monitoring_mode() {
             MonitoringMode::Stream => true,
             MonitoringMode::Poll => false,
-            // MON-4
+            // On a FaaS platform, `auto` means `poll` (MON-4).
             MonitoringMode::Auto => !environment.is_faas(),
         };
         Ok(Self {
@@ -70,7 +72,7 @@ impl ClientConfig {
         })
     }
 
-    /// Asks for events.
+    /// Sets which events the client emits. The default is none.
     #[must_use]
     pub fn with_subscriptions(mut self, subscriptions: Subscriptions) -> Self {
         self.subscriptions = subscriptions;
@@ -78,8 +80,8 @@ impl ClientConfig {
     }
 }
 
-/// Options that are understood but not acted on yet are refused: a proxy that is silently left out,
-/// for example, would send traffic where the user did not want it.
+/// Refuses options that are parsed but not implemented. If `proxyHost` were ignored, for example,
+/// traffic would not go through the proxy that the user demands.
 fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     let refuse = |option, message: &str| {
         let message = format!("{message} is not supported by this version");
@@ -102,31 +104,33 @@ fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// How much of everything a client has.
+/// The numbers of a client's sockets, connections in use and waiting operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sockets, whatever they are for.
+    /// The number of sockets, those of monitors included.
     pub sockets: usize,
-    /// Exchanges that were not given back.
+    /// The number of connections that are checked out: in use by an exchange, granted, or pinned.
     pub in_use: usize,
-    /// Operations that wait.
+    /// The number of operations that hold no exchange: they wait, pause, or have not been resumed
+    /// yet.
     pub waiting: usize,
 }
 
-/// The options and facts that the composition goes by. They do not change, metadata excepted.
+/// The options that operations and new connections use. They do not change, except for the
+/// metadata.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// `serverSelectionTimeoutMS`.
     pub(super) selection: Duration,
-    /// `socketTimeoutMS`.
+    /// `socketTimeoutMS`; `None` for no limit.
     pub(super) socket_timeout: Option<Duration>,
-    /// `timeoutMS`.
+    /// `timeoutMS`; `None` if operations have no time limit by default.
     pub(super) timeout: Option<Duration>,
     pub(super) retry: RetryPolicy,
-    /// How many operations wait for a server at once (SEL-37); the wait queue of each pool has the
-    /// same bound.
+    /// The highest number of operations that wait for a server at once (SEL-37). The wait queue of
+    /// each pool has the same limit.
     pub(super) without_server: usize,
-    /// Where servers are scanned.
+    /// The rules of server selection by scans; `None` if servers are monitored in the background.
     pub(super) scanning: Option<Scanning>,
     pub(super) handshake: Arc<HandshakeOptions>,
     pub(super) metadata: ClientMetadata,
@@ -179,8 +183,9 @@ pub(super) fn sdam_options(
     subscriptions: Subscriptions,
     seed: &Seed,
 ) -> SdamOptions {
-    // Behind a load balancer nothing is monitored, in whatever way (LB-14). One socket for all, as
-    // LB-29 has it, is for clients without pools; those that scan have them.
+    // Behind a load balancer there are no monitoring connections (LB-14), so there is nothing to
+    // scan. The rule of one socket for all operations (LB-29) is for clients without pools; clients
+    // that scan have pools.
     let scanning = options.monitoring() == Monitoring::Scanning && !options.load_balanced();
     SdamOptions {
         seeds: options.hosts().to_vec(),

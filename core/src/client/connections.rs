@@ -1,7 +1,8 @@
-//! The connections part: one record per connection, whatever it is for.
+//! The connections part: one record per connection, of monitors and of pools.
 //!
-//! The state of a record says who owns the connection. While the control plane drives a connection,
-//! the record holds its machine; otherwise its owner does: its pool, an operation, or a pin.
+//! The state of a record names the owner of the connection. While the core drives a connection
+//! (dialling, handshake, checks), its record holds the machine. Later its owner holds the
+//! established connection: its pool, an operation, an exchange or a pin.
 
 use super::Action;
 use crate::{
@@ -22,34 +23,34 @@ use std::{
     time::Duration,
 };
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
-    /// To check a server, or to measure its round trip time.
+    /// The connection checks a server or measures its round trip time.
     Monitor(MonitorConnectionId),
-    /// To run operations, as a member of the pool of this server.
+    /// The connection runs operations and belongs to the pool of this server.
     Pooled(ServerId, ConnectionId),
 }
 
-/// Who owns a connection.
+/// The owner of a connection.
 #[derive(Debug)]
 pub(super) enum State {
-    /// The record, which drives it: from dialling to ready, and a monitor's checks.
+    /// The record, which drives the connection: from dialling until it is ready, and through the
+    /// checks of a monitor.
     Driven(Box<Connection>),
-    /// Its pool, which may hand it out.
+    /// The pool, which can grant the connection.
     Idle,
     /// An operation that has not resumed since the connection was granted to it.
     Granted(OperationId),
-    /// An exchange, which is outside.
+    /// An exchange, which its holder keeps outside of the client.
     InUse,
-    /// The record: an operation ended before its reply was there, which is thrown away when it
-    /// comes.
+    /// The record, which waits for a late reply and drops it.
     Draining(Box<Drain>),
     /// A cursor or a transaction, between two commands.
     Pinned,
 }
 
-/// An established connection whose reply nobody waits for.
+/// An established connection and the late reply that it waits for.
 #[derive(Debug)]
 pub(super) struct Drain {
     pub(super) connection: Box<Established>,
@@ -62,37 +63,37 @@ struct Record {
     state: State,
 }
 
-/// What the part orders.
+/// An order of the connections part.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// An action for whoever drives the client.
+    /// An action for the shell.
     Act(Action),
-    /// Read the rest of a reply, unless the connection was closed meanwhile.
+    /// Read the late reply on this socket, unless the connection was closed meanwhile.
     Drain(SocketId),
-    /// A connection that is driven reports this.
+    /// Handle this output of a connection that is driven.
     Report(SocketId, Role, Output),
-    /// A connection of a pool could not be made. The topology knows already, so that a clear comes
-    /// before the connection's end (CMAP-151).
+    /// Notify the pool that its connection was not established. The topology was notified before,
+    /// so that a clear precedes the end of the connection (CMAP-151).
     Lost(ServerId, ConnectionId, Error),
-    /// The outstanding reply of a connection is gone.
+    /// Give this connection to its owner: its late reply was read and dropped.
     Drained(Box<Established>),
-    /// The outstanding reply will not come: the connection is to be closed.
+    /// Close this connection: its late reply will not arrive.
     NotDrained(Box<Established>, Error),
-    /// The next step of a connection that is driven has this limit.
+    /// Set the limit of the next step of a connection that is driven; `None` for no limit.
     Limit(SocketId, Option<Instant>),
-    /// A connection is no longer driven: nothing that it waits for is wanted.
+    /// Forget the questions of a connection that is no longer driven.
     Left(SocketId),
 }
 
-/// All connections of a client.
+/// The connections of a client.
 #[derive(Debug)]
 pub(super) struct Connections {
     records: Arena<Record>,
     by_role: BTreeMap<Role, SocketId>,
     last_number: u64,
-    /// Keys that were derived from passwords.
+    /// The cache of keys that were derived from passwords.
     keys: KeyCache,
-    /// Draws nonces.
+    /// Draws the nonces of authentication.
     nonces: Random,
     orders: VecDeque<Order>,
 }
@@ -118,7 +119,7 @@ impl Connections {
         self.orders.pop_front()
     }
 
-    /// Dials a connection.
+    /// Adds a connection and orders to dial its socket.
     pub(super) fn dial(&mut self, role: Role, connection: Connection) -> SocketId {
         self.last_number += 1;
         let number = self.last_number;
@@ -134,7 +135,7 @@ impl Connections {
         socket
     }
 
-    /// The socket of a connection is connected.
+    /// Handles a socket that was connected.
     pub(super) fn handle_connected(&mut self, now: Instant, id: SocketId) {
         let Some(slot) = self.find(id) else {
             return;
@@ -146,7 +147,7 @@ impl Connections {
         }
     }
 
-    /// Bytes arrived; none mean that the peer closed the connection.
+    /// Handles bytes that arrived. An empty slice means that the peer closed the connection.
     pub(super) fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) {
         let Some(slot) = self.find(id) else {
             return;
@@ -170,7 +171,7 @@ impl Connections {
                     Ok(false) => {}
                     Ok(true) => self.end_drain(now, id),
                     Err(error) => {
-                        // The alert that tells the server why its connection is given up.
+                        // A TLS alert tells the server why the connection is closed.
                         let bytes = transport.take_farewell();
                         self.transmit(id, bytes);
                         self.give_up_drain(id, error);
@@ -181,7 +182,7 @@ impl Connections {
         }
     }
 
-    /// The socket of a connection could not be connected, or broke.
+    /// Handles a socket that could not be connected, or that failed.
     pub(super) fn handle_failed(&mut self, id: SocketId, error: Error) {
         let Some(slot) = self.find(id) else {
             return;
@@ -196,7 +197,7 @@ impl Connections {
         }
     }
 
-    /// The time for a connection's next step is over.
+    /// Handles the limit of a connection's next step.
     pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.driven(id) {
             connection.handle_timeout(now);
@@ -204,7 +205,7 @@ impl Connections {
         }
     }
 
-    /// Keys are there that these connections wait for.
+    /// Gives derived keys to the connections that wait for them.
     pub(super) fn handle_keys(&mut self, now: Instant, waiting: &[SocketId], keys: &DerivedKeys) {
         self.keys.keep_unproven(keys);
         for &id in waiting {
@@ -215,7 +216,7 @@ impl Connections {
         }
     }
 
-    /// The keys that these connections wait for will not come.
+    /// Fails the connections that wait for keys, because the keys were not derived.
     pub(super) fn handle_no_answer(&mut self, waiting: &[SocketId]) {
         for &id in waiting {
             if let Some(connection) = self.driven(id) {
@@ -226,7 +227,7 @@ impl Connections {
         }
     }
 
-    /// Sends a check on a monitor's connection.
+    /// Sends a check on the connection of a monitor.
     pub(super) fn check(
         &mut self,
         now: Instant,
@@ -243,7 +244,8 @@ impl Connections {
         }
     }
 
-    /// Takes the machine of a connection that is ready. Its pool owns the connection from now on.
+    /// Takes the machine of a connection that is ready, and makes the pool the owner of the
+    /// connection. `None` if the connection is not driven.
     pub(super) fn establish(&mut self, id: SocketId) -> Option<Box<Connection>> {
         let slot = self.find(id)?;
         let record = self.records.get_mut(slot);
@@ -257,7 +259,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// Forgets a connection and orders to close it; returns which socket it had.
+    /// Removes a connection and orders to close its socket. Returns the socket.
     pub(super) fn close(&mut self, role: Role) -> Option<SocketId> {
         let socket = self.by_role.remove(&role)?;
         let record = self.find(socket).and_then(|slot| self.records.remove(slot));
@@ -269,12 +271,13 @@ impl Connections {
         Some(socket)
     }
 
-    /// A connection could not be made, which its pool is to hear after the topology.
+    /// Queues [`Order::Lost`] before the other orders of this part. The orders that the topology
+    /// gave before, such as a clear, are still carried out first.
     pub(super) fn report_lost(&mut self, server: ServerId, pooled: ConnectionId, error: Error) {
         self.orders.push_front(Order::Lost(server, pooled, error));
     }
 
-    /// A connection that is established has another owner from now on.
+    /// Sets the owner of an established connection.
     #[inline]
     pub(super) fn set_state(&mut self, id: SocketId, owner: State) {
         if let Some(slot) = self.find(id) {
@@ -282,14 +285,14 @@ impl Connections {
         }
     }
 
-    /// Throws away the reply that is outstanding on a connection.
+    /// Drains a connection: orders to read its late reply, which is dropped.
     pub(super) fn drain(&mut self, drain: Box<Drain>) {
         let id = drain.connection.facts.socket;
         self.set_state(id, State::Draining(drain));
         self.orders.push_back(Order::Drain(id));
     }
 
-    /// Ends a drain without its reply.
+    /// Ends a drain whose late reply will not arrive.
     pub(super) fn give_up_drain(&mut self, id: SocketId, error: Error) {
         if let Some(connection) = self.take_draining(id) {
             let error = error.with_server(&connection.facts.address);
@@ -305,7 +308,7 @@ impl Connections {
         }
     }
 
-    /// Takes a connection out of its drain; its next owner is for the caller to say.
+    /// Ends a drain and returns the connection. The caller decides on the next owner.
     fn take_draining(&mut self, id: SocketId) -> Option<Box<Established>> {
         let slot = self.find(id)?;
         let record = self.records.get_mut(slot);
@@ -318,7 +321,7 @@ impl Connections {
         }
     }
 
-    /// Passes on what a connection reports, and what it transmits.
+    /// Queues the outputs, the bytes and the limit that a connection has after an input.
     fn after_step(&mut self, id: SocketId) {
         let Some(slot) = self.find(id) else {
             return;
@@ -334,7 +337,7 @@ impl Connections {
         }
         let mut bytes = Vec::new();
         if is_over {
-            // The alert that tells the server why its connection is given up.
+            // A TLS alert tells the server why the connection is closed.
             bytes = connection.take_farewell();
         } else {
             connection.poll_transmit(&mut bytes);
@@ -363,22 +366,23 @@ impl Connections {
         self.records.find(id.number(), Slot(id.slot()))
     }
 
-    /// Who owns a connection; none that is closed.
+    /// Returns the owner of a connection; `None` if the connection was closed.
     pub(super) fn state(&self, id: SocketId) -> Option<&State> {
         Some(&self.records.get(self.find(id)?).state)
     }
 
-    /// What a connection is for.
+    /// Returns the purpose of a connection; `None` if the connection was closed.
     pub(super) fn role(&self, id: SocketId) -> Option<Role> {
         Some(self.records.get(self.find(id)?).role)
     }
 
-    /// The connection with this role.
+    /// Returns the socket of the connection with this purpose.
     pub(super) fn socket(&self, role: Role) -> Option<SocketId> {
         self.by_role.get(&role).copied()
     }
 
-    /// The server of a connection whose socket is read by whoever drives the client.
+    /// Returns the address of the server of a connection whose socket the shell reads; `None` for a
+    /// parked socket.
     pub(super) fn address_of(&self, id: SocketId) -> Option<&Address> {
         match self.state(id)? {
             State::Driven(connection) => Some(connection.address()),
@@ -387,7 +391,7 @@ impl Connections {
         }
     }
 
-    /// How long an attempt to connect may take.
+    /// Returns how long an attempt to connect may take if `addresses` addresses are left to try.
     pub(super) fn attempt_limit(
         &self,
         now: Instant,
@@ -400,7 +404,7 @@ impl Connections {
         }
     }
 
-    /// The connections with their roles and owners, in the order of their roles.
+    /// Returns the connections with their purposes and owners, ordered by purpose.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SocketId, Role, &State)> {
         self.by_role
             .iter()

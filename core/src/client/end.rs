@@ -1,5 +1,5 @@
-//! The road of an operation, second half: judge what came of an attempt, check the connection in,
-//! and say how the operation goes on.
+//! The end of an attempt: judges its outcome, checks the connection in, and decides how the
+//! operation continues.
 
 use super::{
     AfterExchange, Client, Outcome, Timer,
@@ -19,43 +19,45 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long a reply may be outstanding after its operation has left. Then its connection closes. In
-/// bytes the bound is that of all messages, `maxMessageSizeBytes`. Not an option.
+/// How long the client waits for a late reply before it closes the connection: 3 seconds. Not an
+/// option. The size of the reply is bounded by `maxMessageSizeBytes`, as for all messages.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// How an attempt of an operation ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The server answered, and the answer is no error.
+    /// The reply is no error, or no reply was due.
     Answered,
-    /// The attempt failed; the operation may be tried again. With the facts of the connection,
-    /// where there was one.
+    /// The attempt failed, and the operation may be retried. The facts are those of the connection;
+    /// `None` if the attempt had no connection.
     Failed(Error, Option<Box<ConnectionFacts>>),
-    /// The operation cannot go on: no server was found, or its time is over.
+    /// The operation is not retried. For example, no server was found, or the operation's time
+    /// limit has passed. An error that was kept from an earlier attempt may be raised instead.
     Stopped(Error),
-    /// The operation ends with this error, whatever it met before: the client is closed, or the
-    /// process was forked.
+    /// The operation ends with this error, whatever errors its earlier attempts had. The client is
+    /// closed, or the process was forked.
     Final(Error),
-    /// Nothing was sent, because the connection was lost or withdrawn: this was no attempt.
+    /// Nothing was sent, because the connection was lost or withdrawn before. Such an attempt does
+    /// not count.
     NotBegun,
-    /// Whoever waited for the operation left.
+    /// The caller abandoned the operation.
     Left,
 }
 
-/// How an operation goes on after an attempt.
+/// How an operation continues after an attempt.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// With another attempt: at once, or at the instant until which the operation is paused.
+    /// The next attempt begins: at once, or when the operation's pause is over.
     Again(Box<Operation>),
-    /// It is over.
+    /// The operation is over, with this result.
     Over(Result<(), Error>),
 }
 
 impl Client {
-    /// Takes an exchange back.
+    /// Ends an exchange: checks its connection in, and continues or ends its operation.
     ///
-    /// The socket must be parked again before this is called. The client orders to close it
-    /// afterwards if the connection cannot be used again.
+    /// The socket must be parked before this call. If the connection cannot be used again, an
+    /// action to close the socket follows.
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -71,8 +73,8 @@ impl Client {
         verdict
     }
 
-    /// True for an exchange with nothing to it but a good answer: the connection is as it was, it
-    /// belongs to nobody, and nobody else has to hear of the reply.
+    /// True for an exchange whose end needs no special care. Its reply is no error and changes
+    /// nothing in the topology, and its connection is neither pinned nor broken.
     #[inline]
     fn is_ordinary(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
         let is_good = match &exchange.assessment {
@@ -89,7 +91,7 @@ impl Client {
             && exchange.facts().client == self.topology().id
     }
 
-    /// Ends an ordinary exchange.
+    /// Ends an ordinary exchange ([`is_ordinary`](Self::is_ordinary)).
     #[inline]
     fn end(&mut self, now: Instant, mut exchange: Exchange) -> AfterExchange {
         exchange.finish();
@@ -120,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Ends any other exchange.
+    /// Ends any other exchange, such as one that failed or was abandoned.
     fn end_otherwise(
         &mut self,
         now: Instant,
@@ -147,8 +149,8 @@ impl Client {
             matches!(condition, Condition::Healthy(())),
             operation.session,
         ) {
-            // The server may still work on the request: whoever has the session uses it to its end,
-            // and then it is not used again.
+            // The server may still be working on the request. A dirty session is not used again
+            // once its holder has ended it.
             self.sessions.mark_dirty(session);
         }
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
@@ -178,7 +180,7 @@ impl Client {
         }
         if let Condition::ReplyDue = condition {
             let mut reply = LateReply::new(context.request_id);
-            // A part of it may be there already.
+            // A part of the reply may be in the buffer already.
             condition = match reply.discard(&mut connection.transport) {
                 Ok(true) => Condition::Healthy(()),
                 Ok(false) => {
@@ -192,13 +194,14 @@ impl Client {
         self.verdict(now, operation, end, was_left)
     }
 
-    /// The error of a connection that its pool interrupted.
+    /// Returns the error with which the pool interrupted this connection, if it did.
     fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
         self.pools.interruption_of(facts.server, facts.pooled)
     }
 
-    /// What an exchange came to, for the operation. Errors that say something about the server
-    /// change what is known of it before the connection goes back (CMAP-150).
+    /// Returns the result of an exchange for its operation. Errors that change the state of the
+    /// server are reported to the topology before the connection is checked in, so that a clear
+    /// precedes the check in (CMAP-150).
     fn judge(
         &mut self,
         now: Instant,
@@ -207,7 +210,8 @@ impl Client {
         assessment: Option<Assessment>,
     ) -> Result<(), Error> {
         let result = match (outcome, assessment) {
-            // A socket breaks with the runtime that moved it.
+            // If the runtime of the shell has ended, its sockets fail as well. The end of the
+            // runtime is the cause to raise.
             (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
             (Outcome::Completed, Some(assessment)) => {
                 self.note_cluster_time(assessment.cluster_time);
@@ -245,16 +249,16 @@ impl Client {
         AfterExchange::Again(self.advance(now, id, attempt))
     }
 
-    /// The state in which an exchange's connection comes back. Takes a request back of which
-    /// nothing was sent.
+    /// Returns the condition in which the connection of an exchange is checked in. If the caller
+    /// left or the operation's time limit passed, retracts a request of which nothing was sent.
     fn condition_after(
         &self,
         now: Instant,
         exchange: &mut Exchange,
         outcome: &Outcome,
     ) -> Condition<()> {
-        // The caller's own end says nothing about the connection. Another limit than that of the
-        // operation, `socketTimeoutMS`, is there to find dead connections.
+        // A caller that leaves, or a time limit of the operation, shows nothing about the
+        // connection. `socketTimeoutMS` is different: its purpose is to find dead connections.
         let is_late = exchange
             .operation
             .deadline
@@ -277,7 +281,7 @@ impl Client {
         }
     }
 
-    /// Gives a connection to its next owner: to those who keep it, or to its pool.
+    /// Gives a connection to its next owner: to its pins, or else to its pool.
     pub(super) fn return_connection(
         &mut self,
         now: Instant,
@@ -288,7 +292,8 @@ impl Client {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         if self.pins.knows(socket) && self.pins.keeps(socket) {
-            // An interruption that came while the exchange ended is not forgotten with it.
+            // An interruption may have come too late for this exchange. Then the next command fails
+            // with it.
             let interruption = self.pools.interruption_of(server, pooled);
             let broken = match (interruption, condition) {
                 (Some(error), _) => Some(error),
@@ -307,7 +312,8 @@ impl Client {
         self.pools.check_in(now, server, pooled, condition);
     }
 
-    /// Gives a connection back whose reply is outstanding, and throws the reply away when it comes.
+    /// Drains a connection: reads and drops its late reply. A connection that is not pinned is
+    /// checked in at once, with [`Condition::ReplyDue`].
     fn drain(&mut self, now: Instant, connection: Box<Established>, reply: LateReply) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
@@ -322,15 +328,16 @@ impl Client {
         }
     }
 
-    /// The exchange of a connection ended that somebody wants to keep from now on.
+    /// Adds the pin holders that an exchange made for its connection.
     pub(super) fn keep_pinned(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
-        // A connection of the process that this one was forked from is not for later.
+        // In a child process after a fork, the pool of a parent's connection is closed, and the
+        // connection is not kept.
         if !holders.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
             self.pins.keep(facts, holders);
         }
     }
 
-    /// The one place where all attempts end. Says how the operation goes on.
+    /// Ends an attempt and decides how the operation continues. All attempts end here.
     pub(super) fn end_attempt(
         &mut self,
         now: Instant,
@@ -384,8 +391,8 @@ impl Client {
         Next::Over(result)
     }
 
-    /// An operation is over: its implicit session goes back, and a connection that it was the last
-    /// to use.
+    /// Ends an operation: gives back its implicit session, and releases a pin that this operation
+    /// was the last to use.
     #[inline]
     fn finish(&mut self, now: Instant, mut operation: Box<Operation>) {
         if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
@@ -410,7 +417,8 @@ impl Client {
         }
     }
 
-    /// Errors that say something about the server change what is known of it (table A.8).
+    /// Reports an error of an operation to the topology, if errors of this kind can change the
+    /// server description (table A.8).
     pub(super) fn report_to_topology(
         &mut self,
         now: Instant,

@@ -1,5 +1,4 @@
-//! The road of an operation, between its halves: what a connection that was granted needs to become
-//! an exchange.
+//! The second step of an attempt: begins an exchange on the connection that was granted.
 
 use super::{Client, Timer, connections::State};
 use crate::{
@@ -13,7 +12,8 @@ use crate::{
 };
 
 impl Client {
-    /// Exchanges a connection to an operation, or gives it back where the two do not go together.
+    /// Begins an exchange of this operation on this connection. If the operation cannot run there,
+    /// gives the connection back to its pin or its pool.
     pub(super) fn begin_exchange(
         &mut self,
         now: Instant,
@@ -67,7 +67,8 @@ impl Client {
         Exchange::new(connection, operation, context)
     }
 
-    /// Gives a connection back that an operation was granted and did not use.
+    /// Gives a connection that was granted to an operation and not used back to its pin or its
+    /// pool.
     pub(super) fn return_unused(
         &mut self,
         now: Instant,
@@ -86,9 +87,12 @@ impl Client {
         }
     }
 
-    /// Refuses to repeat a write with a transaction number on a server that does not know it: the
-    /// error of the previous attempt is raised instead (RW-25). A number that was never sent is
-    /// given up.
+    /// Fails if the operation cannot run on this connection.
+    ///
+    /// The retry of a retryable write does not run on a server that does not support retryable
+    /// writes; the operation then raises the error of its previous attempt (RW-25). If no attempt
+    /// has failed before, the write runs without a transaction number. On a connection that should
+    /// have been authenticated and was not, only commands that need no authentication run.
     #[inline]
     fn check_eligible(
         &self,
@@ -117,8 +121,9 @@ impl Client {
         Err(Error::argument(message).with_server(&facts.address))
     }
 
-    /// Any server could call itself an arbiter and so be spared the proof that it knows the
-    /// password. It gets nothing of the application's.
+    /// Returns the error of an operation on a connection that was not authenticated because its
+    /// server claims to be an arbiter. Any server can claim this, so nothing of the application is
+    /// sent to it.
     fn not_authenticated(&self, operation: &Operation, facts: &ConnectionFacts) -> Error {
         let credential = self.settings.handshake.credential.as_ref();
         let mechanism = credential.and_then(|credential| credential.mechanism);
@@ -134,14 +139,14 @@ impl Client {
         Error::new(kind).with_server(&facts.address)
     }
 
-    /// Takes a session, where the server knows them, and a transaction number, where the write is
-    /// retryable. Both stay with the operation for its retries (RR-25, RW-19).
+    /// Gives the operation a session, if the server supports sessions, and a transaction number, if
+    /// the write is retryable. Retries use the same session (RR-25) and the same number (RW-19).
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
         if let Some(session) = operation.session
             && !self.sessions.is_used(session)
         {
-            // It is of the process that this one was forked from, which goes on to use it.
+            // The session belongs to the parent process, which continues to use it after a fork.
             operation.session = None;
             operation.txn_number = None;
         }

@@ -1,9 +1,9 @@
-//! The process was forked, and this is the child.
+//! The reset of a client in a child process after a fork.
 //!
-//! Parent and child have the same sockets, sessions and random numbers from here on, and the parent
-//! goes on to use them. So the child lets go of everything without a byte to anybody, and begins
-//! anew (CMAP-37, CMAP-103). What the operations of the parent wait for is the parent's business as
-//! well; their copies here are tried again.
+//! After a fork, the parent and the child share sockets, server sessions and the state of random
+//! numbers, and the parent continues to use them. So the child gives up all connections and
+//! sessions without sending a byte, and begins anew (CMAP-37, CMAP-103). Operations that wait are
+//! copies of operations that the parent continues. In the child they begin another attempt.
 
 use super::{Client, end::End, operations::Waiting};
 use crate::{
@@ -15,9 +15,8 @@ use crate::{
 };
 
 impl Client {
-    /// The process is not the one that made the connections, but a child of it. To be said before
-    /// any other input there. `seed` is new chance: numbers that the parent draws must not come
-    /// again here.
+    /// Resets the client in a child process. Call this in the child before any other input. `seed`
+    /// must be new: with the parent's seed, the child would draw the same numbers as its parent.
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
         self.connections.reseed(seed.split("nonces").random());
         self.pauses = seed.split("pauses").random();
@@ -26,7 +25,8 @@ impl Client {
         self.pins.release_all();
         self.carry(now);
         if self.life.is_closed() && !self.life.is_ended() {
-            // Nobody here brings back what the parent has leased.
+            // The exchanges of the parent are never checked in here, so the client would not end by
+            // itself.
             self.end_parts(now);
         }
         let message = "the connection belongs to the process that this one was forked from";
@@ -35,17 +35,19 @@ impl Client {
         self.take_waiters_back(now);
         self.topology.handle_forked(now, &cause);
         self.carry(now);
-        // A thread of the parent may work on the answers, and that thread is not in the child.
+        // The thread that works on an answer may exist in the parent only.
         self.questions.withdraw_all();
         self.take_grants_back(now);
         let message = cause.to_string();
         self.interrupt_exchanges(&Error::new(ErrorKind::Interrupted { message }));
-        // Connections that nobody uses are stale now, and go at once.
+        // All available connections are stale now, and the background work of the pools closes them
+        // at once.
         self.pools.run_background(now);
         self.settle(now);
     }
 
-    /// Fails what waits to continue or end cursors, which the parent goes on to read.
+    /// Fails operations that wait to run a `getMore` or `killCursors`, because the parent continues
+    /// to use these cursors.
     fn fail_follow_ups(&mut self, now: Instant) {
         let is_follow_up = |waiting: &Waiting| {
             let operation = waiting.operation();
@@ -57,8 +59,8 @@ impl Client {
         }
     }
 
-    /// Behind a load balancer the pool is replaced by another. Operations that wait for a
-    /// connection wait for one of that.
+    /// Begins another attempt of the operations that wait for a connection behind a load balancer,
+    /// because their pool is replaced by a new one.
     fn take_waiters_back(&mut self, now: Instant) {
         if self.life.is_closed() || self.topology().topology_type != TopologyType::LoadBalanced {
             return;
@@ -69,7 +71,8 @@ impl Client {
         }
     }
 
-    /// Takes back connections that were granted to operations which have not resumed.
+    /// Withdraws the grants of operations that have not resumed. These operations begin another
+    /// attempt.
     fn take_grants_back(&mut self, now: Instant) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
         for id in self.operations.ids_where(is_granted) {

@@ -1,10 +1,10 @@
-//! Idle connections: whether one still stands is checked before an operation uses it.
+//! Probes: reads that find out whether an idle connection was closed before an operation uses it.
 //!
-//! Servers close connections that are idle, and so do firewalls and load balancers. Nobody watches
-//! the socket of an idle connection, so that the next operation on it would meet the error, and an
-//! operation that may not be retried would raise it. The check costs one system call, and is left
-//! out where the connection has just been used. What comes between the check and the write is met
-//! as before.
+//! Servers, firewalls and load balancers close idle connections. The client does not read from the
+//! socket of an idle connection. So the next operation on it would meet the error, and an operation
+//! that cannot be retried would raise it. A probe costs one system call. It is skipped if the
+//! connection was used in the last second ([`PROBE_AFTER`]). If the connection is closed after the
+//! probe, the operation still meets the error.
 //!
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
@@ -19,26 +19,28 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A connection that was idle for so long is checked before it is used. A server that is used all
-/// the time is never checked so. Not an option.
+/// How long a connection is idle before it is probed: 1 second. Not an option. Connections that are
+/// used all the time are never probed.
 pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 
-/// Bytes of TLS's own messages, which say nothing about MongoDB, that a connection may have
-/// received while it was idle. With more it is closed. Session tickets have some hundred bytes
-/// each, and servers send few.
+/// The highest number of bytes that a probe may read: 16 KiB. A connection that received more while
+/// it was idle is closed. The bytes are messages of TLS itself, such as session tickets of some
+/// hundred bytes each.
 pub const MAX_PROBED_BYTES: usize = 16 * 1024;
 
 impl Exchange {
-    /// True if the connection was idle: before [`begin`](Self::begin), read from its socket,
-    /// without waiting, and say by [`handle_probe`](Self::handle_probe) what there was, as long as
-    /// this is true.
+    /// True while the connection has to be probed, before [`begin`](Self::begin). Read from its
+    /// socket without waiting, and report the result by [`handle_probe`](Self::handle_probe), until
+    /// this is false.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
         self.needs_probe
     }
 
-    /// Something was read from a connection that was idle: `None` if nothing was there, no bytes if
-    /// the peer closed it. An error, this one or one of reading, ends the exchange: it goes back by
+    /// Handles the result of a read from an idle connection: `None` if nothing was there, an empty
+    /// slice if the peer closed the connection.
+    ///
+    /// If this method or the read fails, the exchange cannot be begun. Give it back by
     /// [`Client::refuse`].
     pub fn handle_probe(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let transport = &mut self.connection.transport;
@@ -60,13 +62,13 @@ impl Exchange {
             let message = "the server sent something that nobody had asked for";
             return Err(Error::protocol(message));
         }
-        // TLS has messages of its own, and more may follow.
+        // These bytes were messages of TLS itself, and more may follow, so the probe continues.
         Ok(())
     }
 }
 
 impl Client {
-    /// True for a connection that may have been closed without anybody noticing.
+    /// True for a connection that was idle for so long that it has to be probed.
     #[inline]
     pub(super) fn wants_probe(
         &self,
@@ -79,7 +81,8 @@ impl Client {
             && self.settings.scanning.is_none()
     }
 
-    /// An exchange of another client is refused: its ids mean other things here (CMAP-19, CMAP-87).
+    /// Fails for an exchange of another client, whose ids are not valid here. A connection belongs
+    /// to one pool (CMAP-19), and other pools refuse its check in (CMAP-87).
     pub(super) fn check_owner(&self, exchange: &Exchange) -> Result<(), Error> {
         if exchange.facts().client == self.topology().id {
             return Ok(());
@@ -87,11 +90,12 @@ impl Client {
         Err(Error::argument("the exchange belongs to another client"))
     }
 
-    /// Takes an exchange back that was not begun, because its connection turned out to be unusable
-    /// ([`Exchange::probed`]). The socket must be parked again before.
+    /// Takes back an exchange that was not begun, because the probe of its connection failed
+    /// ([`Exchange::handle_probe`]). The socket must be parked before this call.
     ///
-    /// The connection closes, and that is all: a server may close what is idle, and when it did so
-    /// nobody knows. The operation goes for another one, and this was no attempt of it.
+    /// The connection is closed. The topology is not notified, because servers may close idle
+    /// connections at any time. The operation selects a server again, and the attempt does not
+    /// count.
     pub fn refuse(&mut self, now: Instant, exchange: Exchange, error: Error) -> Progress {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);

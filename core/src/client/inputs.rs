@@ -1,33 +1,34 @@
-//! Inputs about sockets that whoever drives the client reads, and answers to questions.
+//! Inputs about the sockets that the shell reads, and answers to questions.
 
 use super::{Answer, Client, QuestionId, SocketUse, connections::State};
 use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
 use std::time::Duration;
 
 impl Client {
-    /// A socket is connected.
+    /// Handles a socket that was connected.
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);
         self.settle(now);
         self.fate(id)
     }
 
-    /// Bytes arrived on a dialled socket that is not parked. An empty slice means that the peer
-    /// closed it.
+    /// Handles bytes that arrived on a dialled socket that is not parked. An empty slice means that
+    /// the peer closed the connection.
     pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
         self.connections.handle_received(now, id, bytes);
         self.settle(now);
         self.fate(id)
     }
 
-    /// A socket could not be connected, or broke.
+    /// Handles a socket that could not be connected, or that failed.
     pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> SocketUse {
         self.connections.handle_failed(id, error);
         self.settle(now);
         self.fate(id)
     }
 
-    /// The answer to an [`Action::Ask`](super::Action::Ask). May come late, and twice.
+    /// Handles the answer to an [`Action::Ask`](super::Action::Ask). No connection waits for an
+    /// answer that comes late or a second time.
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
         let waiting = self.questions.handle_answer(now, id);
         match answer {
@@ -37,15 +38,16 @@ impl Client {
         self.settle(now);
     }
 
-    /// The address that a socket which is not parked leads to; `None` once nobody wants it any
-    /// more.
+    /// Returns the address of the server of a socket. `None` if the socket is parked or its
+    /// connection was closed.
     #[must_use]
     pub fn address_of(&self, id: SocketId) -> Option<&Address> {
         self.connections.address_of(id)
     }
 
-    /// How long an attempt to connect a socket may take, if it begins now and `addresses` of its
-    /// host are left, its own included. `None`: until the socket is [closed](super::Action::Close).
+    /// Returns how long an attempt to connect a socket may take. The attempt begins now, and
+    /// `addresses` addresses of the host are left to try, its own included. `None` means that the
+    /// attempt may last until the socket is [closed](super::Action::Close).
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
         self.connections.attempt_limit(now, id, addresses)

@@ -1,4 +1,4 @@
-//! The life of a client: open, closing, ended.
+//! The lifecycle of a client: open, closing, ended.
 
 use super::{
     Action, Client,
@@ -11,11 +11,11 @@ use crate::{
     time::Instant,
 };
 
-/// How far the life of a client is.
+/// The lifecycle state of a client.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     phase: Phase,
-    /// Why nobody carries out orders any more.
+    /// The reason why the shell stopped carrying out actions; `None` if it has not stopped.
     lost: Option<Error>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Life {
 enum Phase {
     #[default]
     Open,
-    /// No operation begins any more.
+    /// No new operation begins. Monitors and pools stay open while connections are in use.
     Closing,
     /// Monitors and pools are closed as well.
     Ended,
@@ -39,12 +39,12 @@ impl Life {
         self.phase == Phase::Ended
     }
 
-    /// Why nobody carries out orders any more, if that is so.
+    /// Returns the reason why the shell stopped carrying out actions; `None` if it has not stopped.
     pub(super) fn lost(&self) -> Option<Error> {
         self.lost.clone()
     }
 
-    /// The error of an operation that finds the client closed.
+    /// Returns the error of operations on a closed client.
     pub(super) fn error(&self) -> Error {
         self.lost()
             .unwrap_or_else(|| ErrorKind::ClientClosed.into())
@@ -52,15 +52,16 @@ impl Life {
 }
 
 impl Client {
-    /// Begins to look for the deployment.
+    /// Starts the client. Monitors begin to check the servers; a client that scans checks them when
+    /// an operation needs a server.
     pub fn open(&mut self, now: Instant) {
         self.topology.start(now);
         self.settle(now);
     }
 
-    /// Ends everything: operations that wait fail at once, monitors and pools end as soon as no
-    /// connection is in use. Until then servers are still checked: one that is lost would otherwise
-    /// keep its last operation, and with it the client, for ever.
+    /// Closes the client. Operations that wait fail at once. Monitors and pools close once no
+    /// connection is in use. Until then servers are still checked: otherwise an operation on a
+    /// server that was lost would keep the client open for ever.
     pub fn close(&mut self, now: Instant) {
         if self.life.is_closed() {
             return;
@@ -71,8 +72,8 @@ impl Client {
         self.settle(now);
     }
 
-    /// Ends a closed client although connections are in use: whoever holds the exchanges does not
-    /// give them back. Their connections close when they do.
+    /// Ends a closed client while exchanges still hold connections. Each of these connections
+    /// closes when its exchange is checked in.
     pub fn end_without_exchanges(&mut self, now: Instant) {
         if self.life.is_closed() && !self.life.is_ended() {
             self.end_parts(now);
@@ -80,11 +81,11 @@ impl Client {
         }
     }
 
-    /// Ends everything at once, because the tasks that carry out orders are gone: with the async
-    /// runtime on which the client was made, or by a panic. Operations that wait fail with `why`,
-    /// exchanges are interrupted with it, and operations that start later fail with it.
+    /// Ends everything at once, because the tasks of the shell are gone: their async runtime has
+    /// ended, or a task has panicked. Operations that wait fail with `why`, exchanges are
+    /// interrupted with it, and operations that start later fail with it.
     ///
-    /// Changes nothing where the client has come to its end before.
+    /// Changes nothing if the client is over already.
     pub fn abandon(&mut self, now: Instant, why: &Error) {
         if self.is_over() || self.life.lost.is_some() {
             return;
@@ -98,7 +99,8 @@ impl Client {
         self.settle(now);
     }
 
-    /// Closes monitors and pools of a closed client once no connection is in use; true if it did.
+    /// Closes the monitors and pools of a closed client once no connection is in use. True if this
+    /// call closed them.
     pub(super) fn end_if_unused(&mut self, now: Instant) -> bool {
         if !self.life.is_closed() || self.life.is_ended() || self.pools.exchange_of() > 0 {
             return false;
@@ -107,7 +109,8 @@ impl Client {
         true
     }
 
-    /// Closes monitors and pools. Checked-out connections close when they are given back.
+    /// Closes monitors and pools, and withdraws all questions. Connections in use close when they
+    /// are checked in.
     pub(super) fn end_parts(&mut self, now: Instant) {
         self.life.phase = Phase::Ended;
         self.pools.close_all(now);
@@ -115,8 +118,8 @@ impl Client {
         self.questions.withdraw_all();
     }
 
-    /// Interrupts what runs on a connection of a pool that was closed, and not cleared: nobody else
-    /// tells it that its reply will not come.
+    /// Interrupts the exchanges on connections of closed pools. A pool that is cleared orders its
+    /// own interrupts; a pool that is closed does not.
     pub(super) fn interrupt_exchanges(&mut self, why: &Error) {
         let is_in_use = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
             (Role::Pooled(server, _), State::InUse) => Some((socket, server)),

@@ -1,10 +1,12 @@
-//! The composition: the parts of a client, and what goes from one to the other.
+//! The client of the core: its parts, and the loop that carries orders between them.
 //!
-//! The parts do not see each other. An input goes to the one part that it concerns; parts answer
-//! with orders, and one loop (`routing.rs`) takes the orders until there are none. The road of an
-//! operation, select, check out and exchange, then judge and check in, is in `begin.rs` and
-//! `end.rs`. What an operation does on its connection happens in the
-//! [`Exchange`](crate::operation::Exchange) that it gets, outside.
+//! The parts do not see each other. The client gives each input to the part that it concerns. Parts
+//! answer with orders, and a loop in `routing.rs` carries the orders out until there are none.
+//!
+//! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
+//! connection. `exchanges.rs` makes an [`Exchange`](crate::operation::Exchange) of the connection
+//! and the operation. `end.rs` judges the outcome and checks the connection in. The bytes of the
+//! request and the reply move in the exchange, outside of the client.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -82,12 +84,12 @@ use pools::Pools;
 use questions::Questions;
 use std::sync::Arc;
 
-/// The control plane of one client.
+/// The state machine of one client: server selection, connection pools, monitoring and retries.
 ///
-/// Feed one input, drain [`poll_action`](Self::poll_action) and [`poll_event`](Self::poll_event),
-/// then wait until [`deadline`](Self::deadline) at the longest and call
-/// [`handle_timeout`](Self::handle_timeout). Inputs about sockets and operations that no longer
-/// exist change nothing.
+/// After each input, take everything that [`poll_action`](Self::poll_action) and
+/// [`poll_event`](Self::poll_event) return. Then wait for the next input. At
+/// [`deadline`](Self::deadline), call [`handle_timeout`](Self::handle_timeout). Inputs about
+/// sockets and operations that no longer exist change nothing.
 ///
 /// ```
 /// use onionskin_core::{
@@ -101,7 +103,7 @@ use std::sync::Arc;
 /// let config = ClientConfig::new(options, Seed::new([0; 32]))?;
 /// let mut client = Client::new(config);
 /// client.open(Instant::ZERO);
-/// // The first thing it wants is a connection to look at the server.
+/// // The first action dials a connection to check the server.
 /// assert!(matches!(client.poll_action(), Some(Action::Dial { .. })));
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
@@ -118,20 +120,21 @@ pub struct Client {
     questions: Questions,
     timers: Timers<Timer>,
     choice: Choice,
-    /// Draws how long operations pause between attempts.
+    /// Draws the jitter of the pauses between attempts.
     pauses: Random,
-    /// The newest cluster time that a reply brought.
+    /// The newest cluster time of all replies.
     cluster_time: Option<Arc<ClusterTime>>,
     last_request: i32,
-    /// Operations that wait for a server are to select again.
+    /// True if operations that wait for a server are to select again.
     reselect: bool,
     out: Outbox,
-    /// Never later than the true deadline; made exact by each `handle_timeout`.
+    /// The time at which `handle_timeout` is to be called; `None` for never. May be earlier than
+    /// the earliest deadline of the parts, never later. Each `handle_timeout` sets the exact value.
     armed: Option<Instant>,
 }
 
 impl Client {
-    /// A client that does nothing yet.
+    /// Returns a client that does nothing until [`open`](Self::open).
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
         let ClientConfig {
@@ -180,12 +183,12 @@ impl Client {
         }
     }
 
-    /// Appends a library that wraps the driver to what handshakes tell of the client (HELLO-47).
+    /// Appends a library that wraps the driver to the client metadata of handshakes (HELLO-47).
     ///
-    /// Connections that are dialled from now on tell it. For those that exist nothing is sent, and
-    /// none is opened or closed (HELLO-48). A library that was named before with the same version
-    /// and platform is not appended again (HELLO-49). Fails for an info that is not valid
-    /// ([`DriverInfo::validate`]).
+    /// Only connections that are dialled from now on send the new metadata. Nothing is sent on
+    /// existing connections, and no connection is opened or closed (HELLO-48). An info whose name,
+    /// version and platform were all given before is not appended again (HELLO-49). Fails if the
+    /// info is not valid ([`DriverInfo::validate`]).
     pub fn append_metadata(&mut self, info: &DriverInfo) -> Result<(), Error> {
         if self.settings.metadata.append(info)? {
             let handshake = Arc::make_mut(&mut self.settings.handshake);
@@ -194,50 +197,50 @@ impl Client {
         Ok(())
     }
 
-    /// The server's calendar time, for certificates: to be set before connections are made and now
-    /// and then afterwards.
+    /// Sets the calendar time by which certificates are checked. Call this before connections are
+    /// made, and from time to time afterwards.
     pub fn set_wall_time(&mut self, wall: WallTime) {
         self.settings.handshake.layers.set_wall_time(wall);
     }
 
-    /// The next order.
+    /// Returns the next action, or `None` if there is none.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.actions.pop_front()
     }
 
-    /// The next event.
+    /// Returns the next event, or `None` if there is none.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.out.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called; `None` for never. May be
-    /// earlier than needed, never later.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is to be called; `None`
+    /// for never. The time may be earlier than needed, never later.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.armed
     }
 
-    /// What is known of the deployment.
+    /// Returns the current topology description.
     #[must_use]
     pub fn topology(&self) -> &Arc<TopologyDescription> {
         self.topology.description()
     }
 
-    /// True once the client is closed and nothing is left to be done.
+    /// True once the client is closed and has no connection left.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.life.is_closed() && self.connections.len() == 0
     }
 
-    /// Which events are built.
+    /// Returns which events the client emits.
     #[must_use]
     pub fn subscriptions(&self) -> Subscriptions {
         self.settings.subscriptions
     }
 
-    /// How much of everything there is.
+    /// Returns the numbers of sockets, checked-out connections and waiting operations.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {

@@ -1,5 +1,5 @@
-//! The operations part: operations that hold no exchange. They wait, pause, or were granted a
-//! connection and have not resumed.
+//! The operations part: operations that hold no exchange. They wait, pause, or have not resumed
+//! since they were granted a connection or failed.
 
 use crate::{
     connection::{Established, SocketId},
@@ -16,19 +16,20 @@ use std::{
 /// What an operation waits for.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    /// A server that suits.
+    /// The operation waits for a suitable server.
     ForServer(Box<Operation>),
-    /// The instant of its next attempt.
+    /// The operation waits until its next attempt may begin.
     Paused(Box<Operation>),
-    /// The application's server selector, which the operation's task asks when it resumes.
+    /// The operation waits for the answer of the application's server selector. The operation's
+    /// task asks the selector when it resumes the operation.
     Asking(Box<Operation>),
-    /// A connection of this server's pool.
+    /// The operation waits for a connection from the pool of this server.
     ForConnection(Box<Operation>, ServerId),
-    /// The end of an earlier command's reply on its pinned connection.
+    /// The operation waits for the end of the late reply on its pinned connection.
     ForPin(Box<Operation>, SocketId),
-    /// Its own task, which resumes it: a connection is granted.
+    /// The operation was granted this connection; its task has to resume it.
     Granted(Box<Operation>, Box<Established>),
-    /// Its own task, which takes the error: the operation is over.
+    /// The operation failed; its task has to take this error.
     Failed(Error),
 }
 
@@ -46,15 +47,15 @@ impl Waiting {
     }
 }
 
-/// The operations of a client that wait.
+/// The operations of a client that hold no exchange.
 #[derive(Debug)]
 pub(super) struct Operations {
     waiting: BTreeMap<OperationId, Waiting>,
-    /// Those of `waiting` that wait for a server, oldest first.
+    /// The operations in `waiting` that wait for a server, oldest first.
     without_server: BTreeSet<OperationId>,
-    /// How many of `waiting` pause between two attempts.
+    /// The number of operations in `waiting` that pause between two attempts.
     paused: usize,
-    /// How many may wait for a server or pause at once (SEL-37).
+    /// The highest number of operations that wait for a server or pause at once (SEL-37).
     max_without_server: usize,
     /// Operations whose next attempt is due.
     ready: VecDeque<Box<Operation>>,
@@ -73,8 +74,9 @@ impl Operations {
         }
     }
 
-    /// Numbers an operation, unless its program has a number already. `timeout` is the client's
-    /// time limit, for commands without one.
+    /// Makes an operation of a command. All commands of a program share the operation id that the
+    /// first command gets. `timeout` is the client's `timeoutMS`, for commands without a time
+    /// limit.
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -95,7 +97,7 @@ impl Operations {
         operation
     }
 
-    /// Keeps an operation that cannot go on.
+    /// Adds an operation that waits.
     pub(super) fn wait(&mut self, id: OperationId, waiting: Waiting) {
         match waiting {
             Waiting::ForServer(_) => {
@@ -107,7 +109,7 @@ impl Operations {
         self.waiting.insert(id, waiting);
     }
 
-    /// Takes an operation out.
+    /// Removes and returns an operation.
     pub(super) fn take(&mut self, id: OperationId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
         match waiting {
@@ -120,7 +122,7 @@ impl Operations {
         Some(waiting)
     }
 
-    /// Takes an operation out if it waits like this.
+    /// Removes and returns an operation, if `wanted` is true for it.
     pub(super) fn take_if(
         &mut self,
         id: OperationId,
@@ -132,7 +134,8 @@ impl Operations {
         self.take(id)
     }
 
-    /// Takes out the oldest operation that waits for a server and is not younger than `last`.
+    /// Removes and returns the oldest operation that waits for a server, unless it is newer than
+    /// `last`.
     pub(super) fn take_without_server(&mut self, last: OperationId) -> Option<Box<Operation>> {
         let &id = self.without_server.range(..=last).next()?;
         match self.take(id)? {
@@ -144,17 +147,17 @@ impl Operations {
         }
     }
 
-    /// The youngest operation that waits for a server.
+    /// Returns the newest operation that waits for a server.
     pub(super) fn last_without_server(&self) -> Option<OperationId> {
         self.without_server.last().copied()
     }
 
-    /// True if some operation waits for a server.
+    /// True if an operation waits for a server.
     pub(super) fn want_servers(&self) -> bool {
         !self.without_server.is_empty()
     }
 
-    /// Fails if so many operations wait for a server or pause that no other may (SEL-37).
+    /// Fails if the limit of operations that wait for a server or pause is reached (SEL-37).
     pub(super) fn check_room(&self) -> Result<(), Error> {
         let limit = self.max_without_server;
         if self.without_server.len() + self.paused < limit {
@@ -177,7 +180,7 @@ impl Operations {
         self.ready.push_back(operation);
     }
 
-    /// The next operation that is due.
+    /// Returns the next operation whose attempt is due.
     #[inline]
     pub(super) fn next_ready(&mut self) -> Option<Box<Operation>> {
         self.ready.pop_front()
@@ -187,7 +190,7 @@ impl Operations {
         self.waiting.get(&id)
     }
 
-    /// The operations that wait like this, oldest first.
+    /// Returns the operations for which `wanted` is true, oldest first.
     pub(super) fn ids_where(&self, wanted: impl Fn(&Waiting) -> bool) -> Vec<OperationId> {
         let found = self.waiting.iter().filter(|(_, waiting)| wanted(waiting));
         found.map(|(&id, _)| id).collect()

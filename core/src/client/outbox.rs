@@ -1,4 +1,4 @@
-//! What a client has to say: actions for whoever drives it, and events for listeners.
+//! The outputs of a client: actions for the shell, and events for listeners.
 
 use super::Action;
 use crate::{

@@ -1,4 +1,5 @@
-//! The ping by which a client that scans asks an idle connection whether it still stands.
+//! The preliminary ping, which a client that scans sends on an idle connection before an operation
+//! uses the connection.
 
 use super::{
     AfterExchange, Client, Outcome, Timer,
@@ -14,12 +15,13 @@ use crate::{
 };
 use std::time::Duration;
 
-/// `socketCheckIntervalMS`: a connection that was idle for so long is asked whether it still stands
-/// before an operation uses it (SEL-7, SEL-72). Not an option.
+/// `socketCheckIntervalMS`: how long a connection is idle before it is pinged (SEL-7, SEL-72). 5
+/// seconds; not an option.
 pub const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// True for a connection that was idle for so long that it may be dead without a sign.
+    /// True if the client scans and the connection was idle for [`SOCKET_CHECK_INTERVAL`]. Pinned
+    /// connections are not pinged.
     #[inline]
     pub(super) fn wants_ping(
         &self,
@@ -32,7 +34,7 @@ impl Client {
             && operation.command.pin.is_none()
     }
 
-    /// Exchanges the connection for a ping; the operation goes along until it is answered.
+    /// Begins an exchange for a ping. The ping holds the operation until the ping's exchange ends.
     pub(super) fn ping_first(
         &mut self,
         now: Instant,
@@ -53,8 +55,8 @@ impl Client {
         self.new_exchange(connection, ping, deadline)
     }
 
-    /// The exchange of a ping comes back: the operation behind it uses the connection, or selects a
-    /// server once more (SEL-72).
+    /// Ends the exchange of a ping. If the ping succeeded, the operation uses the connection;
+    /// otherwise the operation selects a server again (SEL-72).
     pub(super) fn end_ping(
         &mut self,
         now: Instant,
@@ -101,7 +103,7 @@ impl Client {
         operation: Box<Operation>,
         mut connection: Box<Established>,
     ) -> AfterExchange {
-        // For its pool the connection is checked out all the time.
+        // The connection stays checked out, so no check in sets this time.
         connection.used = now;
         let id = operation.id;
         let attempt = Attempt::Granted(operation, connection);
@@ -119,7 +121,8 @@ impl Client {
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
         let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
         if is_late || is_left {
-            // That says nothing about the server: it was not given the time.
+            // The caller left or the operation's time limit passed, which shows nothing about the
+            // server.
             self.return_connection(now, connection, Condition::Broken(None));
             let end = if is_left {
                 End::Left
@@ -139,13 +142,14 @@ impl Client {
         self.go_elsewhere(now, operation)
     }
 
-    /// False for a connection that its pool will close: it was cleared, or is the parent's of this
-    /// process.
+    /// True if the pool of the connection is open and was not cleared since the connection was
+    /// made.
     fn is_current(&self, facts: &ConnectionFacts) -> bool {
         self.pools.is_open(facts.server) && !self.pools.is_outdated(facts.server, facts.pooled)
     }
 
-    /// Nothing of the operation was sent, so this was no attempt of it.
+    /// Begins another attempt. The present attempt does not count, because nothing of the operation
+    /// was sent.
     fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
         let id = operation.id;
         let attempt = Attempt::Ended(operation, End::NotBegun);
@@ -153,7 +157,8 @@ impl Client {
     }
 }
 
-/// Whatever the ping met, to the topology it is a connection that no longer stands (SEL-72).
+/// Returns the network error to report to the topology after a ping that failed for any reason
+/// (SEL-72).
 fn broken(facts: &ConnectionFacts, failure: &Error) -> Error {
     if matches!(
         failure.kind(),

@@ -1,8 +1,9 @@
-//! The pins part: connections that cursors and transactions keep, behind a load balancer.
+//! The pins part: connections that cursors and transactions keep behind a load balancer.
 //!
-//! For its pool a pinned connection is checked out all the time; uses of it are no check-outs
-//! (LB-31). A pinned connection that broke stays checked out until its holders let go: the topology
-//! knows at once that it broke, and that it closed is told when it goes back (LB-36).
+//! For its pool, a pinned connection stays checked out. Further commands on it are not further
+//! check outs (LB-31). A pinned connection that broke stays checked out as well, until its pin
+//! holders release it: the topology is notified of the error at once, and the connection is closed
+//! when it is checked in (LB-36).
 
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
@@ -13,14 +14,14 @@ use crate::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// A connection that somebody keeps.
+/// A pinned connection.
 #[derive(Debug)]
 struct Pinned {
     server: ServerId,
     pooled: ConnectionId,
-    /// Who keeps it: cursors, and one transaction at most (LB-41).
+    /// The cursors that keep the connection, and at most one transaction (LB-41).
     holders: Vec<PinHolder>,
-    /// Pins that were released before the exchange came back from which they were made.
+    /// Pins that were released before the exchange that made them was checked in.
     gone: Vec<PinId>,
     state: State,
 }
@@ -29,52 +30,55 @@ struct Pinned {
 enum State {
     /// No command runs on the connection.
     Free(Box<Established>),
-    /// A command runs on it, or is about to.
+    /// A command runs on the connection, or is about to.
     InUse,
-    /// A command ended before its reply was there. The next command may wait for the reply's end.
+    /// The client waits for the late reply to an earlier command. The operation `next` waits for
+    /// the end of that reply.
     Draining { next: Option<OperationId> },
-    /// The connection cannot be used any more.
+    /// The connection broke with this error.
     Broken(Error),
 }
 
-/// How a pinned connection is, for reports.
+/// The state of a pinned connection, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinState {
-    /// It waits for its holder's next command.
+    /// No command runs on the connection.
     Free,
-    /// A command runs on it, or is about to.
+    /// A command runs on the connection, or is about to.
     InUse,
-    /// A late reply is thrown away; the next command may wait for that already.
+    /// The client waits for the late reply to an earlier command. This operation, if any, waits for
+    /// the end of that reply.
     Draining(Option<OperationId>),
-    /// It cannot be used any more.
+    /// The connection broke, and its next command fails.
     Broken,
 }
 
-/// What the part orders.
+/// An order of the pins part.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Nobody keeps the connection any more: it goes back to its pool.
+    /// Check the connection in to its pool: its last pin was released.
     GiveBack {
         socket: SocketId,
         server: ServerId,
         pooled: ConnectionId,
         condition: Condition<Box<Established>>,
     },
-    /// The pool counts the connection as held for this.
+    /// Tell the pool for what the connection is kept.
     Hold(ServerId, ConnectionId, PinnedFor),
-    /// The operation that waited for the connection goes on.
+    /// Continue the operation that waited for the connection.
     GoOn(OperationId),
-    /// The operation that waited for the connection fails: nobody keeps it any more.
+    /// Fail the operation that waited for the connection: its pin was released.
     Fail(OperationId),
 }
 
-/// The answer to an operation that asks for its pinned connection.
+/// The result of a request for a pinned connection.
 pub(super) enum Borrowed {
-    /// The connection.
+    /// The connection is free.
     Connection(Box<Established>),
-    /// The reply to an earlier command is outstanding: [`Order::GoOn`] follows.
+    /// The operation waits for the late reply on this socket. [`Order::GoOn`] or [`Order::Fail`]
+    /// follows.
     Waiting(SocketId),
-    /// It cannot be had.
+    /// The connection cannot be used, for this reason.
     Refused(Error),
 }
 
@@ -89,7 +93,7 @@ impl Pinned {
         }
     }
 
-    /// What the pool counts it as (LB-44).
+    /// Returns what the connection is kept for. A transaction outranks its cursors (LB-44).
     fn pinned_for(&self) -> PinnedFor {
         let holders = self.holders.iter().map(|holder| holder.pinned_for);
         holders.fold(PinnedFor::Operation, |pinned_for, next| {
@@ -106,10 +110,10 @@ impl Pinned {
     }
 }
 
-/// All pinned connections of a client.
+/// The pinned connections of a client.
 #[derive(Debug)]
 pub(super) struct Pins {
-    /// The id of the client that made the pins.
+    /// The id of this client. Pins of other clients are refused.
     client: TopologyId,
     pinned: BTreeMap<SocketId, Pinned>,
     orders: VecDeque<Order>,
@@ -129,8 +133,8 @@ impl Pins {
         self.orders.pop_front()
     }
 
-    /// Releases a pin. Its connection goes back to its pool when nobody else keeps it. `leased`
-    /// says which connection of which pool a socket is that is in use.
+    /// Releases a pin. The connection is checked in when its last pin is released. `in_use` returns
+    /// the server and the connection id of a socket that is in use.
     pub(super) fn release(
         &mut self,
         pin: Pin,
@@ -145,7 +149,7 @@ impl Pins {
                 pinned.holders.retain(|holder| holder.id != id);
                 self.after_change(id.socket);
             }
-            // The exchange that tells of the pin has not come back.
+            // The exchange that made the pin has not been checked in yet.
             Some(pinned) if matches!(pinned.state, State::InUse) => pinned.gone.push(id),
             Some(_) => {}
             None => {
@@ -158,7 +162,7 @@ impl Pins {
         }
     }
 
-    /// Releases all pins. Checked-out connections go back when their exchanges end, and operations
+    /// Releases all pins. Connections in use are checked in when their exchanges end. Operations
     /// that wait for a pinned connection fail.
     pub(super) fn release_all(&mut self) {
         let sockets: Vec<SocketId> = self.pinned.keys().copied().collect();
@@ -170,7 +174,7 @@ impl Pins {
         }
     }
 
-    /// An exchange ended whose connection these holders want to keep.
+    /// Adds pin holders to the connection of an exchange that ended.
     pub(super) fn keep(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
@@ -181,8 +185,7 @@ impl Pins {
         self.orders.push_back(hold);
     }
 
-    /// True if somebody keeps a connection that comes back. A connection that nobody keeps any more
-    /// is forgotten.
+    /// True if a pin holder keeps the connection. Otherwise removes the entry of the connection.
     pub(super) fn keeps(&mut self, socket: SocketId) -> bool {
         let is_kept = |pinned: &Pinned| !pinned.holders.is_empty();
         if self.pinned.get(&socket).is_some_and(is_kept) {
@@ -192,13 +195,13 @@ impl Pins {
         false
     }
 
-    /// True if the connection is pinned, kept or about to be forgotten.
+    /// True if there is an entry for this connection, with or without pin holders.
     pub(super) fn knows(&self, socket: SocketId) -> bool {
         !self.pinned.is_empty() && self.pinned.contains_key(&socket)
     }
 
-    /// Takes a connection back whose exchange or whose late reply has ended. The operation that
-    /// waits for it goes on.
+    /// Takes back a connection whose exchange or drain has ended. An operation that waits for the
+    /// connection continues.
     pub(super) fn take_back(&mut self, connection: Box<Established>, broken: Option<Error>) {
         let Some(pinned) = self.pinned.get_mut(&connection.facts.socket) else {
             return;
@@ -216,14 +219,15 @@ impl Pins {
         }
     }
 
-    /// The reply to a command on a pinned connection is outstanding.
+    /// Marks a pinned connection as draining.
     pub(super) fn begin_drain(&mut self, socket: SocketId) {
         if let Some(pinned) = self.pinned.get_mut(&socket) {
             pinned.state = State::Draining { next: None };
         }
     }
 
-    /// Lends a pinned connection to an operation of its holder, or lets the operation wait.
+    /// Gives a pinned connection to an operation of its pin holder. If a late reply is outstanding,
+    /// the operation waits for the end of that reply.
     pub(super) fn borrow(&mut self, id: PinId, operation: OperationId) -> Borrowed {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
@@ -249,7 +253,7 @@ impl Pins {
         }
     }
 
-    /// An operation that waited for a pinned connection leaves.
+    /// Removes an operation that waits for a pinned connection.
     pub(super) fn leave(&mut self, socket: SocketId) {
         if let Some(pinned) = self.pinned.get_mut(&socket)
             && let State::Draining { next } = &mut pinned.state
@@ -258,7 +262,7 @@ impl Pins {
         }
     }
 
-    /// An operation gives a pinned connection back that it did not use.
+    /// Takes back a pinned connection that an operation did not use.
     pub(super) fn return_unused(&mut self, connection: Box<Established>) {
         let socket = connection.facts.socket;
         if let Some(pinned) = self.pinned.get_mut(&socket) {
@@ -267,7 +271,8 @@ impl Pins {
         }
     }
 
-    /// A pinned connection on which nothing runs was interrupted: the next command on it fails.
+    /// Marks a pinned connection on which nothing runs as broken. The next command on it fails with
+    /// `error`.
     pub(super) fn interrupt(&mut self, socket: SocketId, error: Error) {
         if let Some(pinned) = self.pinned.get_mut(&socket)
             && !matches!(pinned.state, State::Broken(_))
@@ -288,7 +293,7 @@ impl Pins {
             return;
         }
         let condition = match std::mem::replace(&mut pinned.state, State::InUse) {
-            // It goes back when the exchange does.
+            // The connection is checked in when its exchange ends.
             State::InUse => return,
             State::Free(connection) => Condition::Healthy(connection),
             State::Draining { next } => {
@@ -306,7 +311,7 @@ impl Pins {
         });
     }
 
-    /// All pinned connections, each with its state and how many keep it.
+    /// Returns the pinned connections, each with its state and the number of its pin holders.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SocketId, PinState, usize)> {
         self.pinned.iter().map(|(&socket, pinned)| {
             let state = match &pinned.state {
@@ -320,7 +325,7 @@ impl Pins {
     }
 }
 
-/// The error of the commands that follow on a pinned connection which comes back broken.
+/// Returns the error of the next commands on a pinned connection that broke.
 pub(super) fn broken(error: Option<Error>) -> Error {
     error.unwrap_or_else(|| {
         let message = "the connection is out of step with its server".to_owned();
@@ -328,7 +333,7 @@ pub(super) fn broken(error: Option<Error>) -> Error {
     })
 }
 
-/// The error of an operation whose pinned connection nobody keeps any more.
+/// Returns the error of an operation whose pin was released.
 pub(super) fn pin_is_gone() -> Error {
     let message = "the connection that a cursor or transaction is bound to is gone";
     Error::argument(message)

@@ -1,4 +1,4 @@
-//! The pools part: one pool per server, each with the connections that nobody uses.
+//! The pools part: the connection pool of each server, which holds the available connections.
 
 use crate::{
     address::Address,
@@ -14,21 +14,22 @@ use crate::{
 use bson::oid::ObjectId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a pool holds for an available connection.
+/// The value that a pool holds for an available connection.
 type Content = Box<Established>;
 
-/// What a pool of this client orders.
+/// An order of one of the pools.
 pub(super) type Order = pool::Action<Content>;
 
-/// The pools of a client.
+/// The connection pools of a client.
 #[derive(Debug)]
 pub(super) struct Pools {
     pools: BTreeMap<ServerId, Pool<Content>>,
     options: PoolOptions,
-    /// Whether somebody listens to their events.
+    /// True if a listener subscribed to pool events.
     subscribed: bool,
     orders: VecDeque<(ServerId, Order)>,
-    /// The earliest deadline of the pools that were used since it was last asked for.
+    /// The earliest deadline of the pools that had an input since the last
+    /// [`take_armed`](Self::take_armed).
     armed: Option<Instant>,
 }
 
@@ -43,13 +44,13 @@ impl Pools {
         }
     }
 
-    /// The next order of any pool. Orders come out as they were given.
+    /// Returns the next order of any pool, in the order in which the pools gave them.
     #[inline]
     pub(super) fn poll_order(&mut self) -> Option<(ServerId, Order)> {
         self.orders.pop_front()
     }
 
-    /// Makes the pool of a server.
+    /// Creates the pool of a server, unless the server has one.
     pub(super) fn create(&mut self, server: ServerId, address: Address) {
         if self.pools.contains_key(&server) {
             return;
@@ -59,7 +60,7 @@ impl Pools {
         self.with(server, |_: &mut Pool<Content>| ());
     }
 
-    /// Closes the pool of a server. It is forgotten when its last connection is gone.
+    /// Closes the pool of a server. The pool is removed when its last connection is closed.
     pub(super) fn close(&mut self, now: Instant, server: ServerId) {
         self.with(server, |pool: &mut Pool<Content>| pool.handle_close(now));
     }
@@ -89,8 +90,9 @@ impl Pools {
         });
     }
 
-    /// Asks the pool of a server for a connection. `limit` is that of an operation with a time
-    /// limit of its own; others have `waitQueueTimeoutMS`.
+    /// Checks out a connection from the pool of a server; `None` if the server has no pool. `limit`
+    /// is `Some` if the operation has a time limit, with the deadline of the check out. Without a
+    /// time limit, `waitQueueTimeoutMS` applies.
     #[inline]
     pub(super) fn check_out(
         &mut self,
@@ -105,12 +107,12 @@ impl Pools {
         })
     }
 
-    /// Withdraws a request that waits.
+    /// Cancels a request that waits for a connection.
     pub(super) fn cancel(&mut self, now: Instant, server: ServerId, request: CheckOutId) {
         self.with(server, |pool: &mut Pool<Content>| pool.cancel(now, request));
     }
 
-    /// Gives a connection back. The pool ignores a connection that it has closed meanwhile.
+    /// Checks a connection in. A connection that the pool has closed meanwhile is ignored.
     #[inline]
     pub(super) fn check_in(
         &mut self,
@@ -148,7 +150,8 @@ impl Pools {
         });
     }
 
-    /// The hello of a connection was answered by this service behind the load balancer (LB-49).
+    /// Sets the service of a connection: the service behind the load balancer that answered its
+    /// hello (LB-49).
     pub(super) fn handle_greeted(
         &mut self,
         server: ServerId,
@@ -184,7 +187,7 @@ impl Pools {
         });
     }
 
-    /// Says what a connection that is checked out is kept for.
+    /// Sets what a checked-out connection is kept for.
     pub(super) fn hold_for(
         &mut self,
         server: ServerId,
@@ -196,10 +199,10 @@ impl Pools {
         });
     }
 
-    /// Does what is due in each pool.
+    /// Does the work that is due in each pool.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         for server in self.servers() {
-            // A pool's work may make more work due at once.
+            // Work in a pool may make further work due at the same time.
             while let Some(pool) = self.pools.get(&server)
                 && pool.deadline().is_some_and(|at| at <= now)
             {
@@ -208,49 +211,49 @@ impl Pools {
         }
     }
 
-    /// Closes at once what a clear has made stale, in all pools.
+    /// Does the background work of all pools now, which closes stale connections.
     pub(super) fn run_background(&mut self, now: Instant) {
         for server in self.servers() {
             self.with(server, |pool: &mut Pool<Content>| pool.handle_timeout(now));
         }
     }
 
-    /// The earliest deadline of all pools.
+    /// Returns the earliest deadline of all pools.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadlines = self.pools.values().filter_map(Pool::deadline);
         deadlines.min()
     }
 
-    /// The earliest deadline of the pools that were used since the last call.
+    /// Returns the earliest deadline of the pools that had an input since the last call.
     #[inline]
     pub(super) fn take_armed(&mut self) -> Option<Instant> {
         self.armed.take()
     }
 
-    /// The pool of a server.
+    /// Returns the pool of a server.
     pub(super) fn get(&self, server: ServerId) -> Option<&Pool<Content>> {
         self.pools.get(&server)
     }
 
-    /// True if there is a pool for this server that is not closed.
+    /// True if the server has a pool that is not closed.
     pub(super) fn is_open(&self, server: ServerId) -> bool {
         let pool = self.pools.get(&server);
         pool.is_some_and(|pool: &Pool<Content>| pool.state() != PoolState::Closed)
     }
 
-    /// True for a connection of an earlier generation than its pool or its service, and for one
-    /// that its pool does not know any more.
+    /// True if the connection is of an earlier generation than its pool or its service, or if its
+    /// pool no longer has it.
     pub(super) fn is_outdated(&self, server: ServerId, pooled: ConnectionId) -> bool {
         let pool = self.pools.get(&server);
         pool.is_none_or(|pool: &Pool<Content>| pool.is_outdated(pooled))
     }
 
-    /// The error of a connection that is checked out and was interrupted.
+    /// Returns the error with which a checked-out connection was interrupted, if it was.
     pub(super) fn interruption_of(&self, server: ServerId, pooled: ConnectionId) -> Option<Error> {
         self.pools.get(&server)?.interruption_of(pooled)
     }
 
-    /// Connections that are checked out.
+    /// Returns the number of connections that are checked out.
     pub(super) fn exchange_of(&self) -> usize {
         let in_use = self
             .pools
@@ -267,7 +270,8 @@ impl Pools {
         self.pools.keys().copied().collect()
     }
 
-    /// Feeds one pool, if it is there, and takes over its orders.
+    /// Gives an input to the pool of a server and takes over its orders. `None` if the server has
+    /// no pool.
     #[inline]
     fn with<T>(
         &mut self,

@@ -1,13 +1,15 @@
-//! The questions part: what was asked of the world outside, and who waits for the answers.
+//! The questions part: the questions that the client asks, and the connections that wait for the
+//! answers.
 //!
-//! A machine of the core that needs something it cannot do itself has the client ask
-//! ([`Action::Ask`]): whoever drives the client answers by
-//! [`Client::handle_answer`](super::Client::handle_answer). Each question has a deadline; one that
-//! was not answered by then is withdrawn, and an answer that comes later changes nothing.
+//! Some work of a machine cannot be done in the core. The client asks a question for such work
+//! ([`Action::Ask`]), and the shell answers by
+//! [`Client::handle_answer`](super::Client::handle_answer). A question that is not answered within
+//! [`QUESTION_LIMIT`] is withdrawn. No connection waits for an answer that comes later.
 //!
-//! The first questions are derivations of keys from passwords. A server chooses how many iterations
-//! that takes. A key is derived once at a time, however many connections wait for it; the keys of
-//! one server are derived one after the other, and [`MAX_DERIVATIONS`] derivations run at once.
+//! The only questions so far are derivations of keys from passwords. The server chooses how many
+//! iterations a derivation has. A key is derived once at a time, however many connections wait for
+//! it. The keys of one server are derived one after the other, and at most [`MAX_DERIVATIONS`]
+//! derivations run at once.
 
 use super::Action;
 use crate::{
@@ -21,40 +23,40 @@ use std::{
     time::Duration,
 };
 
-/// How long the answer to a question may take. The highest permitted iteration count takes a few
-/// seconds on a slow processor.
+/// How long the answer to a question may take: 300 seconds. The highest permitted iteration count
+/// takes a few seconds on a slow processor.
 pub const QUESTION_LIMIT: Duration = Duration::from_secs(300);
 
-/// Derivations of one client that run at the same time at most. Each occupies a processor.
+/// The highest number of derivations of one client that run at once: 2. Each occupies a processor.
 pub const MAX_DERIVATIONS: usize = 2;
 
-/// The core's number of a question.
+/// The core's id of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuestionId(pub u64);
 
-/// What the client asks of the world outside.
+/// A question of the client to its shell.
 #[derive(Debug)]
 pub enum Question {
-    /// Derive these keys ([`KeyDerivation::derive`]), where it delays nothing else: it may take
-    /// seconds. To be answered with [`Answer::Keys`].
+    /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
+    /// take seconds, and must not delay anything else.
     DeriveKeys(KeyDerivation),
 }
 
 /// The answer to a [`Question`].
 #[derive(Debug)]
 pub enum Answer {
-    /// The keys that were derived.
+    /// The derived keys.
     Keys(DerivedKeys),
-    /// There is no answer and there will be none: the work panicked, or was given up.
+    /// There will be no answer, because the work panicked or was given up.
     None,
 }
 
-/// What the part orders.
+/// An order of the questions part.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// An action for whoever drives the client.
+    /// An action for the shell.
     Act(Action),
-    /// The question has to be answered by then.
+    /// Set the limit of the answer to this question; `None` removes the limit.
     Limit(QuestionId, Option<Instant>),
 }
 
@@ -66,7 +68,7 @@ struct Running {
     waiting: Vec<SocketId>,
 }
 
-/// A derivation for a server that has one running, or that finds no processor.
+/// A derivation that waits until another one has ended.
 #[derive(Debug)]
 struct Queued {
     server: ServerId,
@@ -74,11 +76,11 @@ struct Queued {
     derivation: KeyDerivation,
 }
 
-/// The questions of a client that were not answered.
+/// The questions of a client: those that were asked, and those in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     running: BTreeMap<QuestionId, Running>,
-    /// Oldest first.
+    /// The derivations that were not asked for yet, oldest first.
     queued: Vec<Queued>,
     last: u64,
     orders: VecDeque<Order>,
@@ -90,7 +92,8 @@ impl Questions {
         self.orders.pop_front()
     }
 
-    /// A connection to `server` needs keys.
+    /// Asks for the keys that a connection to `server` needs, now or when other derivations have
+    /// ended.
     pub(super) fn derive(
         &mut self,
         now: Instant,
@@ -113,8 +116,8 @@ impl Questions {
         }
     }
 
-    /// Takes an answer; returns the connections that wait for it. Nobody waits for the answer to a
-    /// question that was withdrawn.
+    /// Handles an answer. Returns the connections that wait for it; none if the question was
+    /// withdrawn.
     pub(super) fn handle_answer(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
         let Some(running) = self.running.remove(&id) else {
             return Vec::new();
@@ -128,8 +131,8 @@ impl Questions {
         waiting
     }
 
-    /// The time for an answer is over: the question is withdrawn. Returns the connections that wait
-    /// for its answer; those may have no limits of their own.
+    /// Withdraws a question whose limit has passed. Returns the connections that wait for its
+    /// answer, which may have no limits of their own.
     pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
         let Some(running) = self.running.remove(&id) else {
             return Vec::new();
@@ -140,7 +143,7 @@ impl Questions {
         running.waiting
     }
 
-    /// Withdraws all questions: no connection waits for an answer any more.
+    /// Withdraws all questions. No connection waits for an answer afterwards.
     pub(super) fn withdraw_all(&mut self) {
         self.queued.clear();
         for id in std::mem::take(&mut self.running).into_keys() {
@@ -150,8 +153,8 @@ impl Questions {
         }
     }
 
-    /// A connection is gone. A derivation that runs goes on, for the next connection: it cannot be
-    /// stopped, and occupies its processor until it ends.
+    /// Removes a connection that is no longer driven. A derivation that runs for it continues,
+    /// because a derivation cannot be stopped. The next connection can use its keys.
     pub(super) fn forget(&mut self, socket: SocketId) {
         self.queued.retain(|queued| queued.socket != socket);
         for running in self.running.values_mut() {
@@ -159,13 +162,13 @@ impl Questions {
         }
     }
 
-    /// True if a derivation for this server may run beside those that do.
+    /// True if a derivation for this server may begin while the others run.
     fn may_run(&self, server: ServerId) -> bool {
         let mut running = self.running.values();
         self.running.len() < MAX_DERIVATIONS && running.all(|running| running.server != server)
     }
 
-    /// Asks the oldest question that may be asked.
+    /// Asks the oldest question of the queue that may be asked now.
     fn ask_next(&mut self, now: Instant) {
         let mut queued = self.queued.iter();
         let Some(place) = queued.position(|queued| self.may_run(queued.server)) else {
@@ -202,12 +205,12 @@ impl Questions {
         self.orders.push_back(Order::Limit(id, limit));
     }
 
-    /// The questions that were asked and not answered.
+    /// Returns the questions that were asked and not answered.
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
         self.running.keys().copied()
     }
 
-    /// Connections that wait for an answer.
+    /// Returns the number of connections that wait for an answer.
     pub(super) fn waiting(&self) -> usize {
         let running = self.running.values().map(|running| running.waiting.len());
         running.sum::<usize>() + self.queued.len()

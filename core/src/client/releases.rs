@@ -1,4 +1,4 @@
-//! What is held outside of the client and comes back: sessions and pinned connections.
+//! Inputs that give back what is held outside of the client: sessions and pins.
 
 use super::{
     Client,
@@ -13,21 +13,21 @@ use crate::{
 use std::sync::Arc;
 
 impl Client {
-    /// A session that its holder no longer needs.
+    /// Gives back a session that its holder no longer needs.
     #[inline]
     pub fn return_session(&mut self, now: Instant, session: SessionId) {
         let timeout = self.topology.description().logical_session_timeout_minutes;
         self.sessions.end(now, timeout, session);
     }
 
-    /// A cursor or a transaction no longer needs its connection. It goes back to its pool when
-    /// nobody else keeps it.
+    /// Releases the pin of a cursor or a transaction. The connection is checked in when its last
+    /// pin is released.
     pub fn release(&mut self, now: Instant, pin: Pin) {
         self.release_pin(pin);
         self.settle(now);
     }
 
-    /// What a cursor held goes back.
+    /// Gives back the session of a cursor and releases its pin.
     pub fn release_cursor(&mut self, now: Instant, resources: CursorResources) {
         if let Some(session) = resources.session {
             self.return_session(now, session);
@@ -37,7 +37,8 @@ impl Client {
         }
     }
 
-    /// A command will not be run after all: what it was to use goes back.
+    /// Discards a command that will not run. If the command was the last use of a session or a pin,
+    /// the session is given back and the pin released.
     pub fn discard(&mut self, now: Instant, mut command: Command) {
         if let SessionUse::Last(session) = std::mem::take(&mut command.session) {
             self.return_session(now, session);
@@ -60,9 +61,12 @@ impl Client {
         });
     }
 
-    /// The command that tells the server which sessions are over; `None` when there are none left,
-    /// or when no server is known that could be told: it forgets them by itself, and closing does
-    /// not wait for it. To be performed before closing; its result does not matter.
+    /// Returns the command that ends the sessions of the session pool on the server,
+    /// [`END_SESSIONS_BATCH`] at a time. Run such commands before closing the client, until this
+    /// returns `None`. Their results do not matter.
+    ///
+    /// `None` if no sessions are left, if the client is closed, or if no server is available.
+    /// Closing does not wait for a server, because servers end unused sessions by themselves.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
         let ids = self.sessions.drain(END_SESSIONS_BATCH);

@@ -1,9 +1,9 @@
 //! The loop that carries orders from part to part.
 //!
-//! An order is one input of another part, or an action or event for whoever drives the client. No
-//! function here is reachable from itself: an order that leads to another one leaves that in the
-//! queue of its part. Pools come first, then pins, then the topology, then connections: a clear
-//! takes effect before anything that was decided after it.
+//! An order becomes an input of another part, an action for the shell, or an event. No function
+//! here calls itself, not even indirectly: an order that leads to another one leaves it in the
+//! queue of its part. Orders of pools come first, then those of pins, of the topology, of
+//! connections and of questions. So a clear takes effect before anything that was decided after it.
 
 use super::{
     Action, Client, connections, connections::Role, connections::State, end::End,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Client {
-    /// Brings everything to rest after an input.
+    /// Carries out all orders and begins all attempts that are due, until nothing is left to do.
     pub(super) fn settle(&mut self, now: Instant) {
         loop {
             self.carry(now);
@@ -38,12 +38,12 @@ impl Client {
         let pools = self.pools.take_armed();
         self.note_deadline(pools);
         if self.life.is_closed() {
-            // Nobody is to be woken for something that ended with the client.
+            // The stored deadline may belong to a timer that ended with the client.
             self.armed = self.exact_deadline();
         }
     }
 
-    /// Takes the orders of all parts until there are none.
+    /// Carries out the orders of all parts until there are none.
     pub(super) fn carry(&mut self, now: Instant) {
         loop {
             if let Some((server, order)) = self.pools.poll_order() {
@@ -123,7 +123,7 @@ impl Client {
                     Some(Waiting::ForConnection(operation, _)) => {
                         self.grant(now, operation, content);
                     }
-                    // The operation left at this very moment.
+                    // The operation left before this order was carried out.
                     _ => {
                         let healthy = Condition::Healthy(content);
                         self.pools.check_in(now, server, connection, healthy);
@@ -140,8 +140,8 @@ impl Client {
         }
     }
 
-    /// Breaks what a checked out connection is used for, whoever owns it: an exchange is told, and
-    /// where none runs the connection itself ends.
+    /// Interrupts the use of a checked-out connection. If an exchange uses it, the shell interrupts
+    /// the exchange; otherwise the owner of the connection handles the error.
     fn interrupt(&mut self, now: Instant, role: Role, error: Error) {
         let Some(socket) = self.connections.socket(role) else {
             return;
@@ -173,7 +173,7 @@ impl Client {
             }
             pins::Order::GoOn(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {
-                // The operation may have ended since, as all do that wait when the client closes.
+                // The operation may have ended since, for example because the client was closed.
                 if let Some(Waiting::ForPin(..)) = self.operations.get(id) {
                     let error = pins::pin_is_gone();
                     self.end_waiting(now, id, End::Stopped(error));
@@ -186,7 +186,7 @@ impl Client {
         match order {
             connections::Order::Act(action) => self.out.act(action),
             connections::Order::Drain(socket) => {
-                // A pool that is closed, or was cleared, has closed the connection at once.
+                // A pool that was closed or cleared has closed the connection already.
                 if let Some(State::Draining(_)) = self.connections.state(socket) {
                     self.out.act(Action::Drain { socket });
                 }
@@ -207,8 +207,9 @@ impl Client {
         }
     }
 
-    /// A connection no longer drains. One that is broken closes, and that is all: no operation met
-    /// the error, and a reply that is late says nothing about its server.
+    /// Gives a connection whose drain has ended back to its pin or its pool. A broken connection is
+    /// closed, or marked as broken if it is pinned. The topology is not notified: no operation met
+    /// the error, and a late reply shows nothing about its server.
     fn on_drain_over(&mut self, now: Instant, connection: Box<Established>, broken: Option<Error>) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
@@ -239,8 +240,8 @@ impl Client {
             .dial(Role::Pooled(server, pooled), connection);
     }
 
-    /// A connection that is driven reports something. What one reports that was closed meanwhile
-    /// is of no interest.
+    /// Handles an output of a connection that is driven. Ignores the output if the connection was
+    /// closed meanwhile.
     fn on_report(&mut self, now: Instant, id: SocketId, role: Role, output: Output) {
         if !matches!(self.connections.state(id), Some(State::Driven(_))) {
             return;
@@ -318,13 +319,14 @@ impl Client {
             pooled,
             service,
             server_connection_id: hello.connection_id,
-            // LB-24: a service is talked to like the load balancer that it stands behind.
+            // Commands to a service behind a load balancer are built as for the load balancer
+            // (LB-24).
             server_type: service.map_or(hello.server_type, |_| ServerType::LoadBalancer),
             max_wire_version: hello.max_wire_version,
             max_bson_object_size: hello.max_bson_object_size,
             max_message_size: hello.max_message_size_bytes,
             max_write_batch_size: hello.max_write_batch_size,
-            // LB-21
+            // Behind a load balancer sessions are always supported (LB-21).
             has_sessions: service.is_some() || hello.logical_session_timeout_minutes.is_some(),
             is_unauthenticated: credential && hello.server_type == ServerType::RsArbiter,
         };
@@ -359,8 +361,9 @@ impl Client {
     }
 }
 
-/// A server that drops connections before they can say anything may be overloaded rather than gone
-/// (CMAP-44 to CMAP-47).
+/// Adds the labels of overload to a network error before the first hello reply, because the server
+/// may be overloaded and not gone (CMAP-44 to CMAP-47). An error of name resolution gets no labels,
+/// and neither does a lack of local sockets.
 fn label_overload(error: Error, phase: Phase) -> Error {
     let may_be_overload = phase == Phase::Hello
         && error.is_network()

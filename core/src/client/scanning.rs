@@ -1,19 +1,19 @@
-//! The choice of a server where servers are scanned and not monitored in the background: operations
-//! wait for scans.
+//! Server selection of a client that checks servers on demand: operations wait for scans.
 //!
-//! Finding a server may take as long as a scan where `serverSelectionTryOnce` is true, and as long
-//! as `serverSelectionTimeoutMS` and one scan more where it is false (SEL-73).
+//! If `serverSelectionTryOnce` is true, server selection can last as long as a scan. If it is
+//! false, server selection can last as long as `serverSelectionTimeoutMS` and one scan (SEL-73).
 //!
-//! An operation uses a scan that is not over in these cases, so that a server that does not answer
-//! cannot stop the operations that other servers could serve (see `sdam/scan.rs`):
+//! In the following cases an operation uses the results of a scan that has not ended. So a server
+//! that does not reply cannot stop the operations that other servers can serve (see
+//! `sdam/scan.rs`):
 //!
 //! * The operation needs the primary of a replica set, and the primary was checked in this scan.
-//! * The operation waited for `serverSelectionTimeoutMS`, or for half of its own time limit. The
-//!   other half is left for the operation itself.
-//! * An earlier operation waited for the servers that are left.
+//! * The operation has waited for `serverSelectionTimeoutMS`, or for half of its own time limit.
+//!   The other half is left for its attempts.
+//! * An earlier operation has already waited for the servers that are left.
 //!
-//! Operations of a sharded cluster that have time wait for the whole scan: otherwise all would go
-//! to the first mongos that answered (SEL-58).
+//! Other operations of a sharded cluster wait for the whole scan. Otherwise all of them would go to
+//! the first mongos that replied (SEL-58).
 
 use super::{
     choice::{Choice, Selected, View},
@@ -29,18 +29,18 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The rules of a client that scans.
+/// The rules of server selection in a client that scans.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scanning {
-    /// `serverSelectionTryOnce`: one scan decides (SEL-71).
+    /// `serverSelectionTryOnce`: selection fails if no server suits after one scan (SEL-71).
     try_once: bool,
     /// `serverSelectionTimeoutMS`.
     selection_limit: Duration,
-    /// How long the answer to a ping may take.
+    /// The time limit of a preliminary ping: `connectTimeoutMS`; `None` for no limit.
     pub(super) ping_limit: Option<Duration>,
 }
 
-/// The parts that a choice by scans reads and tells.
+/// The parts that server selection by scans reads and changes.
 pub(super) struct Parts<'a> {
     pub(super) topology: &'a mut Sdam,
     pub(super) pools: &'a Pools,
@@ -63,7 +63,8 @@ impl Parts<'_> {
 }
 
 impl Scanning {
-    /// The rules of a client with these options; none of one that monitors in the background.
+    /// Returns the rules of a client with these options; `None` if its servers are monitored in the
+    /// background.
     pub(super) fn new(options: &ClientOptions) -> Option<Self> {
         (options.monitoring() == Monitoring::Scanning).then(|| Self {
             try_once: options.server_selection_try_once(),
@@ -72,7 +73,8 @@ impl Scanning {
         })
     }
 
-    /// Chooses a server. Nothing: the operation has to wait for a scan (SEL-70).
+    /// Selects a server. [`Selected::Nothing`] means that the operation has to wait for a scan
+    /// (SEL-70).
     pub(super) fn select(
         &self,
         now: Instant,
@@ -80,7 +82,8 @@ impl Scanning {
         parts: &mut Parts<'_>,
     ) -> Result<Selected, Error> {
         if operation.command.target.is_some() {
-            // An operation that is bound to a server scans only if it has to wait (SEL-2).
+            // An operation that is bound to a server does not select one (SEL-2). It waits for a
+            // scan only if that server cannot be used yet.
             match parts.select(operation) {
                 Ok(Selected::Nothing) => {}
                 selected => return selected,
@@ -120,8 +123,9 @@ impl Scanning {
                 selected => return Ok(selected),
             }
         }
-        // Without a suitable server a scan under way is waited for, however late it is (SEL-73).
-        // Only the operation's own limit cuts it short.
+        // If no server suits, the operation waits for the end of the scan under way, even beyond
+        // the limit of selection (SEL-73). Only the operation's own time limit ends this wait
+        // earlier.
         let began = operation.selection_began.filter(|_| !self.try_once);
         let limit = began.and_then(|began| began.checked_add(self.selection_limit));
         if !parts.topology.is_scan_under_way() {
@@ -130,7 +134,8 @@ impl Scanning {
                 return Err(parts.nothing_suits(operation));
             }
         }
-        // A scan that is due anyway is no news (step 9 of the algorithm).
+        // The event is emitted only if a scan found no suitable server, not for a scan that was due
+        // anyway.
         if is_scanned {
             parts
                 .choice
@@ -139,8 +144,8 @@ impl Scanning {
         Ok(Selected::Nothing)
     }
 
-    /// Chooses among the servers that were checked in the scan under way, where the operation does
-    /// not wait for the rest of it.
+    /// Selects among the servers that were checked in the scan under way, if the operation does not
+    /// have to wait for the rest of the scan.
     fn select_scanned(
         &self,
         now: Instant,
@@ -166,7 +171,7 @@ impl Scanning {
                 .select_by(parts.topology, operation, &description)
         };
         match selected {
-            // The rest of the scan may still tell otherwise.
+            // The rest of the scan may show that the deployment is compatible.
             Err(error) if matches!(error.kind(), ErrorKind::Incompatible { .. }) => {
                 Ok(Selected::Nothing)
             }
@@ -182,8 +187,9 @@ impl Scanning {
         }
     }
 
-    /// Until when the operation waits for the end of a scan although a server suits:
-    /// `serverSelectionTimeoutMS`, and no longer than half of the operation's time limit.
+    /// Returns the time until which an operation waits for the end of a scan even if a server
+    /// suits. The wait lasts for `serverSelectionTimeoutMS`, but at most for half of the
+    /// operation's time limit.
     fn scan_limit(&self, operation: &Operation) -> Option<Instant> {
         let began = operation.selection_began?;
         let half = operation.deadline.and_then(|deadline| {
@@ -193,7 +199,8 @@ impl Scanning {
         earliest(began.checked_add(self.selection_limit), half)
     }
 
-    /// When an operation that waits for a scan selects again, or fails, if nothing happens before.
+    /// Returns the time at which an operation that waits for a scan selects again or fails, if the
+    /// scan has not ended before.
     pub(super) fn patience(&self, now: Instant, operation: &Operation) -> Option<Instant> {
         let limit = self.scan_limit(operation).filter(|&limit| limit > now);
         earliest(limit, operation.deadline)

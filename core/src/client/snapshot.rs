@@ -30,75 +30,75 @@ use crate::{
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// All connections.
+    /// The connections and their states.
     pub connections: Vec<(SocketId, ConnectionState)>,
-    /// All pools, closed ones with connections in use included.
+    /// The pools, including closed pools that still have connections in use.
     pub pools: Vec<PooledState>,
     /// The operations that hold no exchange and were not resumed, oldest first.
     pub operations: Vec<WaitingOperation>,
-    /// The connections that cursors and transactions keep.
+    /// The pinned connections.
     pub pins: Vec<PinnedState>,
-    /// Sessions that operations and cursors use.
+    /// The number of sessions that operations and cursors use.
     pub sessions_in_use: usize,
-    /// Sessions that are kept for later.
+    /// The number of sessions in the session pool.
     pub idle_sessions: usize,
-    /// Questions that were not answered.
+    /// The questions that were asked and not answered.
     pub questions: Vec<QuestionId>,
-    /// Connections that wait for an answer.
+    /// The number of connections that wait for an answer.
     pub waiting_for_answers: usize,
-    /// The armed timers of the composition, by deadline.
+    /// The armed timers of the client by deadline, without those of the topology and the pools.
     pub timers: Vec<(Instant, Timer)>,
 }
 
-/// Who owns a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// It is dialled, established, or used by this monitor.
+    /// The connection belongs to this monitor.
     Monitoring(MonitorConnectionId),
-    /// It is made for a pool.
+    /// The connection is being established for a pool.
     Establishing(ServerId, ConnectionId),
-    /// Its pool holds it.
+    /// The connection is in its pool and not in use.
     Idle(ServerId, ConnectionId),
-    /// This operation was granted it and has not resumed.
+    /// The connection is granted to this operation, which has not resumed.
     Granted(OperationId),
-    /// An exchange holds it.
+    /// An exchange uses the connection.
     InUse(ServerId, ConnectionId),
-    /// A late reply is thrown away.
+    /// The connection waits for a late reply.
     Draining(ServerId, ConnectionId),
-    /// A cursor or a transaction holds it between two commands.
+    /// A cursor or a transaction keeps the connection, between two commands.
     Pinned(ServerId, ConnectionId),
 }
 
-/// A pool.
+/// The state of a connection pool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PooledState {
-    /// Its server.
+    /// The server of the pool.
     pub server: ServerId,
-    /// The server's address.
+    /// The address of the server.
     pub address: Address,
-    /// Whether it serves.
+    /// The state of the pool: paused, ready or closed.
     pub state: PoolState,
-    /// How often it was cleared.
+    /// The generation of the pool: how often it was cleared.
     pub generation: u64,
-    /// Its connections and requests.
+    /// The numbers of connections and requests of the pool.
     pub counts: pool::Counts,
 }
 
-/// An operation that waits.
+/// An operation that holds no exchange.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WaitingOperation {
-    /// Its number.
+    /// The id of the operation.
     pub id: OperationId,
-    /// What it waits for.
+    /// What the operation waits for.
     pub state: OperationState,
-    /// When it must be over.
+    /// The deadline of the operation; `None` for no deadline, and once the operation has failed.
     pub deadline: Option<Instant>,
-    /// What it demands of its server; none once it failed.
+    /// The criteria by which a server is selected; `None` once the operation has failed.
     pub criteria: Option<Criteria>,
-    /// The pinned connection that it runs on.
+    /// The socket of the pinned connection that the operation uses; `None` without a pin.
     pub pin: Option<SocketId>,
 }
 
@@ -106,19 +106,19 @@ pub struct WaitingOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationState {
-    /// A server that suits.
+    /// The operation waits for a suitable server.
     ForServer,
-    /// The instant of its next attempt.
+    /// The operation waits until this time to begin its next attempt.
     Paused(Instant),
-    /// The application's server selector.
+    /// The operation waits for the answer of the application's server selector.
     Asking,
-    /// A connection of this server's pool.
+    /// The operation waits for a connection from the pool of this server.
     ForConnection(ServerId),
-    /// The late reply on this pinned connection.
+    /// The operation waits for the end of the late reply on this pinned connection.
     ForPin(SocketId),
-    /// To be resumed: this connection is granted.
+    /// The operation was granted the connection of this socket; its task has to resume it.
     Granted(SocketId),
-    /// To be resumed: it failed.
+    /// The operation failed; its task has to resume it.
     Failed,
 }
 
@@ -126,16 +126,16 @@ pub enum OperationState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PinnedState {
-    /// Its socket.
+    /// The socket of the connection.
     pub socket: SocketId,
-    /// What it is used for.
+    /// The state of the connection.
     pub state: PinState,
-    /// How many cursors and transactions keep it.
+    /// The number of cursors and transactions that keep the connection.
     pub holders: usize,
 }
 
 impl Client {
-    /// Everything that the client keeps. Takes time in proportion to that.
+    /// Returns a copy of everything that the client keeps. Takes time in proportion to its size.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let connections = self.connections.iter();

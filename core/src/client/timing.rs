@@ -1,4 +1,4 @@
-//! Time: the timers of the composition, and what happens when they expire.
+//! The timers of the client, and what happens when they expire.
 
 use super::{Action, Client, questions::QuestionId};
 use crate::{
@@ -8,29 +8,31 @@ use crate::{
     time::{Instant, deadline_after_freeze, earliest},
 };
 
-/// Rounds that one call of `handle_timeout` makes at most, until no part of the client is due.
+/// The highest number of rounds in one call of `handle_timeout`. Work that is done in one round may
+/// make further work due at the same time.
 const MAX_TIMEOUT_ROUNDS: usize = 16;
 
-/// Why the composition wants to be woken. Topology and pools have timers of their own.
+/// The reason of a timer of the client. The topology and the pools have timers of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A connection that is made must have taken its next step.
+    /// The limit of the next step of a connection that is driven, such as a check.
     Step(SocketId),
-    /// An operation that waits has waited long enough, or may begin its next attempt.
+    /// The end of an operation's wait or pause, or the limit of its grant.
     Wait(OperationId),
-    /// A exchange must be over.
+    /// The deadline of the exchange on this socket.
     Exchange(SocketId),
-    /// A reply that nobody waits for must have come.
+    /// The limit of the late reply on this socket.
     Drain(SocketId),
-    /// A question must be answered.
+    /// The limit of the answer to this question.
     Question(QuestionId),
 }
 
 impl Client {
-    /// Time has passed. Harmless before the deadline.
+    /// Handles everything whose deadline has passed. Changes nothing before
+    /// [`deadline`](Self::deadline).
     pub fn handle_timeout(&mut self, now: Instant) {
-        // When time is up for one part, that may be news for another: a handshake that took too
-        // long makes its server unknown, and wants it checked at once.
+        // What expires in one part can make another part due at once: a check that times out clears
+        // a pool, and the background work of that pool is due then.
         for _ in 0..MAX_TIMEOUT_ROUNDS {
             self.topology.handle_timeout(now);
             self.settle(now);
@@ -71,23 +73,23 @@ impl Client {
         }
     }
 
-    /// Arms a timer, or moves it; disarms it where there is no deadline.
+    /// Arms or moves a timer. Without a deadline, disarms it.
     pub(super) fn arm(&mut self, timer: Timer, deadline: Option<Instant>) {
         self.timers.renew(timer, deadline);
         self.note_deadline(deadline);
     }
 
-    /// Remembers a deadline if it is earlier than all known.
+    /// Lowers the client's deadline to `at`, if `at` is earlier.
     #[inline]
     pub(super) fn note_deadline(&mut self, at: Option<Instant>) {
         self.armed = earliest(self.armed, at.filter(|&at| at < Instant::MAX));
     }
 
-    /// The earliest deadline of all parts.
+    /// Returns the earliest deadline of all parts.
     pub(super) fn exact_deadline(&self) -> Option<Instant> {
         let parts = earliest(self.topology.deadline(), self.pools.deadline());
         let timer = self.timers.next().map(|(at, _)| at);
-        // The end of time never comes: what would be due then is never due.
+        // `Instant::MAX` means that there is no deadline.
         earliest(parts, timer).filter(|&at| at < Instant::MAX)
     }
 }

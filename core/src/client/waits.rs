@@ -1,5 +1,4 @@
-//! Operations that wait: connections that are granted to operations which have not resumed, and the
-//! end of waits.
+//! Operations that wait: grants, and the ends of waits and pauses.
 
 use super::{
     Action, Client, Timer,
@@ -16,11 +15,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long a connection stays granted to an operation that does not resume, while others wait for
-/// one. Not an option.
+/// How long a connection stays granted to an operation that does not resume while other operations
+/// wait for a connection: 1 second. Not an option.
 pub const GRANT_LIMIT: Duration = Duration::from_secs(1);
 
-/// A pinned connection serves nobody else, so that only the operation's own time counts.
+/// Returns the limit of a grant. The grant of a pinned connection lasts until the operation's
+/// deadline, because no other operation can use the connection.
 fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
     let moment = match operation.command.pin {
         Some(_) => None,
@@ -29,26 +29,27 @@ fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
     earliest(operation.deadline, moment)
 }
 
-/// What the end of a wait means.
+/// What follows when the [`Timer::Wait`] of an operation expires.
 enum WaitOver {
-    /// The connection stays granted: nobody else waits for one.
+    /// The grant continues, because no other operation waits for a connection.
     GrantStays,
-    /// The connection goes to an operation that waits for one.
+    /// The grant ends, because another operation waits for a connection.
     GrantEnds,
-    /// The pause between two attempts is over, or a scan was waited for long enough.
+    /// The next attempt begins. The pause is over, or the operation no longer waits for the rest of
+    /// a scan.
     Again,
-    /// The time for the operation is over.
+    /// The operation fails with this error, because its time limit has passed.
     Stop(Error),
-    /// The time to find a server is over.
+    /// The operation fails, because no server was found in time.
     NoServer,
 }
 
 impl Client {
-    /// Keeps a connection for an operation until its task resumes it.
+    /// Grants a connection to an operation and wakes its task.
     ///
-    /// The task may be slow to do so, or wait for another operation itself. A grant is withdrawn
-    /// when the operation's time is over, when the connection is interrupted, and when it has
-    /// lasted for [`GRANT_LIMIT`] while other operations wait for a connection.
+    /// The task may resume late, or may itself wait for another operation. A grant ends at the
+    /// operation's deadline, or when the connection is interrupted. It also ends after
+    /// [`GRANT_LIMIT`] if other operations wait for a connection.
     pub(super) fn grant(
         &mut self,
         now: Instant,
@@ -64,9 +65,9 @@ impl Client {
         self.wake(id);
     }
 
-    /// The pool interrupted a connection that is granted. The operation goes for another one:
-    /// nothing runs on the connection that could be told, and a request would be written to a dead
-    /// server (CMAP-94, CMAP-97).
+    /// Ends the grant of a connection that its pool interrupted (CMAP-94). The operation begins
+    /// another attempt. It does not fail as an operation on an interrupted connection does
+    /// (CMAP-97), because nothing was sent.
     pub(super) fn interrupt_grant(&mut self, now: Instant, id: OperationId, error: Error) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
         let Some(Waiting::Granted(operation, connection)) = self.operations.take_if(id, is_granted)
@@ -87,7 +88,7 @@ impl Client {
         self.store_progress(id, next);
     }
 
-    /// The pinned connection that an operation waited for is free.
+    /// Begins another attempt of an operation whose pinned connection is free now.
     pub(super) fn on_pin_free(&mut self, id: OperationId) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
         if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
@@ -97,7 +98,8 @@ impl Client {
         }
     }
 
-    /// The topology changed: operations without server select again, oldest first.
+    /// Selects again for the operations that wait for a server, oldest first. Called when the
+    /// topology has changed or a check of a scan has ended.
     pub(super) fn select_again(&mut self, now: Instant) {
         let Some(last) = self.operations.last_without_server() else {
             return;
@@ -114,7 +116,7 @@ impl Client {
         self.topology.set_waiting(now, want_servers);
     }
 
-    /// The `Wait` timer of an operation expired.
+    /// Handles the [`Timer::Wait`] of an operation.
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
         let Some(waiting) = self.operations.get(id) else {
             return;
@@ -129,7 +131,8 @@ impl Client {
             Some(WaitOver::GrantEnds) => self.end_waiting(now, id, End::NotBegun),
             Some(WaitOver::Again) => match self.operations.take(id) {
                 Some(Waiting::Paused(operation)) => self.begin_in_background(now, operation),
-                // The check under way goes on meanwhile: the operation has not left yet.
+                // `set_waiting` follows after the selection, so that the check under way is not
+                // cancelled if the operation waits again.
                 Some(Waiting::ForServer(operation)) => {
                     self.begin_in_background(now, operation);
                     let want_servers = self.operations.want_servers();
@@ -176,7 +179,7 @@ impl Client {
         })
     }
 
-    /// Whoever waited for an operation left.
+    /// Cancels an operation that waits, because its caller left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
         if let Some(operation) = self.withdraw(now, id) {
             self.end_attempt(now, operation, End::Left);
@@ -184,7 +187,7 @@ impl Client {
         self.settle(now);
     }
 
-    /// Takes an operation out of every queue; `None` if it was over already.
+    /// Removes an operation from all queues and returns it; `None` if the operation is over.
     pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
         let waiting = self.operations.take(id)?;
         self.timers.cancel(Timer::Wait(id));
@@ -213,7 +216,7 @@ impl Client {
         }
     }
 
-    /// The pool has no connection for an operation that waited for one.
+    /// Ends the attempt of an operation whose check out failed.
     pub(super) fn on_check_out_failed(&mut self, now: Instant, id: OperationId, error: Error) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
         if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
@@ -224,7 +227,7 @@ impl Client {
         }
     }
 
-    /// Ends an operation that waits.
+    /// Ends the attempt of an operation that waits.
     pub(super) fn end_waiting(&mut self, now: Instant, id: OperationId, end: End) {
         if let Some(operation) = self.withdraw(now, id) {
             let next = self.end_attempt(now, operation, end);
@@ -232,7 +235,8 @@ impl Client {
         }
     }
 
-    /// Lets an operation whose task waits go on.
+    /// Queues the next attempt of an operation whose task waits, or wakes the task if the operation
+    /// has failed.
     pub(super) fn store_progress(&mut self, id: OperationId, next: Next) {
         match next {
             Next::Again(operation) => self.operations.retry(operation),
@@ -248,9 +252,9 @@ impl Client {
         self.out.act(Action::Wake { operation });
     }
 
-    /// Ends all operations that wait.
+    /// Fails all operations that wait.
     pub(super) fn fail_all_waiting(&mut self, now: Instant) {
-        // An operation that has failed already hears of its own failure.
+        // An operation that has failed already keeps its error.
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
         for id in self.operations.ids_where(is_alive) {
             let error = self.life.error();

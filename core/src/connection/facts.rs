@@ -1,4 +1,4 @@
-//! What is known of an established connection.
+//! The facts of an established connection.
 
 use super::{ConnectionId, SocketId, Transport};
 use crate::{
@@ -8,45 +8,46 @@ use crate::{
 };
 use bson::oid::ObjectId;
 
-/// Facts from the connection's own hello reply, which limit what may be sent on it (SDAM-125).
+/// Facts from the hello reply of the connection itself. They limit what may be sent on the
+/// connection (SDAM-125).
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
-    /// The client that made the connection; all ids below are valid for this client only.
+    /// The client that made the connection. The other ids are valid for this client only.
     pub client: TopologyId,
-    /// The server's address.
+    /// The address of the server.
     pub address: Address,
-    /// The server's id in the topology. A server that comes back has a new one.
+    /// The id of the server in the topology. A server that is removed and added again has a new id.
     pub server: ServerId,
     /// The id of the socket.
     pub socket: SocketId,
     /// The id of the connection in its pool.
     pub pooled: ConnectionId,
-    /// Behind a load balancer, the service that the connection leads to.
+    /// The service that the connection leads to, behind a load balancer; `None` otherwise.
     pub service: Option<ObjectId>,
     /// `connectionId` of the hello reply; `None` if the server does not send it.
     pub server_connection_id: Option<i64>,
-    /// The type of the server by its hello reply; `LoadBalancer` behind a load balancer.
+    /// The type of the server from its hello reply; `LoadBalancer` behind a load balancer.
     pub server_type: ServerType,
-    /// `maxWireVersion`.
+    /// `maxWireVersion` of the hello reply.
     pub max_wire_version: i32,
     /// `maxBsonObjectSize` in bytes.
     pub max_bson_object_size: usize,
-    /// `maxMessageSizeBytes`.
+    /// `maxMessageSizeBytes`, in bytes.
     pub max_message_size: usize,
-    /// `maxWriteBatchSize`: statements per write command.
+    /// `maxWriteBatchSize`: the largest number of statements in a write command.
     pub max_write_batch_size: usize,
     /// True if the server supports sessions.
     pub has_sessions: bool,
-    /// True if the client has a credential and this connection was not authenticated, because its
-    /// server is an arbiter, which knows no users (AUTH-16).
+    /// True if the client has a credential, but this connection is not authenticated. Its server is
+    /// an arbiter, which has no users (AUTH-16).
     pub is_unauthenticated: bool,
 }
 
-/// An established connection of a pool, which operations exchange.
+/// An established connection of a pool, which runs operations.
 #[derive(Debug)]
 pub struct Established {
     pub(crate) transport: Transport,
     pub(crate) facts: ConnectionFacts,
-    /// When the connection was last checked in.
+    /// The time of the last check-in, or of the last answer to a preliminary ping.
     pub(crate) used: Instant,
 }

@@ -1,7 +1,7 @@
-//! One connection, from dialling to ready; for monitors also the checks that follow.
+//! The machine of one connection, from dialling to ready. For monitors also the checks that follow.
 //!
 //! ```text
-//! Dialling ──────► OpeningLayers          the socket, then proxy and TLS, where there are any
+//! Dialling ──────► OpeningLayers          the socket, then layers such as TLS
 //!    │                   │
 //!    └─────────┬─────────┘
 //!              ▼
@@ -11,11 +11,11 @@
 //!       Authenticating ◄─────► DerivingKeys                      pools
 //!              │
 //!              ▼
-//!            Over              ready; and from every state, if the connection fails
+//!            Over              ready, or failed in any state
 //! ```
 //!
-//! `State::leads_to` has the transitions, and no state changes without it. [`steps`] has the steps
-//! of a handshake, [`checks`] those of a monitor, [`limits`] how long each may take.
+//! `State::leads_to` has all transitions, and the state changes by these only. [`steps`] has the
+//! steps of a handshake, [`checks`] the checks of a monitor, and [`limits`] the time limits.
 
 mod checks;
 mod limits;
@@ -38,13 +38,13 @@ use bson::RawDocumentBuf;
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Ids of requests in handshakes and checks begin here, far from those of operations: a second
-/// reply to one of them, which comes late, is not taken for the reply to the first operation.
+/// The request ids of handshakes and checks begin here, far from those of operations. A late second
+/// reply to a handshake request is thus not taken for the reply to an operation.
 const FIRST_REQUEST_ID: i32 = 1 << 30;
 
-/// The machine of one connection, until it is ready for operations.
+/// The machine of one connection, until the connection is ready for operations.
 ///
-/// Inputs are the state of the socket and its bytes. Outputs are bytes to transmit and reports.
+/// Inputs are changes of the socket and bytes from it. Outputs are bytes to transmit and reports.
 #[derive(Debug)]
 pub struct Connection {
     address: Address,
@@ -53,13 +53,13 @@ pub struct Connection {
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
-    /// The hello reply; kept for operations only.
+    /// The hello reply; `None` before it arrives, and for monitors.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
-    /// When the connection was dialled.
+    /// The time at which dialling began.
     dialled: Instant,
     request_id: i32,
-    /// The number that the next message must refer to.
+    /// The id of the request, or of the reply in a stream, that the next message must answer.
     awaited_id: i32,
     output: VecDeque<Output>,
 }
@@ -91,7 +91,7 @@ impl Connection {
         connection
     }
 
-    /// Takes the news that the socket is connected.
+    /// Handles that the socket is connected. Opens the layers, then sends the hello.
     pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
         if !matches!(self.state, State::Dialling) {
             return;
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Takes bytes from the socket.
+    /// Processes bytes from the socket.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -134,8 +134,8 @@ impl Connection {
         self.free_if_monitor();
     }
 
-    /// Takes the keys that authentication waits for. Ignored unless it waits for keys; other keys
-    /// fail the connection.
+    /// Takes the keys that authentication waits for. Ignored in other states. Keys of another
+    /// derivation fail the connection.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
         let State::DerivingKeys { rounds } = self.state else {
             return;
@@ -146,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// Takes the news that the socket could not be connected, broke, or was closed by the peer.
+    /// Handles that the socket could not be connected, failed, or was closed by the peer.
     pub fn handle_failed(&mut self, error: Error) {
         let hint = match self.state {
             State::Over => return,
@@ -170,7 +170,7 @@ impl Connection {
         });
     }
 
-    /// Appends what is to be transmitted; false if there is nothing.
+    /// Appends the bytes to transmit. Returns false if there are none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let bytes = self.transport.output();
         if bytes.is_empty() {
@@ -183,12 +183,12 @@ impl Connection {
         true
     }
 
-    /// Takes the bytes by which layers say why a connection is given up.
+    /// Takes the bytes by which layers report to the peer why the client gives up the connection.
     pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
         self.transport.take_farewell()
     }
 
-    /// Returns the next report.
+    /// Returns the next report; `None` if there is none.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.output.pop_front()
@@ -200,8 +200,8 @@ impl Connection {
         &self.address
     }
 
-    /// Returns the address that the socket is to be connected to: the server's, unless a layer such
-    /// as a proxy's has one of its own.
+    /// Returns the address to connect the socket to: that of the server, or that of a layer that
+    /// has one, such as a proxy.
     #[must_use]
     pub fn dial_address(&self) -> &Address {
         let own = self.options.layers.dial_address();
@@ -214,21 +214,22 @@ impl Connection {
         self.purpose
     }
 
-    /// Takes an established connection apart into its transport and the hello reply.
+    /// Splits an established connection into its transport and the hello reply; `None` for a
+    /// connection without a hello reply.
     #[must_use]
     pub fn into_parts(self) -> Option<(Transport, HelloReply)> {
         self.hello.map(|hello| (self.transport, hello))
     }
 
-    /// Frees the buffers of a monitor's connection: each server has two, and they are silent nearly
-    /// always.
+    /// Frees the buffers of a monitor's connection. There are two for each server, and they are
+    /// idle most of the time.
     fn free_if_monitor(&mut self) {
         if self.purpose == ConnectionPurpose::Monitor {
             self.transport.free();
         }
     }
 
-    /// Queues a request that `fill` completes; its reply is awaited.
+    /// Queues a request that `fill` completes, and expects its reply.
     fn send(&mut self, fill: impl FnOnce(MessageWriter<'_>) -> MessageWriter<'_>) {
         self.request_id = self.request_id.wrapping_add(1) & i32::MAX;
         self.awaited_id = self.request_id;
@@ -238,8 +239,8 @@ impl Connection {
         });
     }
 
-    /// Returns the next whole message, which is the one that is awaited, and whether another
-    /// follows.
+    /// Returns the next complete message, and whether another one follows without a request; `None`
+    /// if the message is not complete.
     fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
         let mut awaited = self.state.awaited(self.awaited_id);
         let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
@@ -247,7 +248,7 @@ impl Connection {
         };
         let (body, more_to_come) = (message.body.to_owned(), message.more_to_come);
         if more_to_come {
-            // MSG-21: the next reply refers to this one.
+            // The next reply of a stream answers this reply (MSG-21).
             self.awaited_id = message.request_id;
         }
         let length = message.place.length;
@@ -255,7 +256,7 @@ impl Connection {
         Ok(Some((body, more_to_come)))
     }
 
-    /// Gives a message to the step that waits for it.
+    /// Passes a message to the step that expects it.
     fn on_message(
         &mut self,
         now: Instant,
@@ -299,7 +300,7 @@ impl Connection {
         });
     }
 
-    /// Returns the phase that an error in the current state belongs to.
+    /// Returns the phase of an error in the current state.
     fn phase(&self) -> Phase {
         match self.state {
             State::Dialling if self.options.layers.dial_address().is_some() => Phase::Proxy,

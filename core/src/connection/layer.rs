@@ -1,14 +1,15 @@
 //! Layers between the socket and the messages of a connection.
 //!
-//! A layer is a machine: it is told bytes from below and from above, and gives bytes to both sides.
-//! TLS is one; a proxy's conversation and compression are others. [`Layers`] is the list of layers
-//! that each connection of a client has, from the socket upwards. `Stack` runs the layers of one
-//! connection. A connection without layers has no stack, and its bytes are read straight into the
-//! buffer of its messages.
+//! A layer is a machine that changes bytes. It takes bytes from below and from above, and gives
+//! bytes to both sides. TLS is a layer. The conversation with a proxy and compression can be
+//! layers, too.
 //!
-//! A new layer needs an implementation of [`Layer`] and one of [`LayerPlan`], and its place in the
-//! list. The function that turns bytes into messages, the handshake, exchanges and drained replies
-//! do not change.
+//! [`Layers`] lists the layers that each connection of a client has, from the socket upwards.
+//! `Stack` runs the layers of one connection. A connection without layers has no stack: it reads
+//! from the socket into the buffer of its messages.
+//!
+//! A new layer needs an implementation of [`Layer`], one of [`LayerPlan`], and a place in
+//! [`Layers`]. No other code of connections changes.
 
 mod tls;
 
@@ -16,64 +17,66 @@ use super::Phase;
 use crate::{address::Address, error::Error, time::WallTime};
 use std::{fmt, sync::Arc};
 
-/// How far the opening conversation of a layer has come.
+/// The progress of the opening conversation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerProgress {
-    /// The conversation goes on. No bytes of the layers above may pass yet.
+    /// The conversation is not over. No bytes of the layers above may pass yet.
     Opening,
     /// The conversation is over, and the layer changes the bytes that pass.
     Open,
     /// The conversation is over, and all further bytes pass unchanged. The layer is removed from
-    /// its stack and costs nothing any more. A proxy's layer ends like this.
+    /// its stack and costs nothing afterwards. The layer of a proxy ends in this state.
     Passed,
 }
 
 /// One layer of one connection.
 ///
-/// "Below" is the socket or the layer nearer to it, "above" the layer nearer to the messages.
-/// Errors and bounds are the layer's own: what a peer may send before the layer gives bytes to the
-/// layer above must be limited by the layer.
+/// "Below" is the socket or the layer nearer to it, "above" the layer nearer to the messages. Each
+/// layer has its own errors and limits. A layer must limit what a peer can send before the layer
+/// gives any bytes to the layer above.
 pub trait Layer: fmt::Debug + Send + Sync {
-    /// Returns the layer's name, as errors show it: "the TLS handshake took longer than 300 ms".
+    /// Returns the name of the layer for errors such as "the TLS handshake took longer than 300
+    /// ms".
     fn name(&self) -> &'static str;
 
-    /// Takes bytes from below, all of them. After an error the connection is of no use; bytes for
-    /// above that came before the error, and bytes that tell the peer why, can still be taken.
+    /// Takes all of `bytes` from below. After an error the connection cannot be used.
+    /// [`read`](Self::read) still returns the bytes from before the error, and
+    /// [`poll_transmit`](Self::poll_transmit) the bytes that report the error to the peer.
     fn handle_received(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Moves bytes for above into `buffer`, which is not empty, and returns their number. Zero
-    /// means that there are none now.
+    /// Moves bytes for the layer above into `buffer`, which is not empty. Returns their number;
+    /// zero if there are none now.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error>;
 
     /// Takes bytes from above. Called only while the layer is [open](LayerProgress::Open).
     fn write(&mut self, bytes: &[u8]);
 
-    /// Appends bytes for below. Returns true if there were any, and then there may be more.
+    /// Appends bytes for the layer below. Returns true if there were any; then there may be more.
     #[must_use]
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Returns how far the opening conversation has come. It never goes back to
+    /// Returns the progress of the opening conversation. A layer never returns to
     /// [`LayerProgress::Opening`].
     fn progress(&self) -> LayerProgress;
 
-    /// True if the peer said, by the layer's own means, that no more bytes will come.
+    /// True if the peer announced, in the protocol of the layer, that it sends no more bytes.
     fn peer_closed(&self) -> bool {
         false
     }
 
-    /// True if part of the layer's unit of transfer (for TLS a record) was received, and the rest
-    /// is still to come.
+    /// True if part of a unit of the layer's protocol, such as a TLS record, was received, and the
+    /// rest was not.
     fn is_mid_record(&self) -> bool {
         false
     }
 
-    /// Returns the phase that an error of the opening conversation belongs to.
+    /// Returns the phase of errors in the opening conversation.
     fn phase(&self) -> Phase {
         Phase::Hello
     }
 
-    /// Returns a question about what may be wrong if the connection is lost during the opening
-    /// conversation.
+    /// Returns a question about the likely cause if the connection is lost during the opening
+    /// conversation, such as "does the server speak TLS?".
     fn loss_hint(&self) -> Option<&'static str> {
         None
     }
@@ -84,30 +87,30 @@ pub trait LayerPlan: fmt::Debug + Send + Sync {
     /// Returns the layer for a new connection to `address`.
     fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error>;
 
-    /// Returns the address to dial instead of the server's, as for a proxy.
+    /// Returns the address to dial instead of the server's address, such as that of a proxy.
     fn dial_address(&self) -> Option<&Address> {
         None
     }
 
-    /// True if the layer encrypts what passes. A server that requires TLS closes connections
-    /// without it, which errors of early losses mention.
+    /// True if the layer encrypts the bytes that pass. A server that requires TLS closes a
+    /// connection without encryption, and the error of such a connection mentions TLS.
     fn encrypts(&self) -> bool {
         false
     }
 
-    /// Sets the time of day for layers that check the validity of certificates.
+    /// Sets the time of day, by which layers check the validity of certificates.
     fn set_wall_time(&self, _now: WallTime) {}
 }
 
-/// The layers that each connection of a client has, the one next to the socket first. Cloning is
-/// cheap, and clones share the plans.
+/// The layers that each connection of a client has, the one next to the socket first. Clones share
+/// the plans of the layers.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     plans: Vec<Arc<dyn LayerPlan>>,
 }
 
 impl Layers {
-    /// Puts a layer on top of the others: nearer to the messages than they are.
+    /// Adds a layer above the others, next to the messages.
     pub fn push(&mut self, plan: impl LayerPlan + 'static) {
         self.plans.push(Arc::new(plan));
     }
@@ -117,17 +120,18 @@ impl Layers {
         self.plans.iter().map(|plan| plan.layer(address)).collect()
     }
 
-    /// Returns the address to dial instead of the server's: that of the lowest layer that has one.
+    /// Returns the address to dial instead of the server's address: that of the lowest layer that
+    /// has one.
     pub(super) fn dial_address(&self) -> Option<&Address> {
         self.plans.iter().find_map(|plan| plan.dial_address())
     }
 
-    /// True if a layer encrypts.
+    /// True if one of the layers encrypts.
     pub(super) fn encrypt(&self) -> bool {
         self.plans.iter().any(|plan| plan.encrypts())
     }
 
-    /// Sets the time of day for the layers that need it.
+    /// Sets the time of day of all layers.
     pub fn set_wall_time(&self, now: WallTime) {
         for plan in &self.plans {
             plan.set_wall_time(now);

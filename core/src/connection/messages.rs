@@ -1,10 +1,15 @@
 //! The function that turns bytes into messages.
 //!
-//! [`next`] is used by monitors, handshakes, exchanges and drains of late replies. An [`Awaited`]
-//! says which message each of them waits for. The checks are the same: the message has no more
-//! bytes than are accepted, is an OP_MSG, sets no unknown required flag, answers the request that
-//! is waited for, and announces another reply only where one may follow. They are made on the first
-//! 20 bytes of a message, before room for the rest is made.
+//! Monitors, handshakes, exchanges and drains of late replies all use [`next`]. Each of them gives
+//! an [`Awaited`] with the message that it expects. The checks are the same for all:
+//!
+//! - The message is not larger than the limit.
+//! - The message is an OP_MSG.
+//! - The message sets no unknown required flag.
+//! - The message answers the expected request.
+//! - The message announces another reply only where one may follow.
+//!
+//! The checks use the first 20 bytes of a message, before a buffer for the rest is allocated.
 
 use crate::{
     error::Error,
@@ -13,61 +18,61 @@ use crate::{
 use bson::RawDocument;
 use std::ops::Range;
 
-/// Bytes of a message that the checks need: the header and the flags.
+/// The size of the part of a message that the checks need: the header and the flags.
 const HEAD_BYTES: usize = HEADER_BYTES + 4;
 
-/// The message that may come next on a connection.
+/// The message that is expected next on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited {
     /// No message, because no request is outstanding.
     Nothing,
-    /// The one reply to this request.
+    /// The only reply to the request with this id.
     Reply(i32),
-    /// A reply to this request, or to the message before it, that may announce another one
-    /// (MSG-20, MSG-21).
+    /// A reply that may announce another one. It answers the request, or the reply before it, with
+    /// this id (MSG-20, MSG-21).
     Stream(i32),
-    /// The one reply to this request, which is not read. Its bytes are dropped as they arrive and
-    /// are never held together.
+    /// The only reply to the request with this id, which is not read. Its bytes are dropped as they
+    /// arrive, so that the reply is never in memory as a whole.
     Discarded(i32),
-    /// The rest of a reply that is dropped; its first bytes passed the checks.
+    /// The rest of a reply that is dropped. Its first bytes passed the checks.
     Rest,
 }
 
-/// What has arrived of the message that is awaited.
+/// The part of the expected message that has arrived.
 #[derive(Debug)]
 pub(crate) enum Arrival<'a> {
-    /// Not the whole message yet.
+    /// The message is not complete yet.
     Pending,
-    /// The whole message. It stays in the connection's buffer until it is consumed.
+    /// The complete message, which stays in the connection's buffer until it is consumed.
     Whole(Incoming<'a>),
-    /// The whole message. All of it was dropped.
+    /// The end of a message that is dropped. None of its bytes are left.
     Dropped,
 }
 
-/// A whole message in the buffer that it was received into.
+/// A complete message in the buffer in which it arrived.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
-    /// The sender's number of the message, which the next reply of a stream refers to (MSG-21).
+    /// The `requestID` of the message, to which the next reply of a stream refers (MSG-21).
     pub(crate) request_id: i32,
-    /// Another reply follows by itself.
+    /// True if another reply follows without a request.
     pub(crate) more_to_come: bool,
-    /// The body.
+    /// The body of the message.
     pub(crate) body: &'a RawDocument,
-    /// Where the message stands.
+    /// The position of the message in the buffer.
     pub(crate) place: Place,
 }
 
-/// Where a whole message stands: at the front of its connection's buffer.
+/// The position of a complete message. A message is at the front of its connection's buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Bytes of the message, header included.
+    /// The size of the message in bytes, header included.
     pub(crate) length: usize,
-    /// The bytes of the message that are its body.
+    /// The range of the body within the message.
     pub(crate) body: Range<usize>,
 }
 
 impl Awaited {
-    /// Checks the first bytes of a message.
+    /// Checks that the message with this header and these flags is the expected one.
     #[inline]
     fn check(self, header: &Header, flags: Flags) -> Result<(), Error> {
         let (Self::Reply(request_id) | Self::Stream(request_id) | Self::Discarded(request_id)) =
@@ -100,11 +105,13 @@ impl Awaited {
     }
 }
 
-/// Returns what has arrived of the message that is awaited. An error if it is another message, if
-/// it is not valid, or if it will never be whole because of `end`: why no more bytes will come.
+/// Returns how much of the expected message has arrived. Fails if another message arrives, if the
+/// message is not valid, or if the message is not complete and `end` has the reason why no more
+/// bytes will come.
 ///
-/// A whole message that came before the end counts, and is given again until it is consumed. A
-/// message that was dropped does not: its connection cannot be used any more.
+/// A complete message that came before the end is returned, also repeatedly until it is consumed. A
+/// message that is dropped fails after the end even if it is complete, because its connection
+/// cannot be used any more.
 #[inline]
 pub(super) fn next<'a>(
     decoder: &'a mut FrameDecoder,
@@ -140,7 +147,7 @@ pub(super) fn next<'a>(
     }))
 }
 
-/// The header and the flags of the next message, or `None` until they are there.
+/// Returns the header and the flags of the next message; `None` until they have arrived.
 #[inline]
 fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     let Some(header) = decoder.header()? else {
@@ -153,7 +160,8 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     let Some(bits) = bytes.and_then(|bytes| bytes.first_chunk::<4>()) else {
         return Ok(None);
     };
-    // The flags of another kind of message stand elsewhere, and it is refused by its kind.
+    // Other kinds of messages have no flags in this place. `Awaited::check` refuses them by their
+    // kind.
     let flags = match header.op_code {
         OpCode::Msg => Flags::decode(u32::from_le_bytes(*bits))?,
         OpCode::Reply | OpCode::Query | OpCode::Compressed => Flags::default(),
@@ -161,7 +169,7 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     Ok(Some((header, flags)))
 }
 
-/// Returns whether a reply that nobody wants has arrived to its end.
+/// Returns whether a reply that is dropped has arrived completely. Fails if more bytes follow it.
 fn rest(decoder: &FrameDecoder, end: Option<&Error>) -> Result<Arrival<'static>, Error> {
     if end.is_some() || decoder.is_skipping() {
         return pending(end);

@@ -1,5 +1,5 @@
-//! One connection: its layers and messages, the way from dialling to ready, and for monitors the
-//! checks that follow.
+//! Connections: their layers and messages, the handshake from dialling to ready, and the checks of
+//! monitors.
 
 mod facts;
 mod handshake;
@@ -23,9 +23,9 @@ pub use types::{ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_pe
 
 use std::fmt;
 
-/// The core's id of a socket. An adapter dials, moves bytes and closes under this id.
+/// The id of a socket. A shell dials, moves bytes and closes under this id.
 ///
-/// It consists of a number, which no other socket of the client ever has, and of the place where
+/// An id consists of a number, which no other socket of the client has, and of the slot in which
 /// the client keeps the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
@@ -38,7 +38,7 @@ impl SocketId {
         Self { number, slot }
     }
 
-    /// 1 for the first socket of the client, and so on.
+    /// Returns the number: 1 for the first socket of the client, and so on.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
@@ -49,10 +49,10 @@ impl SocketId {
     }
 }
 
-/// A connection of one pool.
+/// The id of a connection in its pool.
 ///
-/// It consists of the connection's number, which events show, and of its place in the pool, so that
-/// no pool searches for a connection.
+/// An id consists of the number that events show, and of the connection's slot in the pool. With
+/// the slot, the pool finds the connection without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     number: u64,
@@ -60,20 +60,22 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// The connection with this number in this place of its pool. Pools make their ids themselves;
-    /// this is for records of them, and for tests.
+    /// Returns the id of a connection with this number in this slot. Pools make their ids
+    /// themselves. This function is for records of ids and for tests.
     #[must_use]
     pub const fn new(number: u64, slot: u32) -> Self {
         Self { number, slot }
     }
 
-    /// The number that events show: 1 for the first connection of the pool, and so on (CMAP-21).
+    /// Returns the number that events show: 1 for the first connection of the pool, and so on
+    /// (CMAP-21).
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
     }
 
-    /// The connection's place in its pool, which another connection may have later.
+    /// Returns the slot of the connection in its pool. Another connection may have the same slot
+    /// later.
     #[must_use]
     pub const fn slot(self) -> u32 {
         self.slot

@@ -3,32 +3,32 @@
 use super::{Layer, LayerProgress, closed_by_peer};
 use crate::{error::Error, wire::FrameDecoder};
 
-/// Room for the bytes of one read from the socket: a full TLS record and its header.
+/// The size of the buffer for one read from the socket, in bytes: a full TLS record and its header.
 const INPUT_BYTES: usize = 16 * 1024 + 512;
 
-/// Room for one read from a layer below the highest one, at least and at most. Most layers give
-/// about as many bytes as they were told.
+/// The smallest and the largest buffer for one read from a layer below the highest one, in bytes.
+/// Most layers give about as many bytes as they take.
 const PASSED_BYTES: (usize, usize) = (64, 16 * 1024);
 
-/// A scratch buffer larger than this is given back to the allocator after use.
+/// The capacity in bytes to which the message buffer is reduced after use.
 const MAX_IDLE_BYTES: usize = 4096;
 
-/// The layers between a socket and the messages of a connection, the lowest first. At least one.
+/// The layers between a socket and the messages of a connection, the lowest first.
 #[derive(Debug)]
 pub(super) struct Stack {
     layers: Vec<Box<dyn Layer>>,
-    /// Bytes of the current read from the socket; empty while idle.
+    /// The bytes of the current read from the socket; empty while idle.
     input: Vec<u8>,
-    /// A message before the highest layer takes it; empty while idle.
+    /// The message that the highest layer takes next; empty while idle.
     message: Vec<u8>,
-    /// Why no more bytes will come from the peer. It is told once all messages that came before it
-    /// were taken.
+    /// Why the peer will send no more bytes; `None` while more can come. The error is returned once
+    /// all messages that came before it were taken.
     end: Option<Error>,
 }
 
 impl Stack {
-    /// Returns the stack of these layers, the lowest first; `None` if there are none. Appends what
-    /// the layers send first to `output`.
+    /// Returns the stack of these layers, the lowest first; `None` if there are none. Appends the
+    /// first bytes that the layers send to `output`.
     pub(super) fn new(layers: Vec<Box<dyn Layer>>, output: &mut Vec<u8>) -> Option<Box<Self>> {
         if layers.is_empty() {
             return None;
@@ -43,13 +43,14 @@ impl Stack {
         Some(Box::new(stack))
     }
 
-    /// Returns room for the next read from the socket. Never empty.
+    /// Returns the buffer for the next read from the socket, which is never empty.
     pub(super) fn input(&mut self) -> &mut [u8] {
         self.input.resize(INPUT_BYTES, 0);
         &mut self.input
     }
 
-    /// Says that the first `count` bytes of [`input`](Self::input) were filled.
+    /// Processes the first `count` bytes of [`input`](Self::input), like
+    /// [`receive`](Self::receive).
     pub(super) fn received(
         &mut self,
         count: usize,
@@ -62,8 +63,8 @@ impl Stack {
         result
     }
 
-    /// Tells the layers bytes from the socket, the lowest first. What the highest layer gives goes
-    /// to `decoder`, what the lowest layer gives goes to `output`.
+    /// Passes bytes from the socket upwards through the layers. Bytes from the highest layer go to
+    /// `decoder`. Bytes that the layers send are appended to `output`.
     ///
     /// An error of a layer becomes the [`end`](Self::end) of the stack. An error that is returned
     /// is that of the decoder.
@@ -74,7 +75,7 @@ impl Stack {
         output: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let result = self.pass_up(bytes, decoder);
-        // After an error these bytes tell the peer why, for TLS in an alert.
+        // After an error, these bytes report the error to the peer, for TLS in an alert.
         self.flush(output);
         if self.end.is_none() {
             let before = self.layers.len();
@@ -87,8 +88,8 @@ impl Stack {
         result
     }
 
-    /// Queues the message that `write` appends to the buffer it is given. Only once all layers are
-    /// open.
+    /// Sends the message that `write` appends to its buffer: passes the message through the layers
+    /// and appends the result to `output`. All layers must be open.
     pub(super) fn send<T>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> T,
@@ -105,30 +106,30 @@ impl Stack {
         result
     }
 
-    /// Frees what an idle connection does not need.
+    /// Frees the buffers that an idle connection does not need.
     pub(super) fn rest(&mut self) {
         self.input = Vec::new();
         self.message = Vec::new();
     }
 
-    /// Returns why no more bytes will come from the peer: a layer failed, or the peer said so.
+    /// Returns why the peer will send no more bytes: a layer failed, or the peer announced its end.
     pub(super) fn end(&self) -> Option<&Error> {
         self.end.as_ref()
     }
 
-    /// Returns the lowest layer whose opening conversation goes on.
+    /// Returns the lowest layer whose opening conversation is not over.
     pub(super) fn opening(&self) -> Option<&dyn Layer> {
         let mut layers = self.layers.iter();
         let opening = layers.find(|layer| layer.progress() == LayerProgress::Opening)?;
         Some(&**opening)
     }
 
-    /// True once all layers were removed: bytes pass unchanged from now on.
+    /// True once all layers were removed, so that bytes pass unchanged.
     pub(super) fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// True if part of a layer's unit of transfer is there, and the rest is on its way.
+    /// True if a layer has received part of a unit, such as a TLS record, and not the rest.
     pub(super) fn is_mid_record(&self) -> bool {
         self.layers.iter().any(|layer| layer.is_mid_record())
     }
@@ -166,8 +167,8 @@ impl Stack {
         }
     }
 
-    /// Moves what the layers have to send downwards. A layer that is not open holds back all layers
-    /// above it.
+    /// Passes the bytes that the layers send downwards and appends them to `output`. A layer that
+    /// is not open holds back all layers above it.
     fn flush(&mut self, output: &mut Vec<u8>) {
         let mut layers = self.layers.iter();
         let held_back = layers.position(|layer| layer.progress() != LayerProgress::Open);
@@ -188,7 +189,8 @@ impl Stack {
     }
 }
 
-/// Gives a layer bytes from below, and notes why there will be no more of them.
+/// Gives bytes from below to a layer. If no more bytes can come afterwards, sets `end` to the
+/// reason.
 fn tell(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     if let Err(error) = layer.handle_received(bytes) {
         end.get_or_insert(error);
@@ -197,7 +199,8 @@ fn tell(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     }
 }
 
-/// Returns all bytes that a layer, which was told so many, has for the layer above.
+/// Returns all bytes that a layer has for the layer above. `told` is the number of bytes it was
+/// given.
 fn read_all(layer: &mut dyn Layer, told: usize, end: &mut Option<Error>) -> Vec<u8> {
     let room = told.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
     let mut bytes = Vec::new();

@@ -1,5 +1,4 @@
-//! The way between a socket and the messages of a connection: layers, if there are any, and above
-//! them the buffer that messages are read in.
+//! The transport of a connection: its layers, if there are any, and the buffers of its messages.
 
 use super::{Arrival, Awaited, Layer, Place, messages, stack::Stack};
 use crate::{
@@ -9,29 +8,31 @@ use crate::{
 use bson::RawDocument;
 use std::fmt;
 
-/// Size in bytes above which an output buffer is given back to the allocator once it was sent.
+/// The capacity in bytes to which the output buffer is reduced once everything was sent.
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
-/// Bytes of the largest message that is accepted before the hello reply, and on a monitor's
-/// connection. A hello reply of many members and tags has some tens of kilobytes.
+/// The size in bytes of the largest message that is accepted before the hello reply, and on a
+/// monitor's connection. The hello reply of a server with many members and tags has tens of
+/// kilobytes.
 const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
-/// Turns messages into bytes for the socket and bytes from the socket into messages.
+/// Turns messages into bytes for the socket, and bytes from the socket into messages.
 ///
-/// To send: append a message with [`send`](Self::send), then write [`output`](Self::output) and say
-/// how much went out with [`sent`](Self::sent). To receive: read into [`input`](Self::input), say
-/// how much came with [`received`](Self::received), then ask for the next message.
+/// To send, append a message with [`send`](Self::send), write [`output`](Self::output) to the
+/// socket, and report the number of written bytes with [`sent`](Self::sent). To receive, read into
+/// [`input`](Self::input), report the number of bytes with [`received`](Self::received), then take
+/// the next message.
 ///
-/// Without layers the bytes of a read go straight into the buffer that messages are read in.
+/// Without layers, the bytes of a read go straight into the buffer of messages.
 pub struct Transport {
-    /// `None` if bytes pass unchanged.
+    /// The layers; `None` if bytes pass unchanged.
     stack: Option<Box<Stack>>,
     decoder: FrameDecoder,
     output: Vec<u8>,
     sent: usize,
 }
 
-/// Buffers may hold secrets, so only their sizes are shown.
+/// Shows only sizes, because the buffers may hold secrets.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.stack.as_ref().map(|stack| stack.names());
@@ -55,20 +56,19 @@ impl Transport {
         }
     }
 
-    /// Returns a transport for a handshake, which accepts no large messages.
+    /// Returns a transport for a handshake, which accepts small messages only.
     pub(super) fn for_handshake(layers: Vec<Box<dyn Layer>>) -> Self {
         let mut transport = Self::new(layers);
         transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
         transport
     }
 
-    /// Sets the largest message that is accepted from the peer.
+    /// Sets the size in bytes of the largest message that is accepted from the peer.
     pub fn set_max_bytes(&mut self, bytes: usize) {
         self.decoder.set_max_bytes(bytes);
     }
 
-    /// Queues the messages that `write` appends to the buffer it is given. Only once all layers are
-    /// open.
+    /// Queues the messages that `write` appends to its buffer. All layers must be open.
     pub fn send<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         match &mut self.stack {
             None => write(&mut self.output),
@@ -76,7 +76,8 @@ impl Transport {
         }
     }
 
-    /// Says that the first `count` bytes of [`output`](Self::output) were written.
+    /// Records that the first `count` bytes of [`output`](Self::output) were written. Panics if
+    /// there are fewer bytes.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         assert!(
@@ -90,8 +91,8 @@ impl Transport {
         }
     }
 
-    /// Takes back what was queued and of which nothing was written; false if that cannot be. What a
-    /// layer has changed has to be sent: the peer of TLS counts its records.
+    /// Withdraws the queued output if none of it was written. Returns false if this is not
+    /// possible. Output of a layer must be sent, because a TLS peer counts records.
     pub fn retract_request(&mut self) -> bool {
         if self.stack.is_some() || self.sent > 0 || self.output.is_empty() {
             return false;
@@ -101,7 +102,7 @@ impl Transport {
         true
     }
 
-    /// Returns room for the next read. Never empty.
+    /// Returns the buffer for the next read, which is never empty.
     pub fn input(&mut self) -> Result<&mut [u8], WireError> {
         match &mut self.stack {
             None => self.decoder.spare(),
@@ -109,8 +110,8 @@ impl Transport {
         }
     }
 
-    /// Says that the first `count` bytes of [`input`](Self::input) were filled. The error of a
-    /// layer is told once the messages before it were taken.
+    /// Processes the first `count` bytes of [`input`](Self::input). An error of a layer is returned
+    /// later, once the messages before it were taken.
     pub fn received(&mut self, count: usize) -> Result<(), Error> {
         let Some(stack) = &mut self.stack else {
             self.decoder.filled(count);
@@ -121,8 +122,7 @@ impl Transport {
         result
     }
 
-    /// Takes in bytes that were read into a buffer of the caller's. Otherwise as
-    /// [`received`](Self::received).
+    /// Processes bytes from a buffer of the caller, like [`received`](Self::received).
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(stack) = &mut self.stack else {
             self.decoder.extend(bytes);
@@ -133,25 +133,26 @@ impl Transport {
         result
     }
 
-    /// Returns what has arrived of the message that is awaited. An error if it is another message,
-    /// if it is not valid, or if it will never be whole because the peer ended a layer.
+    /// Returns how much of the expected message has arrived. Fails if another message arrives, if
+    /// the message is not valid, or if a layer ended before the message was complete.
     #[inline]
     pub(crate) fn next(&mut self, awaited: &mut Awaited) -> Result<Arrival<'_>, Error> {
         let end = self.stack.as_ref().and_then(|stack| stack.end());
         messages::next(&mut self.decoder, awaited, end)
     }
 
-    /// Drops the first `length` bytes, a message that was dealt with.
+    /// Drops the first `length` bytes of the buffer, which are a processed message.
     pub fn consume(&mut self, length: usize) {
         self.decoder.consume(length);
     }
 
-    /// Moves a whole message out; the range says where in the buffer it stands.
+    /// Moves a complete message out. Returns its buffer and the range of the message in that
+    /// buffer.
     pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
         self.decoder.take_frame(length)
     }
 
-    /// Takes the bytes by which layers say why a connection is given up.
+    /// Takes the bytes by which layers report to the peer why the client gives up the connection.
     pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
         if self.stack.is_none() {
             return Vec::new();
@@ -161,14 +162,14 @@ impl Transport {
         bytes
     }
 
-    /// Frees what an idle connection does not need.
+    /// Frees the buffers that an idle connection does not need.
     pub fn rest(&mut self) {
         if let Some(stack) = &mut self.stack {
             stack.rest();
         }
     }
 
-    /// Frees every buffer that holds nothing, for a connection that is used every few seconds.
+    /// Frees every empty buffer, for a connection that is used every few seconds.
     pub fn free(&mut self) {
         self.rest();
         self.decoder.free();
@@ -178,7 +179,8 @@ impl Transport {
         }
     }
 
-    /// Returns the lowest layer whose opening conversation goes on; `None` once messages may pass.
+    /// Returns the lowest layer whose opening conversation is not over; `None` once messages may
+    /// pass.
     #[must_use]
     pub fn opening(&self) -> Option<&dyn Layer> {
         self.stack.as_ref()?.opening()
@@ -190,14 +192,14 @@ impl Transport {
         &self.output[self.sent..]
     }
 
-    /// Returns the body of a whole message that was not consumed.
+    /// Returns the body of a complete message that was not consumed.
     pub(crate) fn body(&self, place: &Place) -> Option<&RawDocument> {
         let bytes = self.decoder.buffered().get(place.body.clone())?;
         RawDocument::from_bytes(bytes).ok()
     }
 
-    /// An error if the peer ended a layer, or a layer failed: TLS by `close_notify`, by a fatal
-    /// alert, or by a record that is not valid. What the peer sent before may still be there.
+    /// Fails if the peer ended a layer or a layer failed. TLS ends with `close_notify`, a fatal
+    /// alert or an invalid record. Messages that came before may still be in the buffer.
     pub fn ended(&self) -> Result<(), Error> {
         match self.stack.as_ref().and_then(|stack| stack.end()) {
             Some(error) => Err(error.clone()),
@@ -205,16 +207,15 @@ impl Transport {
         }
     }
 
-    /// True if the peer sent bytes that no message asked for, or part of a message, or ended a
-    /// layer.
+    /// True if the buffer holds bytes of a message, if a message is being dropped, or if a layer
+    /// has ended.
     #[must_use]
     pub fn has_input(&self) -> bool {
         let is_ended = self.stack.as_ref().is_some_and(|s| s.end().is_some());
         !self.decoder.is_empty() || self.decoder.is_skipping() || is_ended
     }
 
-    /// True if part of a layer's unit of transfer, such as a TLS record, is there, and the rest is
-    /// on its way.
+    /// True if a layer has received part of a unit, such as a TLS record, and not the rest.
     #[must_use]
     pub fn is_mid_record(&self) -> bool {
         self.stack

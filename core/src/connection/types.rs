@@ -1,4 +1,4 @@
-//! The purposes of connections, the options that they have in common, and their reports.
+//! The purposes of connections, the options that they share, and their reports.
 
 use super::Layers;
 use crate::{
@@ -10,49 +10,51 @@ use crate::{
 use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
 
-/// What a connection is made for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPurpose {
-    /// To check a server or to measure its round trip time: never authenticates (AUTH-13).
+    /// Checks of a server, or measurements of its round trip time. Such a connection never
+    /// authenticates (AUTH-13).
     Monitor,
-    /// To run operations; an operation waited for it when it was begun.
+    /// Operations. An operation waits for the connection when it is begun.
     Operations,
-    /// To run operations later; it is made for `minPoolSize`.
+    /// Operations, in the background. The connection is made for `minPoolSize`.
     Population,
 }
 
-/// The options that all connections of a client have in common.
+/// The options that all connections of a client share.
 #[derive(Clone, Debug)]
 pub struct HandshakeOptions {
     /// The layers between the socket and the messages, such as TLS.
     pub layers: Layers,
-    /// Client metadata, which each hello of a new connection carries.
+    /// The client metadata, which the hello of each handshake carries.
     pub metadata: RawDocumentBuf,
     /// The credential to authenticate with; `None` for no authentication.
     pub credential: Option<Arc<Credential>>,
-    /// Sends the legacy hello first (HELLO-4). False with a server API version or a load balancer.
+    /// True if the handshake begins with the legacy hello (HELLO-4). False with a server API
+    /// version or behind a load balancer.
     pub legacy_hello: bool,
-    /// True behind a load balancer (HELLO-11).
+    /// True behind a load balancer. The hello then carries `loadBalanced: true` (HELLO-11).
     pub load_balanced: bool,
     /// The declared API version, which every command carries.
     pub server_api: Option<ServerApi>,
-    /// `connectTimeoutMS`: bounds connecting and the layers' handshakes together, and each command
-    /// after that where neither of the others does.
+    /// `connectTimeoutMS`: limits connecting and the layers' handshakes together. It also limits
+    /// each further command that neither `socket_timeout` nor `timeout` limits.
     pub connect_timeout: Option<Duration>,
-    /// `socketTimeoutMS`: bounds each command, unless `timeout` is there.
+    /// `socketTimeoutMS`: limits each command, unless `timeout` is set.
     pub socket_timeout: Option<Duration>,
-    /// `timeoutMS` of the client: bounds each command on a connection that is made in the
+    /// `timeoutMS` of the client: limits each command on a connection that is made in the
     /// background.
     pub timeout: Option<Duration>,
 }
 
-/// How far an application's connection had come when an error occurred.
+/// The phase of an application's connection in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Connecting to a proxy, or the proxy's own conversation. The error says nothing about the
-    /// load of the server (CMAP-46, SOCKS-19).
+    /// Connecting to a proxy, or the conversation with the proxy. An error in this phase is no sign
+    /// of an overloaded server (CMAP-46, SOCKS-19).
     Proxy,
-    /// Connecting, TLS, or the connection's first hello.
+    /// Connecting, the TLS handshake, or the first hello of the connection.
     Hello,
     /// Authentication.
     Authentication,
@@ -60,53 +62,53 @@ pub enum Phase {
     Operation,
 }
 
-/// What a connection reports, in order.
+/// The reports of a connection, in order.
 #[derive(Debug)]
 pub enum Output {
     /// The hello of the handshake was answered with `ok: 1`.
     Greeted {
         /// The whole reply.
         reply: RawDocumentBuf,
-        /// The fields that the driver reads in it.
+        /// The fields of the reply that the driver uses.
         hello: Box<HelloReply>,
         /// The time from sending the hello to receiving its reply.
         round_trip: Duration,
-        /// Behind a load balancer, the service that answered.
+        /// The service that answered, behind a load balancer; `None` otherwise.
         service: Option<ObjectId>,
     },
-    /// The connection waits for these keys, which may take long to derive.
+    /// The connection waits for these keys, whose derivation may take long.
     /// [`Connection::handle_keys`](super::Connection::handle_keys) takes them.
     KeysNeeded(KeyDerivation),
-    /// The connection may run operations.
+    /// The connection is ready for operations.
     Established,
     /// A check was answered.
     Checked {
         /// The whole reply.
         reply: RawDocumentBuf,
-        /// The time from sending the check to receiving its reply. For the later replies of a
-        /// stream the time since the reply before.
+        /// The time from sending the check to receiving its reply. For later replies of a stream,
+        /// the time since the previous reply.
         round_trip: Duration,
         /// True if another reply follows without a request.
         more_to_come: bool,
     },
-    /// The connection cannot be used; nothing more will come.
+    /// The connection cannot be used. No further report follows.
     Failed {
-        /// Why it cannot be used.
+        /// The error that ended the connection.
         error: Error,
-        /// How far the connection had come.
+        /// The phase in which the error occurred.
         phase: Phase,
     },
 }
 
-/// Returns the error of a peer that closed the connection while bytes of it were due.
+/// Returns the error of a connection that the peer closed while bytes were expected from it.
 #[must_use]
 pub fn closed_by_peer() -> Error {
     Error::network(NetworkFault::Closed, "the server closed the connection")
 }
 
-/// Adds to the error of a connection that was lost during its handshake when that was, and what may
-/// be wrong. A server that requires TLS, or does not know it, closes the connection without a word.
-/// Other errors pass unchanged.
+/// Adds a hint to the error of a connection that was lost during its handshake. The hint says when
+/// the connection was lost, and asks about a likely cause: a server that requires TLS, or does not
+/// support it, closes the connection without a reason. Other errors are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {
         ErrorKind::Network {

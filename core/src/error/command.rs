@@ -7,42 +7,45 @@ use super::{
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// Details of write errors that are nested deeper than this are left out: a tree made of them would
-/// exhaust the stack.
+/// The maximum nesting depth of `errInfo` that is kept. Converting a deeper document to a tree of
+/// values would exhaust the stack.
 pub const MAX_DETAILS_DEPTH: usize = 200;
 
-/// Details of a write error that are longer than this are left out.
+/// The maximum size in bytes of `errInfo` that is kept.
 pub const MAX_DETAILS_BYTES: usize = 1024 * 1024;
 
-/// Write errors of one reply that are kept: as many as a server takes statements in one command
-/// (`maxWriteBatchSize` of every server so far). An unordered write may fail in each of them.
+/// The maximum number of write errors that are kept of one reply. An unordered write can fail in
+/// each of its statements, and `maxWriteBatchSize` of all server versions so far is 100,000.
 pub const MAX_WRITE_ERRORS: usize = 100_000;
 
-/// An error reply that is longer than this is not kept as a whole; its fields are read all the
-/// same. Servers send some hundred bytes.
+/// The maximum size in bytes of an error reply that is kept as a whole. The fields of a longer
+/// reply are still read. Error replies of servers have some hundred bytes.
 pub const MAX_ERROR_REPLY_BYTES: usize = 1024 * 1024;
 
-/// Bytes of `topologyVersion`; a longer one counts as absent. Servers send 45.
+/// The maximum size in bytes of `topologyVersion`; a longer one counts as absent. Servers send 45
+/// bytes.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// `topologyVersion`: which process answered, and how often its state had changed (SDAM-55).
+/// The process that sent a reply, and the number of its state changes so far: the field
+/// `topologyVersion` (SDAM-55).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopologyVersion {
-    /// Changes when the server's process restarts.
+    /// An id of the server process, which changes when the process restarts.
     pub process_id: ObjectId,
-    /// Grows with each state change of that process.
+    /// The number of state changes of that process.
     pub counter: i64,
 }
 
 impl TopologyVersion {
-    /// Reads the `topologyVersion` field of a reply; `None` where it is absent or malformed.
+    /// Reads the `topologyVersion` field of a reply. Returns `None` if it is absent or malformed.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
         let [version] = pick(reply, ["topologyVersion"]);
         Self::from_document(version?.as_document()?)
     }
 
-    /// Reads the document itself; `None` where it is malformed or of a size that no server sends.
+    /// Reads a `topologyVersion` document. Returns `None` if it is malformed, or larger than any
+    /// that a server sends.
     #[must_use]
     pub fn from_document(version: &RawDocument) -> Option<Self> {
         if version.as_bytes().len() > MAX_VERSION_BYTES {
@@ -55,8 +58,8 @@ impl TopologyVersion {
         })
     }
 
-    /// True if `new` is strictly older than `current`: same process, smaller counter. Where either
-    /// is missing or the process differs, the new one counts as newer (table A.2.3).
+    /// True if `new` is strictly older than `current`: same process, smaller counter. If either is
+    /// missing or the processes differ, `new` counts as newer (table A.2.3).
     #[must_use]
     pub fn is_older(new: Option<Self>, current: Option<Self>) -> bool {
         match (new, current) {
@@ -68,28 +71,28 @@ impl TopologyVersion {
     }
 }
 
-/// A reply with `ok: 0`.
+/// The error of a reply with `ok: 0`.
 #[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CommandError {
-    /// `code`; `None` where the server sent none or zero.
+    /// The field `code`; `None` if it is absent or zero.
     pub code: Option<i32>,
-    /// `codeName`, possibly empty.
+    /// The field `codeName`; empty if it is absent.
     pub code_name: String,
-    /// `errmsg`.
+    /// The field `errmsg`; empty if it is absent.
     pub message: String,
-    /// `topologyVersion`, where a state change error carries one.
+    /// The field `topologyVersion`, which state change errors have.
     pub topology_version: Option<TopologyVersion>,
-    /// `baseBackoffMS`, by which an overloaded server chooses how long its clients back off; `None`
-    /// where it is absent or not positive (BP-6).
+    /// The field `baseBackoffMS`: the base of the backoff that an overloaded server asks for.
+    /// `None` if it is absent or not positive (BP-6).
     pub base_backoff: Option<Duration>,
-    /// The whole reply, shared by all copies of the error; `None` where it is longer than
-    /// [`MAX_ERROR_REPLY_BYTES`], and in descriptions and events that must not hold it.
+    /// The whole reply, shared by all copies of the error. `None` if the reply exceeds
+    /// [`MAX_ERROR_REPLY_BYTES`], in server descriptions, and in events of sensitive commands.
     pub reply: Option<Arc<RawDocumentBuf>>,
 }
 
 impl CommandError {
-    /// Reads an error reply. Missing fields stay empty: a server may leave out any of them.
+    /// Reads an error reply. A server can omit any field; such a field gets its empty value.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
         let keys = [
@@ -114,7 +117,7 @@ impl CommandError {
     }
 }
 
-/// Of the reply only the size is shown: its bytes help nobody, and there may be a megabyte of them.
+/// Shows only the size of the reply, because a reply can have a megabyte.
 impl fmt::Debug for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -156,28 +159,29 @@ impl fmt::Display for CommandError {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteError {
-    /// Which of the operation's documents or statements failed, from 0.
+    /// The index of the failed document or statement in the operation, from 0.
     pub index: usize,
-    /// The server's code, for example 11000 for a duplicate key.
+    /// The error code of the server, for example 11000 for a duplicate key.
     pub code: i32,
-    /// The server's words; empty where the reply would have been too large (MSG-33).
+    /// The error message of the server. Empty if the reply would have been too large with it
+    /// (MSG-33).
     pub message: String,
-    /// `errInfo`, where the server sent it and it is within [`MAX_DETAILS_BYTES`] and
+    /// The field `errInfo`; `None` if it is absent, or exceeds [`MAX_DETAILS_BYTES`] or
     /// [`MAX_DETAILS_DEPTH`].
     pub details: Option<RawDocumentBuf>,
 }
 
-/// `writeConcernError`.
+/// The field `writeConcernError` of a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteConcernError {
-    /// The server's code.
+    /// The error code of the server.
     pub code: i32,
-    /// Its name, possibly empty.
+    /// The name of the code; empty if the server sent none.
     pub code_name: String,
-    /// The server's words.
+    /// The error message of the server.
     pub message: String,
-    /// `errInfo`, where the server sent it and it is within [`MAX_DETAILS_BYTES`] and
+    /// The field `errInfo`; `None` if it is absent, or exceeds [`MAX_DETAILS_BYTES`] or
     /// [`MAX_DETAILS_DEPTH`].
     pub details: Option<RawDocumentBuf>,
 }
@@ -209,27 +213,27 @@ impl WriteConcernError {
     }
 }
 
-/// A reply with `ok: 1` whose writes failed in part, or were not confirmed.
+/// The errors of a reply with `ok: 1` whose writes failed in part or were not confirmed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteFailure {
-    /// The statements that failed, in the server's order; no more than [`MAX_WRITE_ERRORS`].
+    /// The failed statements in the order of the reply; at most [`MAX_WRITE_ERRORS`].
     pub errors: Vec<WriteError>,
-    /// The write concern that was not met.
+    /// The error of a write concern that was not satisfied.
     pub write_concern: Option<WriteConcernError>,
-    /// The write concerns that further batches of an `insert_many` did not meet, in the order of
-    /// the batches; empty for a single command.
+    /// The write concern errors of the later batches of an `insert_many`, in the order of the
+    /// batches. Empty for a single command.
     pub more_write_concerns: Vec<WriteConcernError>,
-    /// `n` of the reply: how many documents were written all the same.
+    /// The field `n` of the reply: the number of documents that were written.
     pub written: i64,
-    /// `topologyVersion`, which a write concern error that tells of a state change comes with.
+    /// The field `topologyVersion`, which replies with a state change in `writeConcernError` have.
     pub topology_version: Option<TopologyVersion>,
-    /// `baseBackoffMS`, as in [`CommandError::base_backoff`].
+    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`].
     pub base_backoff: Option<Duration>,
 }
 
 impl WriteFailure {
-    /// Reads the errors of a write's reply; `None` if it has none.
+    /// Reads the errors in the reply to a write. Returns `None` if the reply has none.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
         let keys = [
@@ -266,7 +270,7 @@ impl WriteFailure {
         })
     }
 
-    /// The code of the first failed statement.
+    /// Returns the code of the first failed statement.
     #[must_use]
     pub fn first_code(&self) -> Option<i32> {
         self.errors.first().map(|e| e.code)
@@ -295,7 +299,7 @@ impl fmt::Display for WriteFailure {
     }
 }
 
-/// A text of a reply, as long as is kept of it.
+/// Returns a text field of a reply, cut to `max` bytes.
 fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
     shortened(value.and_then(|v| v.as_str()).unwrap_or_default(), max).to_owned()
 }
@@ -307,7 +311,7 @@ fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
     is_kept.then(|| info.to_owned())
 }
 
-/// An integer, however the server chose to write it.
+/// Reads an integer that the server sent as int32, int64 or double.
 fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     let value = value?;
     if let Some(n) = value.as_i32() {
@@ -320,8 +324,8 @@ fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     (n.fract() == 0.0 && n.abs() <= f64::from(i32::MAX)).then_some(n as i32)
 }
 
-/// A positive number of milliseconds, in whichever numeric type; at most [`u32::MAX`], so that no
-/// sum of such times overflows.
+/// Reads a positive number of milliseconds of any numeric type. The result is at most [`u32::MAX`],
+/// so that sums of such times do not overflow.
 fn positive_millis(value: Option<RawBsonRef<'_>>) -> Option<Duration> {
     let millis = match value? {
         RawBsonRef::Int32(n) => n.into(),
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_base_of_the_backoff_is_positive_and_bounded() {
-        // BP-6
+        // Only a positive `baseBackoffMS` is used (BP-6).
         let read = |value: bson::RawBson| {
             let fault =
                 CommandError::from_reply(&rawdoc! { "ok": 0, "baseBackoffMS": value.clone() });
@@ -449,7 +453,7 @@ mod tests {
 
     #[test]
     fn code_zero_is_no_code() {
-        // A.12, point 7
+        // Code 0 is treated as no code (section A.12, point 7).
         assert_eq!(
             CommandError::from_reply(&rawdoc! { "ok": 0, "code": 0 }).code,
             None
@@ -458,7 +462,7 @@ mod tests {
 
     #[test]
     fn an_equal_or_unknown_topology_version_is_not_older() {
-        // SDAM-56
+        // With equal counters, and if either version is unknown, the new one is accepted (SDAM-56).
         let at = |counter| {
             Some(TopologyVersion {
                 process_id: ObjectId::from_bytes([1; 12]),

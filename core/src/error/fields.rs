@@ -1,15 +1,16 @@
-//! Fields of a reply, found in one walk of bounded length: looking each up by itself would walk all
-//! that a peer put in front of it, once for each.
+//! Lookup of several fields of a reply in one pass over a bounded number of fields. A separate
+//! lookup per field would read all preceding fields of an untrusted reply once for each.
 
 use bson::{RawBsonRef, RawDocument};
 
-/// Fields of one document at most that are looked at; no reply whose fields are known has a third
-/// of that.
+/// The maximum number of fields of a document that are read. No reply that this driver parses has a
+/// third of that number.
 pub(crate) const MAX_FIELDS: usize = 128;
 
-/// The values of these keys among the first [`MAX_FIELDS`] fields of a document. Of equal keys the
-/// first counts; a value that cannot be read counts as absent, and so does everything behind bytes
-/// that are not BSON.
+/// Returns the values of these keys among the first [`MAX_FIELDS`] fields of a document.
+///
+/// If a key occurs twice, the first value is returned. A value that cannot be read counts as
+/// absent. Reading ends at the first element that is not valid BSON.
 pub(crate) fn pick<'a, const N: usize>(
     document: &'a RawDocument,
     keys: [&str; N],

@@ -1,33 +1,33 @@
-//! The kinds of error.
+//! The kinds of errors and their parts.
 
 use super::{CommandError, Error, WriteFailure};
 use std::fmt;
 
-/// Who has to change something for an error to go away.
+/// The party that has to change something before the operation can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Responsible {
-    /// The application: an argument, an option, a connection string.
+    /// The application: an argument, an option or a connection string is wrong.
     Caller,
-    /// The server answered, and the answer is an error or not understandable.
+    /// The server: it replied with an error, or its reply cannot be understood.
     Peer,
-    /// The way to the server: refused, reset, unreachable, too slow.
+    /// The network: the server refused or reset the connection, is unreachable, or is too slow.
     Network,
-    /// A bound of the client was reached.
+    /// A limit of the client was reached.
     Limit,
 }
 
 /// The part of a connection string that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UriPart {
-    /// What stands before `://`.
+    /// The text before `://`.
     Scheme,
-    /// User name and password.
+    /// The user name and the password.
     UserInfo,
     /// One of the hosts.
     Host,
     /// The default database.
     Database,
-    /// An option's key or value, or a combination of options.
+    /// The key or the value of an option, or a combination of options.
     Options,
 }
 
@@ -43,62 +43,63 @@ impl fmt::Display for UriPart {
     }
 }
 
-/// How the network failed.
+/// The way in which the network failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NetworkFault {
-    /// Nobody listens there.
+    /// The host refused the connection: no process listens on the port.
     Refused,
-    /// The peer closed the connection with bytes still due.
+    /// The peer closed the connection while the client still expected bytes.
     Closed,
-    /// The connection broke.
+    /// The connection was reset.
     Reset,
-    /// No way leads there.
+    /// The host or the network cannot be reached.
     Unreachable,
     /// The host name has no address.
     NotResolved,
-    /// The process or the system has no more sockets, or no memory or port for one.
+    /// The process or the system has no free socket, or no memory or port for one.
     OutOfSockets,
-    /// Anything else that the system reports.
+    /// Any other error that the system reports.
     Other,
 }
 
-/// How TLS failed, other than by the loss of the connection below it.
+/// The way in which TLS failed. The loss of the connection below TLS is a [`NetworkFault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
     /// The certificate is not trusted, expired or malformed, or the server sent more certificates
-    /// than are looked at.
+    /// than the client checks.
     Certificate,
-    /// The certificate is for another host.
+    /// The certificate is for another host name.
     HostName,
-    /// The peer does not speak TLS, or not a version or cipher that we do.
+    /// The peer does not speak TLS, or offers no TLS version or cipher that this client supports.
     Handshake,
-    /// Keys or certificates of our own cannot be used.
+    /// The client's own keys or certificates cannot be used.
     Configuration,
-    /// An established connection broke: the peer sent a fatal alert, or a record that is not valid.
-    /// Counts as a network error ([`Error::is_network`]).
+    /// An established connection failed: the peer sent a fatal alert or an invalid record. Counts
+    /// as a network error ([`Error::is_network`]).
     Broken,
 }
 
-/// What was being waited for when a deadline passed.
+/// The step that was not finished when a deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// For a server that suits the operation.
+    /// Server selection: waiting for a suitable server.
     Selection,
-    /// For a connection of a pool.
+    /// Check out: waiting for a connection of the pool.
     CheckOut,
-    /// For a TCP connection or its TLS handshake.
+    /// Connecting: waiting for the TCP connection or the TLS handshake.
     Connect,
-    /// For the answer to `hello` or to a step of authentication.
+    /// Handshake: waiting for the reply to `hello` or to a step of authentication.
     Handshake,
-    /// For the reply of an operation.
+    /// Exchange: waiting for the reply to a command.
     Exchange,
 }
 
 impl Wait {
-    /// True if the network was waited for, and not the client itself.
+    /// True if the client waited for the network, and not for a server or a connection of its own
+    /// pool.
     #[must_use]
     pub const fn is_network(self) -> bool {
         match self {
@@ -108,7 +109,7 @@ impl Wait {
     }
 }
 
-/// What happened.
+/// The kind of an error, with its details.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -116,128 +117,132 @@ pub enum ErrorKind {
     InvalidUri {
         /// The part that is wrong.
         part: UriPart,
-        /// What is wrong with it, and what to do.
+        /// The mistake in that part, and how to correct it.
         message: String,
     },
     /// An option's value cannot be used.
     InvalidOption {
-        /// The option, by its name in connection strings.
+        /// The name of the option in connection strings.
         option: &'static str,
-        /// What is wrong with it, and what to do.
+        /// The mistake in the value, and how to correct it.
         message: String,
     },
     /// An argument of a call cannot be used.
     InvalidArgument {
-        /// What is wrong with it, and what to do.
+        /// The mistake in the argument, and how to correct it.
         message: String,
     },
-    /// A value could not be turned into BSON, or BSON into the value asked for.
+    /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
     Bson {
-        /// What does not fit.
+        /// The value or type that does not fit.
         message: String,
     },
-    /// The connection could not be made, or broke.
+    /// The connection could not be established, or it broke.
     Network {
-        /// How it failed.
+        /// The way in which the network failed.
         fault: NetworkFault,
-        /// The system's words.
+        /// The error text of the operating system.
         message: String,
     },
     /// A deadline passed.
     Timeout {
-        /// What was being waited for.
+        /// The step that was not finished.
         wait: Wait,
-        /// The limit and what was missing.
+        /// The time limit, and the event that did not occur in time.
         message: String,
     },
-    /// TLS failed, other than by the loss of the connection below it.
+    /// TLS failed. The loss of the connection below TLS is a [`Network`](Self::Network) error.
     Tls {
-        /// How it failed.
+        /// The way in which TLS failed.
         fault: TlsFault,
-        /// The TLS library's words.
+        /// The error text of the TLS library.
         message: String,
     },
-    /// The peer sent something that is not the MongoDB protocol.
+    /// The peer sent bytes that violate the MongoDB wire protocol.
     Protocol {
-        /// What was expected and what came.
+        /// The expected bytes and the received bytes.
         message: String,
     },
-    /// The server or the client refused the other's proof of identity.
+    /// Authentication failed: the server rejected the credentials, or the client could not verify
+    /// the server.
     Authentication {
-        /// The mechanism, for example `SCRAM-SHA-256`.
+        /// The authentication mechanism, for example `SCRAM-SHA-256`.
         mechanism: &'static str,
-        /// Why.
+        /// The reason of the failure.
         message: String,
-        /// The server's own error, where it sent one.
+        /// The error reply of the server, if it sent one.
         cause: Option<Box<CommandError>>,
     },
-    /// The server answered with `ok: 0`.
+    /// The server replied with `ok: 0`.
     Command(Box<CommandError>),
-    /// The server answered with `ok: 1`, but some writes failed or were not confirmed.
+    /// The server replied with `ok: 1`, but some writes failed or were not confirmed.
     Write(Box<WriteFailure>),
-    /// No server suited the operation before the deadline.
+    /// No suitable server was found before the deadline.
     ServerSelection {
-        /// The criteria, and why the known servers did not suit.
+        /// The selection criteria, and why the known servers are not suitable.
         message: String,
-        /// The error of a server that could not be reached or understood, where there is one: the
-        /// first in the order of addresses. It names its server.
+        /// The error of the first server description that has one, in the order of addresses. It
+        /// contains the address of its server.
         cause: Option<Error>,
     },
-    /// A server speaks only versions of the protocol that this driver does not.
+    /// A server supports no wire version that this driver supports.
     Incompatible {
-        /// The text of SDAM-60.
+        /// The server, its wire version and the supported versions, in the words of the
+        /// specification (SDAM-60).
         message: String,
     },
-    /// Discovery does not accept what a server says about itself, or no longer asks it.
+    /// Server discovery rejected the reply of a server, or removed the server from the topology.
     Discovery {
-        /// What does not fit.
+        /// The reason why the server was rejected or removed.
         message: String,
     },
-    /// The pool was cleared while the operation waited for a connection; safe to retry (CMAP-142).
+    /// The pool was cleared while the operation waited for a connection. The operation can be
+    /// retried (CMAP-142).
     PoolCleared {
-        /// The text of the specification, with the cause.
+        /// The message that the specification defines, with the error that caused the clear.
         message: String,
     },
     /// The pool was closed (CMAP-141).
     PoolClosed {
-        /// The text of the specification.
+        /// The message that the specification defines.
         message: String,
     },
-    /// No connection became free in time (CMAP-143).
+    /// No connection became available within the time limit of the wait queue (CMAP-143).
     WaitQueueTimeout {
-        /// The text of the specification.
+        /// The message that the specification defines.
         message: String,
     },
-    /// The pool was cleared while the operation used a connection, because the monitor lost the
-    /// server, and the connection was broken; safe to retry (CMAP-97). Together with `PoolCleared`
-    /// it is what [`is_pool_cleared`](Error::is_pool_cleared) means.
+    /// The pool was cleared while the operation used a connection, because a check of the server
+    /// timed out. The connection was closed; the operation can be retried (CMAP-97).
+    /// [`is_pool_cleared`](Error::is_pool_cleared) is true for this kind and for `PoolCleared`.
     Interrupted {
-        /// The text of the specification.
+        /// The message that the specification defines.
         message: String,
     },
-    /// A bound of the client was reached.
+    /// A limit of the client was reached.
     Limit {
-        /// The bound's name.
+        /// The name of the limited quantity.
         what: &'static str,
-        /// Its value.
+        /// The largest permitted value.
         limit: u64,
-        /// What was asked for.
+        /// The requested value.
         actual: u64,
     },
     /// The client is closed.
     ClientClosed,
-    /// The async runtime cannot carry the client: there is none where the client is made, or the
-    /// one on which it was made has ended. A client is to be made in the runtime that uses it.
+    /// The async runtime cannot run the client: the client was created outside of a runtime, or its
+    /// runtime has ended. Create the client in the runtime that uses it.
     Runtime {
-        /// What is missing, and what to do.
+        /// The missing thing, and how to provide it.
         message: String,
     },
-    /// Whoever waited for the operation left before its end; only events tell of this.
+    /// The future of the operation was dropped before the operation ended. Only events contain this
+    /// kind.
     Abandoned,
 }
 
 impl ErrorKind {
-    /// Who has to change something for this error to go away.
+    /// Returns the party that has to change something before the operation can succeed.
     #[must_use]
     pub const fn responsible(&self) -> Responsible {
         match self {

@@ -1,31 +1,32 @@
-//! Error labels: how servers and drivers tell each other what may be done about an error.
+//! Error labels, with which servers and drivers mark errors that can be retried.
 
 use super::pick;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-/// A label, by the name that the specifications give it.
+/// An error label. The variants have the names that the specifications define.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Label {
-    /// A write that failed so may be sent once more with the same transaction number (RW-13).
+    /// The write can be sent once more with the same transaction number (RW-13).
     RetryableWriteError,
-    /// Trying again may help, also for what is not a retryable read or write (section 5 of the
-    /// retry requirements).
+    /// The command can be retried, also if it is neither a retryable read nor a retryable write
+    /// (BP-1).
     RetryableError,
-    /// The server is overloaded; its state is not in doubt (CMAP-44).
+    /// The server is overloaded. The error changes neither the server description nor the pool
+    /// (CMAP-44).
     SystemOverloadedError,
     /// The failed attempt wrote nothing (RW-26).
     NoWritesPerformed,
-    /// The whole transaction may be tried again.
+    /// The whole transaction can be retried.
     TransientTransactionError,
-    /// It is not known whether the transaction was committed.
+    /// It is unknown whether the transaction was committed.
     UnknownTransactionCommitResult,
-    /// A label that this driver gives no meaning to.
+    /// A label that has no meaning to this driver.
     Other(Arc<str>),
 }
 
 impl Label {
-    /// The label of this name.
+    /// Returns the label with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
@@ -39,7 +40,7 @@ impl Label {
         }
     }
 
-    /// Its name on the wire.
+    /// Returns the name of the label in replies.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -60,10 +61,11 @@ impl fmt::Display for Label {
     }
 }
 
-/// Labels that are kept of one reply at most; servers send one or two.
+/// The maximum number of labels that are kept of one reply. Servers send one or two.
 const MAX_LABELS: usize = 16;
 
-/// Bytes of a label's name; a longer one is left out. The longest of the specifications has 30.
+/// The maximum length of a label's name in bytes; longer names are ignored. The longest name in the
+/// specifications has 30 bytes.
 const MAX_LABEL_BYTES: usize = 256;
 
 /// A set of labels.
@@ -71,7 +73,7 @@ const MAX_LABEL_BYTES: usize = 256;
 pub struct Labels(BTreeSet<Label>);
 
 impl Labels {
-    /// The `errorLabels` of a reply; no more than sixteen are kept.
+    /// Returns the `errorLabels` of a reply, at most sixteen of them.
     #[must_use]
     pub fn from_reply(reply: &bson::RawDocument) -> Self {
         let [names] = pick(reply, ["errorLabels"]);
@@ -81,7 +83,7 @@ impl Labels {
         }
     }
 
-    /// The labels that an array of strings names; no more than sixteen are kept.
+    /// Returns the labels that an array of strings contains, at most sixteen of them.
     #[must_use]
     pub fn from_array(names: &bson::RawArray) -> Self {
         let names = names.into_iter().flatten().take(MAX_LABELS);
@@ -92,12 +94,12 @@ impl Labels {
             .collect()
     }
 
-    /// Adds a label; adding it twice is once.
+    /// Adds a label. Does nothing if the set already has it.
     pub fn insert(&mut self, label: Label) {
         self.0.insert(label);
     }
 
-    /// Adds all of `other`.
+    /// Adds all labels of `other`.
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().cloned());
     }
@@ -108,13 +110,13 @@ impl Labels {
         self.0.contains(label)
     }
 
-    /// True if there is none.
+    /// True if the set has no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The labels, sorted.
+    /// Returns an iterator over the labels, in sorted order.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.iter()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, and whose fault it is.
+//! Errors: their kinds, their labels, and the parts of a server's error reply.
 
 mod command;
 mod fields;
@@ -26,12 +26,12 @@ pub(crate) use {
 use crate::address::Address;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The result of everything here that can fail.
+/// The result type of all fallible functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error, as plain data: what happened, at which server, with which labels.
+/// An error as plain data: its kind, its labels, and the server where it occurred.
 ///
-/// Cloning is cheap and two equal failures compare equal.
+/// Cloning is cheap. Two errors with the same content are equal.
 ///
 /// ```
 /// use onionskin_core::error::{Error, ErrorKind, Responsible, NetworkFault};
@@ -45,7 +45,8 @@ pub struct Error(Arc<Inner>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Inner {
-    /// Shared, because labels and the server are added to copies: what a server sent is not copied.
+    /// Shared between copies of the error, because copies get labels and a server added. So the
+    /// reply of the server is not copied.
     kind: Arc<ErrorKind>,
     labels: Labels,
     server: Option<Address>,
@@ -54,7 +55,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of this kind, without labels and not yet tied to a server.
+    /// Creates an error of this kind, without labels and without a server.
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
         Self(Arc::new(Inner {
@@ -66,7 +67,7 @@ impl Error {
         }))
     }
 
-    /// A network error other than a timeout.
+    /// Creates a network error other than a timeout.
     #[must_use]
     pub fn network(fault: NetworkFault, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Network {
@@ -75,7 +76,7 @@ impl Error {
         })
     }
 
-    /// A peer that does not keep to the protocol.
+    /// Creates an error for bytes of a peer that violate the protocol.
     #[must_use]
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Protocol {
@@ -83,7 +84,7 @@ impl Error {
         })
     }
 
-    /// An argument that cannot be used.
+    /// Creates an error for an argument that cannot be used.
     #[must_use]
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument {
@@ -91,7 +92,7 @@ impl Error {
         })
     }
 
-    /// An async runtime that cannot carry the client.
+    /// Creates an error for an async runtime that cannot run the client.
     #[must_use]
     pub fn runtime(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Runtime {
@@ -99,7 +100,7 @@ impl Error {
         })
     }
 
-    /// A deadline that passed during `wait`.
+    /// Creates an error for a deadline that passed during `wait`.
     #[must_use]
     pub fn timeout(wait: Wait, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Timeout {
@@ -108,14 +109,14 @@ impl Error {
         })
     }
 
-    /// The same error with one more label.
+    /// Returns this error with `label` added.
     #[must_use]
     pub fn with_label(mut self, label: Label) -> Self {
         Arc::make_mut(&mut self.0).labels.insert(label);
         self
     }
 
-    /// The same error with `labels` added.
+    /// Returns this error with `labels` added.
     #[must_use]
     pub fn with_labels(mut self, labels: &Labels) -> Self {
         if !labels.is_empty() {
@@ -124,7 +125,8 @@ impl Error {
         self
     }
 
-    /// The same error, tied to the server where it arose (RR-20); an earlier tie is kept.
+    /// Returns this error with the address of the server where it occurred (RR-20). A server that
+    /// was set before is kept.
     #[must_use]
     pub fn with_server(mut self, server: &Address) -> Self {
         if self.0.server.is_none() {
@@ -133,56 +135,61 @@ impl Error {
         self
     }
 
-    /// The same error with `cause` as its [source](std::error::Error::source): what had failed
-    /// before, when a time limit ended the retries.
+    /// Returns this error with `cause` as its [source](std::error::Error::source). Used when a time
+    /// limit ends the retries: `cause` is the error of the failed attempt.
     #[must_use]
     pub fn with_cause(mut self, cause: Self) -> Self {
         Arc::make_mut(&mut self.0).cause = Some(cause);
         self
     }
 
-    /// The same error, with what an `insert_many` had inserted when it failed.
+    /// Returns this error with the list of documents that an `insert_many` had inserted when it
+    /// failed.
     #[must_use]
     pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
         Arc::make_mut(&mut self.0).partial_insert = Some(Arc::new(partial));
         self
     }
 
-    /// What happened.
+    /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The labels that the server or the driver put on it.
+    /// Returns the labels that the server or the driver gave to this error.
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.0.labels
     }
 
-    /// True if it carries `label`.
+    /// True if this error has `label`.
     #[must_use]
     pub fn has_label(&self, label: &Label) -> bool {
         self.0.labels.contains(label)
     }
 
-    /// The server where it arose, where there is one.
+    /// Returns the address of the server where this error occurred; `None` if no server was
+    /// involved.
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
         self.0.server.as_ref()
     }
 
-    /// What an `insert_many` had inserted when it failed with this error (RW-29); `None` for every
-    /// other operation, and where a document could not be encoded, so that nothing was tried.
+    /// Returns the documents that an `insert_many` had inserted when it failed with this error
+    /// (RW-29). `None` for every other operation. `None` also if a document could not be encoded,
+    /// because then nothing was sent.
     #[must_use]
     pub fn partial_insert(&self) -> Option<&PartialInsert> {
         self.0.partial_insert.as_deref()
     }
 
-    /// The server's numeric error code, where a server sent one. Of a write it is that of the first
-    /// failed statement, for example 11000 for a duplicate key, and only where no statement failed
-    /// that of the write concern. What an error says about the server's state is told by the write
-    /// concern alone (SDAM-93, SDAM-94), and by the code of a failed command.
+    /// Returns the server's numeric error code, if the server sent one.
+    ///
+    /// For a write, this is the code of the first failed statement, for example 11000 for a
+    /// duplicate key. If no statement failed, it is the code of the write concern error. Server
+    /// discovery does not use this method: it examines write concern errors (SDAM-93) and ignores
+    /// write errors (SDAM-94).
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self.kind() {
@@ -194,8 +201,8 @@ impl Error {
         }
     }
 
-    /// The base of the backoff that an overloaded server chose: `baseBackoffMS` of its reply
-    /// (BP-6). `None` where it chose none.
+    /// Returns the base of the backoff that an overloaded server chose: `baseBackoffMS` of its
+    /// reply (BP-6). `None` if the reply has none.
     #[must_use]
     pub fn base_backoff(&self) -> Option<Duration> {
         match self.kind() {
@@ -206,8 +213,8 @@ impl Error {
         }
     }
 
-    /// True for a broken connection, which includes TLS that fails on an established connection
-    /// ([`TlsFault::Broken`]), and for a wait on the network that took too long.
+    /// True for a broken connection and for a timeout while waiting for the network. TLS that fails
+    /// on an established connection ([`TlsFault::Broken`]) counts as a broken connection.
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self.kind() {
@@ -218,10 +225,11 @@ impl Error {
         }
     }
 
-    /// True if the pool was cleared, because the server is in doubt, while the operation waited for
-    /// a connection or used one: the `PoolClearedError` of the specifications, and the more precise
-    /// one of operations that were interrupted (CMAP-97, CMAP-142). To try again is safe as far as
-    /// the operation itself is.
+    /// True if the pool was cleared while the operation waited for a connection or used one.
+    ///
+    /// This covers the `PoolClearedError` of the specifications (CMAP-142) and the error of an
+    /// interrupted operation (CMAP-97). A retry is safe if the operation itself can be repeated
+    /// safely.
     #[must_use]
     pub fn is_pool_cleared(&self) -> bool {
         matches!(
@@ -230,8 +238,8 @@ impl Error {
         )
     }
 
-    /// True if a deadline passed: the client's, or the one that the server was given as
-    /// `maxTimeMS`.
+    /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
+    /// with the command.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(
@@ -241,7 +249,7 @@ impl Error {
     }
 }
 
-/// `MaxTimeMSExpired`.
+/// The server's error code `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
 impl From<ErrorKind> for Error {
@@ -318,7 +326,8 @@ mod tests {
 
     #[test]
     fn a_server_chooses_the_backoff_wherever_its_reply_is_kept() {
-        // BP-6
+        // The backoff base of the reply (BP-6) is returned by each kind of error that keeps the
+        // reply.
         let reply = rawdoc! {
             "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
         };
@@ -367,7 +376,8 @@ mod tests {
 
     #[test]
     fn an_interrupted_operation_met_a_cleared_pool() {
-        // CMAP-97, CMAP-142; CMAP-144: kinds are matched, and nobody reads texts.
+        // Both errors of a cleared pool (CMAP-97, CMAP-142) are recognized by their kind, not by
+        // their text (CMAP-144).
         let message = String::new();
         let cleared = ErrorKind::PoolCleared {
             message: message.clone(),

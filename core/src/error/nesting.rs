@@ -1,18 +1,19 @@
-//! How deep a document is nested, found out without recursion: a peer may send what would exhaust
-//! the stack of anything that follows it downwards.
+//! The nesting depth of documents, determined without recursion. A peer can send a document that is
+//! nested so deeply that recursive code exhausts the stack.
 
 use bson::{RawBsonRef, RawDocument};
 
-/// Bytes that a level of nesting takes at least: a type, an empty key, a length, a terminator.
+/// The smallest number of bytes that one level of nesting takes: type, empty key, length and
+/// terminator.
 const MIN_LEVEL_BYTES: usize = 7;
 
-/// True if `document` has more than `max` levels, the outermost included. Documents too small for
-/// that are not walked.
+/// True if `document` has more than `max` levels of nesting, including the outermost one. A
+/// document that is too small for so many levels is not read.
 pub(crate) fn is_deeper(document: &RawDocument, max: usize) -> Result<bool, bson::error::Error> {
     if document.as_bytes().len() <= max * MIN_LEVEL_BYTES {
         return Ok(false);
     }
-    // One iterator per open level; the stack lives on the heap and is bounded.
+    // One iterator per open level. This stack is on the heap and has at most `max` entries.
     let mut levels = vec![document.iter()];
     while let Some(level) = levels.last_mut() {
         let inner = match level.next().transpose()? {

@@ -1,16 +1,16 @@
-//! Texts of a peer, cut where they are too long to be meant for people.
+//! Limits of the texts that a peer sends. Longer texts are cut.
 
-/// Bytes of a server's message that are kept in the error of the operation that met it.
+/// The maximum size in bytes of a server's message that is kept in the error of an operation.
 pub const MAX_MESSAGE_TEXT_BYTES: usize = 16 * 1024;
 
-/// Bytes of an error's text that are repeated where the error is told of as the cause of something
-/// else: descriptions of servers, errors of other operations, logs.
+/// The maximum size in bytes of an error's text where it is the cause of something else: in server
+/// descriptions, in errors of other operations and in logs.
 pub const MAX_CAUSE_TEXT_BYTES: usize = 1024;
 
-/// Bytes of a name that are kept, such as the name of an error code.
+/// The maximum size in bytes of a name that is kept, such as the name of an error code.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
-/// The text, or as much of it as fits into `max` bytes.
+/// Returns the longest prefix of `text` that has at most `max` bytes.
 pub(crate) fn shortened(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
@@ -19,7 +19,8 @@ pub(crate) fn shortened(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// The text of an error that is the cause of something else.
+/// Returns the text of an error that is the cause of something else, cut to
+/// [`MAX_CAUSE_TEXT_BYTES`].
 pub(crate) fn cause_text(cause: &impl ToString) -> String {
     let mut text = cause.to_string();
     text.truncate(shortened(&text, MAX_CAUSE_TEXT_BYTES).len());

@@ -3,34 +3,35 @@
 use crate::error::Error;
 use std::{sync::Arc, time::Duration};
 
-/// Facts that the events of one operation share.
+/// The fields that the events of one operation have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationFacts {
-    /// The number of the operation, the same as in its command and selection events.
+    /// The operation id, which command and selection events of the operation also have.
     pub operation_id: u64,
-    /// The name of its first command, for example `find`.
+    /// The name of the first command, for example `find`.
     pub name: Arc<str>,
-    /// The database of its first command.
+    /// The database of the first command.
     pub database: Arc<str>,
 }
 
-/// The beginning and the end of an operation. Everything that the operation does is told between
-/// the two: its server selections, its check-outs, and its commands with their retries.
+/// The start and the end of an operation. All other events of the operation come between them: its
+/// server selections, its check outs, and its commands with their retries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OperationEvent {
-    /// The first command of the operation was handed to the client.
+    /// The first command of the operation was given to the client.
     Started {
-        /// Which operation.
+        /// The id and the name of the operation.
         facts: Arc<OperationFacts>,
     },
-    /// The operation is over. Each operation that started ends once.
+    /// The operation ended. Each started operation has exactly one such event.
     Ended {
-        /// Which operation.
+        /// The id and the name of the operation.
         facts: Arc<OperationFacts>,
-        /// From its start to its end, waits and retries included.
+        /// The time from start to end, including waits and retries.
         duration: Duration,
-        /// Why it failed. An operation whose caller left failed with `ErrorKind::Abandoned`.
+        /// The error of the operation; `None` if it succeeded. The error is `ErrorKind::Abandoned`
+        /// if the future of the operation was dropped.
         failure: Option<Error>,
     },
 }

@@ -3,49 +3,49 @@
 use crate::{address::Address, description::TopologyDescription, error::Error};
 use std::{sync::Arc, time::Duration};
 
-/// Facts that all events of one selection share (SEL-62).
+/// The fields that all events of one server selection have in common (SEL-62).
 #[derive(Clone, Debug)]
 pub struct SelectionFacts {
-    /// The name of the operation's command, for example `find`.
+    /// The name of the command, for example `find`.
     pub operation: Arc<str>,
-    /// The number of the operation, the same as in its command events; a retry keeps it.
+    /// The operation id, which the command events of the operation also have. A retry keeps the id.
     pub operation_id: u64,
-    /// What is demanded of a server, in words, all parts of a read preference included.
+    /// The selection criteria as a text, with all parts of the read preference.
     pub selector: Arc<str>,
-    /// What was known of the deployment at that moment.
+    /// The topology description at the time of the event.
     pub topology: Arc<TopologyDescription>,
 }
 
-/// Events of server selection (SEL-61). Each attempt of an operation selects anew; what runs where
-/// its cursor lives does not select (SEL-2).
+/// Events of server selection (SEL-61). Each attempt of an operation selects a server. A command
+/// that runs on the server of its cursor does not (SEL-2).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SelectionEvent {
-    /// A server is looked for.
+    /// A server selection starts.
     Started {
-        /// For what.
+        /// The operation and its criteria.
         facts: SelectionFacts,
     },
-    /// No server suits at the moment. Told once per operation, whatever comes and goes meanwhile.
+    /// No server is suitable at the moment. Emitted at most once per operation.
     Waiting {
-        /// For what.
+        /// The operation and its criteria.
         facts: SelectionFacts,
-        /// How long it will wait at most; `None` for without limit.
+        /// The time until server selection fails; `None` for no limit.
         remaining: Option<Duration>,
     },
-    /// A server was chosen.
+    /// A server was selected.
     Succeeded {
-        /// For what.
+        /// The operation and its criteria.
         facts: SelectionFacts,
-        /// Which.
+        /// The address of the selected server.
         address: Address,
     },
-    /// No server was chosen: for want of time, because waiting would not help, or because the
-    /// caller left or the client closed.
+    /// Server selection failed. The reason is a time limit, an error that waiting does not resolve,
+    /// a dropped future of the operation, or a closed client.
     Failed {
-        /// For what.
+        /// The operation and its criteria.
         facts: SelectionFacts,
-        /// Why, without what the topology in `facts` tells already.
+        /// The error, without the topology description, which is in `facts`.
         failure: Error,
     },
 }

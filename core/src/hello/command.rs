@@ -1,21 +1,21 @@
-//! The `hello` command, in its modern and its legacy form.
+//! The hello command, in its modern and its legacy form.
 
 use crate::{bson::DocumentWriter, error::TopologyVersion, options::ServerApi};
 use bson::{RawArrayBuf, RawDocument};
 use std::time::Duration;
 
-/// The version of client backpressure that the client announces: it retries with backoff what a
-/// server sheds under load (`operation/retry.rs`).
+/// The version of client backpressure that the handshake announces: after an overload error the
+/// client retries with backoff (`operation/retry.rs`).
 const BACKPRESSURE: &str = "2";
 
-/// The declared API version, as every command of such a client carries it.
+/// The Stable API fields, which each command of a client with a declared API version carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerApiFields<'a> {
-    /// `apiVersion`.
+    /// The declared version (`apiVersion`).
     pub version: &'a str,
-    /// `apiStrict`, where it was set.
+    /// The field `apiStrict`, if it is set.
     pub strict: Option<bool>,
-    /// `apiDeprecationErrors`, where it was set.
+    /// The field `apiDeprecationErrors`, if it is set.
     pub deprecation_errors: Option<bool>,
 }
 
@@ -47,10 +47,10 @@ impl ServerApiFields<'_> {
     }
 }
 
-/// One `hello`: a handshake if it carries metadata, else a monitor's later check.
+/// One hello command: a handshake if `metadata` is set, else a later check of a monitor.
 ///
-/// Everything but `legacy`, `awaitable` and `server_api` belongs to handshakes and is not written
-/// without metadata (HELLO-10).
+/// A command without metadata has no handshake fields: only `legacy`, `awaitable` and `server_api`
+/// have an effect (HELLO-10).
 ///
 /// ```
 /// use onionskin_core::{bson::DocumentWriter, hello::HelloCommand};
@@ -64,27 +64,30 @@ impl ServerApiFields<'_> {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HelloCommand<'a> {
-    /// Use the legacy name and offer to understand the modern one (HELLO-4). Has no effect with an
-    /// API version or a load balancer, which both want the modern command (HELLO-3).
+    /// True to use the legacy name with `helloOk: true` (HELLO-4). Has no effect with an API
+    /// version or a load balancer, which require the modern name (HELLO-3).
     pub legacy: bool,
-    /// The client is behind a load balancer (HELLO-11).
+    /// True if the client runs with `loadBalanced=true` (HELLO-11).
     pub load_balanced: bool,
-    /// The `client` document. Present in handshakes only.
+    /// The `client` document, for handshakes only.
     pub metadata: Option<&'a RawDocument>,
-    /// The compressors that the user chose, best first (HELLO-12); empty sends an empty list.
+    /// The compressors that the handshake announces, in order of preference (HELLO-12). An empty
+    /// slice is sent as an empty list.
     pub compressors: &'a [&'a str],
-    /// "database.user" whose mechanisms are asked for (AUTH-24), with the raw user name (AUTH-25).
+    /// The user whose mechanisms the server must list, as "database.user" (AUTH-24). The user name
+    /// is not prepared with SASLprep (AUTH-25).
     pub sasl_supported_mechs: Option<&'a str>,
-    /// The first command of authentication, sent along (HELLO-36).
+    /// The first authentication command, for speculative authentication (HELLO-36).
     pub speculative: Option<&'a RawDocument>,
-    /// Answer when this version is no longer current, or after this time.
+    /// Makes the check awaitable: the server replies when its topology version differs from this
+    /// one, or after this time.
     pub awaitable: Option<(TopologyVersion, Duration)>,
-    /// The declared API version.
+    /// The Stable API fields, if the client declares a version.
     pub server_api: Option<ServerApiFields<'a>>,
 }
 
 impl HelloCommand<'_> {
-    /// The command's name: `hello`, or `isMaster` in legacy form (HELLO-1, HELLO-3).
+    /// Returns the name of the command: `hello`, or `isMaster` in legacy form (HELLO-1, HELLO-3).
     #[must_use]
     pub const fn name(&self) -> &'static str {
         if self.is_legacy() {
@@ -94,7 +97,7 @@ impl HelloCommand<'_> {
         }
     }
 
-    /// Appends the command: its name first, `$db` last.
+    /// Appends the fields of the command. The name is the first, `$db` the last.
     pub fn write(&self, document: &mut DocumentWriter<'_>) {
         document.i32(self.name(), 1);
         if self.is_legacy() {
@@ -129,8 +132,8 @@ impl HelloCommand<'_> {
             compression.push(*name);
         }
         document.array("compression", &compression);
-        // A string, as the handshake's specification has it; that of client backpressure still says
-        // `true` (HELLO-6, BP-14).
+        // The value is a string, as the handshake specification requires (HELLO-6). The client
+        // backpressure specification still shows the boolean `true` (BP-14).
         document.str("backpressure", BACKPRESSURE);
         if self.load_balanced {
             document.bool("loadBalanced", true);
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_later_check_carries_nothing_of_the_handshake() {
-        // HELLO-10
+        // A check after the handshake carries no handshake fields (HELLO-10).
         let first = rawdoc! { "saslStart": 1 };
         let process_id = ObjectId::from_bytes([4; 12]);
         let version = TopologyVersion {
@@ -210,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_legacy_form_gives_way_to_api_version_and_load_balancer() {
-        // HELLO-3, HELLO-4
+        // The first command is the legacy one (HELLO-4), except with an API version or a load
+        // balancer (HELLO-3).
         let mut hello = HelloCommand {
             legacy: true,
             ..HelloCommand::default()

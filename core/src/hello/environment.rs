@@ -1,25 +1,26 @@
-//! Where the program runs: facts that come from outside, reduced to what a handshake may tell.
+//! The environment of the program: the operating system, and function services and containers.
 
 use crate::bson::DocumentWriter;
 
-/// The longest `os.type` that is told, in bytes; the names of real systems are far shorter.
+/// The maximum length of `os.type` in bytes; a longer one is truncated. Names of real systems are
+/// far shorter.
 const MAX_OS_TYPE_BYTES: usize = 32;
 
-/// What is known about the operating system.
+/// Facts about the operating system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsFacts {
-    /// `os.type`, as `uname -s` gives it; empty if it is not known (HELLO-18).
+    /// The field `os.type`, as `uname -s` prints it. Empty if unknown (HELLO-18).
     pub kind: String,
-    /// `os.name`, for example "Debian GNU/Linux 13" (HELLO-19).
+    /// The field `os.name`, for example "Debian GNU/Linux 13" (HELLO-19).
     pub name: Option<String>,
-    /// `os.architecture`, as `uname -m` gives it.
+    /// The field `os.architecture`, as `uname -m` prints it.
     pub architecture: Option<String>,
-    /// `os.version`.
+    /// The field `os.version`, for example "6.12".
     pub version: Option<String>,
 }
 
 impl OsFacts {
-    /// What the compiler knows about its target: pass the constants `OS` and `ARCH` of
+    /// Returns what is known at compile time. Pass the constants `OS` and `ARCH` of
     /// `std::env::consts`.
     ///
     /// ```
@@ -46,7 +47,8 @@ impl OsFacts {
         }
     }
 
-    /// `os.type`: never empty, and short enough to fit beside everything else that is required.
+    /// Returns `os.type`: "unknown" instead of an empty text, and at most [`MAX_OS_TYPE_BYTES`], so
+    /// that all required fields fit into the document.
     pub(super) fn type_name(&self) -> &str {
         match self.kind.as_str() {
             "" => "unknown",
@@ -55,7 +57,7 @@ impl OsFacts {
     }
 }
 
-/// A function service that programs run on (HELLO-22).
+/// A function service, on which the program may run (HELLO-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     AwsLambda,
@@ -75,7 +77,7 @@ impl Provider {
     }
 }
 
-/// The function service and what it says about this function's place and size (HELLO-26).
+/// The function service on which the program runs, and the fields of `env` about it (HELLO-26).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
     provider: Provider,
@@ -84,8 +86,8 @@ struct Function {
     region: Option<String>,
 }
 
-/// The facts about the surroundings that a handshake tells. Variables that it does not tell are
-/// not kept.
+/// The facts about the environment of the program that the client metadata contains. Other
+/// environment variables are not kept.
 ///
 /// ```
 /// use onionskin_core::hello::{Environment, OsFacts};
@@ -103,10 +105,10 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Takes what is needed out of the environment variables that `lookup` gives.
-    /// `docker_env_file` says whether the root directory holds the file `.dockerenv` (HELLO-28).
+    /// Returns the facts that the environment variables in `lookup` give. `docker_env_file` is true
+    /// if the root directory has a file `.dockerenv` (HELLO-28).
     ///
-    /// An empty variable counts as one that is not set.
+    /// An empty variable counts as unset.
     pub fn from_lookup(
         lookup: impl Fn(&str) -> Option<String>,
         docker_env_file: bool,
@@ -121,14 +123,14 @@ impl Environment {
         }
     }
 
-    /// True on exactly one known function service. There, `serverMonitoringMode=auto` means
-    /// polling; containers play no part in that.
+    /// True if the environment variables identify one function service. `serverMonitoringMode=auto`
+    /// then means polling. Containers do not count.
     #[must_use]
     pub const fn is_faas(&self) -> bool {
         self.function.is_some()
     }
 
-    /// What is known about the operating system.
+    /// Returns the facts about the operating system.
     #[must_use]
     pub const fn os(&self) -> &OsFacts {
         &self.os
@@ -139,7 +141,7 @@ impl Environment {
         self.function.is_none() && !self.docker && !self.kubernetes
     }
 
-    /// Writes the fields of the `env` document; with `name_only` nothing but `env.name`.
+    /// Writes the fields of the `env` document, or only `env.name` if `name_only` is true.
     pub(super) fn write(&self, name_only: bool, env: &mut DocumentWriter<'_>) {
         if let Some(function) = &self.function {
             env.str("name", function.provider.name());
@@ -168,8 +170,9 @@ impl Environment {
     }
 }
 
-/// The one service that the variables speak of. Vercel runs on AWS, so it wins over that; any other
-/// pair proves nothing (HELLO-22 to HELLO-25).
+/// Returns the function service that the environment variables identify. Vercel runs on AWS, so
+/// that Vercel wins over AWS. Any other combination of services counts as none (HELLO-22 to
+/// HELLO-25).
 fn provider(value: &impl Fn(&str) -> Option<String>) -> Option<Provider> {
     let set = |name: &str| value(name).is_some();
     let aws = value("AWS_EXECUTION_ENV").is_some_and(|v| v.starts_with("AWS_Lambda_"))
@@ -186,7 +189,8 @@ fn provider(value: &impl Fn(&str) -> Option<String>) -> Option<Provider> {
     }
 }
 
-/// What the service's variables say; a number that is none, or no int32, is left out (HELLO-27).
+/// Returns the function service with the fields that its environment variables give. A value that
+/// is not an int32 is left out (HELLO-27).
 fn function(provider: Provider, value: &impl Fn(&str) -> Option<String>) -> Function {
     let number = |name: &str| value(name)?.parse().ok();
     let (timeout_sec, memory_mb, region) = match provider {
@@ -222,7 +226,8 @@ mod tests {
 
     #[test]
     fn exactly_one_service_counts_and_vercel_beats_aws() {
-        // HELLO-22, HELLO-24, HELLO-25
+        // Variables decide the service (HELLO-22), several services count as none except for Vercel
+        // with AWS (HELLO-24), and no variable means no service (HELLO-25).
         for (names, expected) in [
             (&[][..], false),
             (&["AWS_EXECUTION_ENV"], true),
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn only_the_execution_environment_needs_a_prefix() {
-        // HELLO-23
+        // `AWS_EXECUTION_ENV` counts only with the prefix `AWS_Lambda_` (HELLO-23).
         for (name, value, expected) in [
             ("AWS_EXECUTION_ENV", "EC2", false),
             ("AWS_EXECUTION_ENV", "AWS_Lambda_java8", true),
@@ -259,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_unknown_system_has_a_type_all_the_same() {
-        // HELLO-18
+        // The type of an unknown system is "unknown" (HELLO-18).
         assert_eq!(OsFacts::from_target("plan9", "mips").type_name(), "unknown");
         assert_eq!(OsFacts::from_target("linux", "x86_64").type_name(), "Linux");
     }

@@ -1,4 +1,4 @@
-//! The `client` document of a handshake: at most 512 bytes, whatever is put in.
+//! The client metadata, which each handshake carries in the field `client`.
 
 use super::Environment;
 use crate::{
@@ -8,15 +8,15 @@ use crate::{
 };
 use bson::{RawDocument, RawDocumentBuf};
 
-/// The size of the `client` document, with all of BSON's overhead, beyond which servers close the
-/// connection (HELLO-32), in bytes.
+/// The maximum size of the `client` document in bytes, all overhead of BSON included (HELLO-32).
+/// Servers close connections that exceed it.
 pub const MAX_METADATA_BYTES: usize = 512;
 
-/// Libraries that are named at most: of what more of them add, nothing is left in
+/// The maximum number of wrapping libraries. The names of more libraries would not fit into
 /// [`MAX_METADATA_BYTES`].
 pub const MAX_DRIVER_INFOS: usize = 64;
 
-/// What stands between the driver's own name and the names of the libraries that wrap it
+/// The separator between the driver's name, version or platform and those of wrapping libraries
 /// (HELLO-44).
 pub const SEPARATOR: char = '|';
 
@@ -24,21 +24,21 @@ const DRIVER_NAME: &str = "onionskin";
 const DRIVER_VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLATFORM: &str = "Rust";
 
-/// A library that wraps the driver and wants to be seen in the server's log (HELLO-43).
+/// A library that wraps the driver and appears in the client metadata (HELLO-43).
 ///
-/// An empty version or platform is the same as none (HELLO-46).
+/// An empty version or platform counts as unset (HELLO-46).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
-    /// The library's name; not empty.
+    /// The name of the library. Must not be empty.
     pub name: String,
-    /// Its version.
+    /// The version of the library.
     pub version: Option<String>,
-    /// What it runs on.
+    /// The platform of the library, such as a runtime or a framework.
     pub platform: Option<String>,
 }
 
 impl DriverInfo {
-    /// A library of this name, without version and platform.
+    /// Returns a library with this name, without version and platform.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -47,8 +47,8 @@ impl DriverInfo {
         }
     }
 
-    /// Fails if the name is empty or a text contains the separator, which would make two libraries
-    /// of one (HELLO-45).
+    /// Checks that the name is not empty and that no field contains the separator, with which one
+    /// library would look like two (HELLO-45).
     pub fn validate(&self) -> Result<()> {
         if self.name.is_empty() {
             return Err(Error::argument("the driver info needs a name"));
@@ -64,7 +64,7 @@ impl DriverInfo {
         Ok(())
     }
 
-    /// True if both add the same to the metadata (HELLO-46): unlike `==`, empty equals none.
+    /// True if both give the same metadata (HELLO-46). Unlike in `==`, an empty text equals `None`.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -79,7 +79,8 @@ impl DriverInfo {
     }
 }
 
-/// The `client` document, ready to be sent with each handshake of a client, and what it is made of.
+/// The client metadata: the `client` document that each handshake of a client carries, and the
+/// values from which it is built.
 ///
 /// ```
 /// use onionskin_core::hello::{ClientMetadata, Environment};
@@ -93,21 +94,23 @@ impl DriverInfo {
 pub struct ClientMetadata {
     app_name: Option<String>,
     environment: Environment,
-    /// The distinct libraries, in the order in which they were named.
+    /// The wrapping libraries without duplicates, in the order in which they were added.
     infos: Vec<DriverInfo>,
     document: RawDocumentBuf,
 }
 
 impl ClientMetadata {
-    /// Puts the document together: the application's name where there is one (there is no default,
-    /// HELLO-16), this driver and the libraries in `infos` from first to last, each distinct one
-    /// once (HELLO-49), and the surroundings.
+    /// Returns the metadata of the application, the driver, the libraries in `infos` and the
+    /// environment. There is no default for the application name (HELLO-16). Duplicates in `infos`
+    /// are dropped (HELLO-49).
     ///
-    /// What does not fit into [`MAX_METADATA_BYTES`] is left out in the order of HELLO-34. If long
-    /// library names still do not fit then, versions and names are cut at their ends; the driver's
-    /// own stand first and are never cut.
+    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order (HELLO-34):
+    /// drop all of `env` but its name, drop all of `os` but its type, drop `env`, truncate the
+    /// platform. If that is not enough, the versions and then the names of libraries are truncated.
+    /// The driver's own name and version are never truncated.
     ///
-    /// Fails if the application's name is too long or an info is not valid.
+    /// Fails if the application name is longer than [`MAX_APP_NAME_BYTES`], or if an info is
+    /// invalid.
     pub fn new(
         app_name: Option<&str>,
         environment: &Environment,
@@ -137,11 +140,11 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
-    /// Appends one more library after those that were named before, which stay (HELLO-47,
-    /// HELLO-50). Returns false, and changes nothing, for a library that was named before with the
-    /// same version and platform (HELLO-49), and once [`MAX_DRIVER_INFOS`] are named.
+    /// Appends a library to those that were added before (HELLO-47, HELLO-50). Returns false,
+    /// without a change, for a library that was added before with the same version and platform
+    /// (HELLO-49). The same holds if there are [`MAX_DRIVER_INFOS`] already.
     ///
-    /// Fails if the info is not valid.
+    /// Fails if the info is invalid.
     pub fn append(&mut self, info: &DriverInfo) -> Result<bool> {
         info.validate()?;
         if self.infos.len() >= MAX_DRIVER_INFOS || !self.add(info) {
@@ -151,7 +154,7 @@ impl ClientMetadata {
         Ok(true)
     }
 
-    /// The document.
+    /// Returns the `client` document.
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         &self.document
@@ -178,7 +181,7 @@ impl ClientMetadata {
     }
 }
 
-/// How much of `env` is told.
+/// The part of `env` that the document contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Env {
     All,
@@ -186,7 +189,7 @@ enum Env {
     Nothing,
 }
 
-/// The document's content before it is encoded.
+/// The content of the document before it is encoded, with the reductions that make it fit.
 struct Content<'a> {
     app_name: Option<&'a str>,
     environment: &'a Environment,
@@ -224,7 +227,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Leaves out until it fits (HELLO-34, HELLO-35).
+    /// Drops and truncates fields until the document fits (HELLO-34, HELLO-35).
     fn shorten(&mut self) {
         let steps: [fn(&mut Self); 6] = [
             |content| content.env = Env::NameOnly,
@@ -242,12 +245,13 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// By how many bytes the document is too long.
+    /// Returns the number of bytes by which the document is too long.
     fn excess(&self) -> usize {
         self.encode().len().saturating_sub(MAX_METADATA_BYTES)
     }
 
-    /// `text` without what is too much, but not below `keep` bytes.
+    /// Returns the beginning of `text` that makes the document fit, but at least `keep` bytes of
+    /// it.
     fn cut(&self, text: &str, keep: usize) -> String {
         let wanted = text.len().saturating_sub(self.excess());
         truncated(text, wanted.max(keep)).to_owned()
@@ -303,7 +307,8 @@ impl<'a> Content<'a> {
     }
 }
 
-/// The longest beginning of `text` that has at most `bytes` bytes and ends between characters.
+/// Returns the longest beginning of `text` that has at most `bytes` bytes and ends at a character
+/// boundary.
 pub(super) fn truncated(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! The first message on every connection: who the client is, what it asks, what servers answer.
+//! The hello command, the client metadata that it carries, and the replies of servers.
 
 mod command;
 mod environment;

@@ -1,4 +1,4 @@
-//! The reply to `hello`, read once and tolerantly.
+//! The reply to a hello command, parsed with tolerance for wrong fields.
 
 use crate::{
     address::Address,
@@ -11,44 +11,46 @@ use crate::{
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::time::Duration;
 
-/// How many entries of each of `hosts`, `passives` and `arbiters` are used: as many as a topology
-/// may grow to. A replica set has at most 50 members.
+/// The maximum number of entries that are used of each of `hosts`, `passives` and `arbiters`. A
+/// replica set has at most 50 members.
 pub const MAX_MEMBERS: usize = 256;
 
-/// How many entries of each other list of a reply are used: tags, compressors, mechanisms.
+/// The maximum number of entries that are used of each other list: tags, compressors and
+/// mechanisms.
 pub const MAX_NAMES: usize = 64;
 
-/// Bytes of a name at most: the set's, a tag's, a mechanism's, a compressor's. A longer one counts
-/// as absent. Servers have no bound for tags; names that people give have some tens of bytes.
+/// The maximum length in bytes of the name of a set, tag, mechanism or compressor, and of the value
+/// of a tag. A longer one counts as absent. Servers do not limit tags, but names in use have some
+/// tens of bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
 
-/// Bytes of a member's name with its port at most; a longer one counts as absent. DNS allows 253.
+/// The maximum length in bytes of a member's address, port included. A longer one counts as absent.
+/// A DNS name has at most 253 bytes.
 pub const MAX_HOST_BYTES: usize = 264;
 
-/// Bytes of `topologyVersion` and `lastWrite` at most; a larger one counts as absent. Servers send
-/// about 150.
+/// The maximum size in bytes of `topologyVersion` and of `lastWrite`. A larger one counts as
+/// absent. Servers send about 150 bytes.
 const MAX_PART_BYTES: usize = 1024;
 
-/// Bytes of `speculativeAuthenticate` at most; a larger one counts as absent. Twice what the
-/// longest payload has that is looked at.
+/// The maximum size in bytes of `speculativeAuthenticate`. A larger one counts as absent. The limit
+/// is twice the length of the longest payload that authentication accepts, in base64.
 const MAX_SPECULATIVE_BYTES: usize = 32 * 1024;
 
-/// The largest `maxWriteBatchSize` that is believed; servers say 100 000.
+/// The maximum of `maxWriteBatchSize`, to which a larger value is reduced. Servers send 100,000.
 pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
 
-/// `maxBsonObjectSize` where a reply has none.
+/// The value of `maxBsonObjectSize` if a reply has none.
 const DEFAULT_BSON_OBJECT_SIZE: usize = 16 * 1024 * 1024;
 
-/// `maxWriteBatchSize` where a reply has none.
+/// The value of `maxWriteBatchSize` if a reply has none.
 const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 
-/// What a server says about itself, in the types of this driver.
+/// A parsed reply to a hello command.
 ///
-/// Reading never fails: a field that is absent, malformed, of another type or longer than any
-/// server has it counts as absent, and lists are cut at [`MAX_MEMBERS`] and [`MAX_NAMES`]. The
-/// three size limits lie between one and what this driver itself could handle, whatever the server
-/// claims; absent or not positive, they are the values that all servers of the supported versions
-/// have.
+/// Parsing never fails. A field counts as absent if it is malformed, of another type or too long.
+/// Lists are truncated to [`MAX_MEMBERS`] and [`MAX_NAMES`]. Each of the three size limits is at
+/// least 1 and at most what this driver can handle. A limit that is absent or not positive has the
+/// value that all supported servers send.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -63,64 +65,71 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HelloReply {
-    /// The command succeeded.
+    /// True if the command succeeded.
     pub ok: bool,
-    /// What the server is, by table A.2.2; unknown without `ok: 1` (SDAM-40, SDAM-41).
+    /// The server type by table A.2.2 (SDAM-40). Unknown without `ok: 1` (SDAM-41).
     pub server_type: ServerType,
-    /// `setName`.
+    /// The name of the replica set (`setName`).
     pub set_name: Option<String>,
-    /// `setVersion`.
+    /// The version of the configuration of the replica set (`setVersion`).
     pub set_version: Option<i64>,
-    /// `electionId`.
+    /// The id of the election that the primary won (`electionId`).
     pub election_id: Option<ObjectId>,
-    /// What the member calls itself.
+    /// The address of the server in the configuration of the replica set (`me`).
     pub me: Option<Address>,
-    /// `hosts`, sorted, each once.
+    /// The members other than passives and arbiters (`hosts`), sorted and without duplicates.
     pub hosts: Vec<Address>,
-    /// `passives`, sorted, each once.
+    /// The members that cannot become primary (`passives`), sorted and without duplicates.
     pub passives: Vec<Address>,
-    /// `arbiters`, sorted, each once.
+    /// The arbiters (`arbiters`), sorted and without duplicates.
     pub arbiters: Vec<Address>,
-    /// Which member this one holds for the primary.
+    /// The address of the primary, as far as the server knows (`primary`).
     pub primary: Option<Address>,
-    /// `tags`.
+    /// The tags of the server (`tags`).
     pub tags: Tags,
-    /// `lastWrite.lastWriteDate` (SDAM-50, STALE-12).
+    /// The time of the last write, by the server's clock (`lastWrite.lastWriteDate`; SDAM-50,
+    /// STALE-12).
     pub last_write_date: Option<WallTime>,
-    /// `lastWrite.opTime` (SDAM-50).
+    /// The position of the last write in the oplog (`lastWrite.opTime`; SDAM-50).
     pub op_time: Option<OpTime>,
-    /// `minWireVersion`; zero where absent (SDAM-58).
+    /// The lowest wire version that the server supports (`minWireVersion`). Zero if absent
+    /// (SDAM-58).
     pub min_wire_version: i32,
-    /// `maxWireVersion`; zero where absent (SDAM-58).
+    /// The highest wire version that the server supports (`maxWireVersion`). Zero if absent
+    /// (SDAM-58).
     pub max_wire_version: i32,
-    /// `logicalSessionTimeoutMinutes` (SDAM-54).
+    /// The session timeout in minutes (`logicalSessionTimeoutMinutes`; SDAM-54). `None` if the
+    /// field is absent.
     pub logical_session_timeout_minutes: Option<i64>,
-    /// `topologyVersion` (SDAM-55).
+    /// The topology version (`topologyVersion`; SDAM-55).
     pub topology_version: Option<TopologyVersion>,
-    /// `maxBsonObjectSize` in bytes, at most [`MAX_MESSAGE_BYTES`].
+    /// The maximum size of a document in bytes (`maxBsonObjectSize`). At most
+    /// [`MAX_MESSAGE_BYTES`]; default 16 MiB.
     pub max_bson_object_size: usize,
-    /// `maxMessageSizeBytes`, at most [`MAX_MESSAGE_BYTES`].
+    /// The maximum size of a message in bytes (`maxMessageSizeBytes`). At most, and by default,
+    /// [`MAX_MESSAGE_BYTES`].
     pub max_message_size_bytes: usize,
-    /// `maxWriteBatchSize`, at most [`MAX_WRITE_BATCH_SIZE`].
+    /// The maximum number of documents in one write command (`maxWriteBatchSize`). At most
+    /// [`MAX_WRITE_BATCH_SIZE`]; default 100,000.
     pub max_write_batch_size: usize,
-    /// The server's number of this connection.
+    /// The server's id of this connection (`connectionId`).
     pub connection_id: Option<i64>,
-    /// Compressors that the server agreed to, in its order.
+    /// The compressors that the server accepts (`compression`), in its order of preference.
     pub compression: Vec<String>,
-    /// Mechanisms of the user that was asked about; `None` where the reply says nothing.
+    /// The mechanisms of the user (`saslSupportedMechs`). `None` if the field is absent.
     pub sasl_supported_mechs: Option<Vec<String>>,
-    /// The server's first answer to authentication that began within the hello.
+    /// The reply to speculative authentication (`speculativeAuthenticate`).
     pub speculative_authenticate: Option<RawDocumentBuf>,
-    /// Behind a load balancer, the service that answered (SDAM-57).
+    /// The service that replied, behind a load balancer (`serviceId`; SDAM-57).
     pub service_id: Option<ObjectId>,
-    /// The server understands `hello` under its new name (MON-7).
+    /// True if the server supports the command name `hello` (`helloOk`; MON-7).
     pub hello_ok: bool,
-    /// The server is mongocryptd.
+    /// True if the server is mongocryptd (`iscryptd`).
     pub is_cryptd: bool,
 }
 
 impl HelloReply {
-    /// Reads a reply.
+    /// Parses a reply.
     #[must_use]
     pub fn parse(reply: &RawDocument) -> Self {
         let reply = &Fields::of(reply);
@@ -167,8 +176,8 @@ impl HelloReply {
         }
     }
 
-    /// What this reply says about the server at `address`. A reply without `ok: 1` describes an
-    /// unknown server; then there are no round trip times either (SDAM-41, SDAM-49).
+    /// Returns the server description of the server at `address`. A reply without `ok: 1` gives an
+    /// unknown server (SDAM-41), which has no round trip times (SDAM-49).
     #[must_use]
     pub fn into_description(
         self,
@@ -209,12 +218,12 @@ impl HelloReply {
     }
 }
 
-/// The fields of a reply, found in one walk: looking each up by itself would walk the lists of a
-/// large set two dozen times.
+/// The fields of a reply, collected in one pass. A search for each field would pass over the member
+/// lists of a large replica set about 24 times.
 struct Fields<'a>(Vec<(&'a str, RawBsonRef<'a>)>);
 
 impl<'a> Fields<'a> {
-    /// All fields up to the first that is not BSON, and no more than [`MAX_FIELDS`].
+    /// Returns the fields before the first malformed one, at most [`MAX_FIELDS`].
     fn of(reply: &'a RawDocument) -> Self {
         let fields = reply.into_iter().map_while(Result::ok).take(MAX_FIELDS);
         Self(fields.map(|(key, value)| (key.as_str(), value)).collect())
@@ -253,10 +262,10 @@ fn is_true(ok: RawBsonRef<'_>) -> bool {
     integer(ok) == Some(1) || ok.as_bool() == Some(true)
 }
 
-/// Table A.2.2, first match wins.
+/// Returns the server type by table A.2.2, in which the first matching row decides.
 fn server_type(reply: &Fields<'_>) -> ServerType {
     let is = |key| flag(reply, key) == Some(true);
-    // The old name counts only where the new one is absent (SDAM-39).
+    // The legacy field counts only if `isWritablePrimary` is absent (SDAM-39).
     let writable = flag(reply, "isWritablePrimary").or_else(|| flag(reply, "ismaster"));
     if is("isreplicaset") {
         ServerType::RsGhost
@@ -279,7 +288,7 @@ fn server_type(reply: &Fields<'_>) -> ServerType {
     }
 }
 
-/// A text that is short enough to be a name.
+/// Returns a string of at most [`MAX_NAME_BYTES`].
 fn name(value: RawBsonRef<'_>) -> Option<&str> {
     value.as_str().filter(|text| text.len() <= MAX_NAME_BYTES)
 }
@@ -297,8 +306,8 @@ fn address(reply: &Fields<'_>, key: &str) -> Option<Address> {
     host(reply.name(key)?)
 }
 
-/// A member's address. Members are hosts with ports; a path would have the client connect to
-/// whatever listens on its own machine.
+/// Parses the address of a member, a host with a port. A path of a UNIX socket is refused, because
+/// the client would connect to a process on its own machine.
 fn host(text: &str) -> Option<Address> {
     if text.len() > MAX_HOST_BYTES {
         return None;
@@ -307,7 +316,7 @@ fn host(text: &str) -> Option<Address> {
     matches!(address, Address::Tcp { .. }).then_some(address)
 }
 
-/// The addresses of a list, in the order of the type, so that equal lists compare equal.
+/// Parses a list of addresses. The result is sorted, so that equal lists compare as equal.
 fn members(reply: &Fields<'_>, key: &str) -> Vec<Address> {
     let Some(list) = reply.array(key) else {
         return Vec::new();
@@ -365,7 +374,7 @@ fn op_time(reply: &Fields<'_>) -> Option<OpTime> {
             timestamp: time.get_timestamp("ts").ok()?,
             term: time.get("t").ok().flatten().and_then(integer),
         }),
-        // Without terms the log's place is a timestamp and no more.
+        // Replication protocol version 0 has no terms and sends a plain timestamp.
         RawBsonRef::Timestamp(timestamp) => Some(OpTime {
             timestamp,
             term: None,

@@ -1,5 +1,5 @@
-//! Messages of commands. Events of sensitive commands come without documents and without the
-//! server's words already (AUTH-22).
+//! Log messages of commands. Events of sensitive commands have neither documents nor error messages
+//! of the server, so nothing is redacted here (AUTH-22).
 
 use super::{Record, extended_json};
 use crate::event::{CommandEvent, CommandFacts};

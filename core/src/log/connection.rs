@@ -1,4 +1,4 @@
-//! Messages of connections and pools (CMAP-126 to CMAP-140).
+//! Log messages of connections and connection pools (CMAP-126 to CMAP-140).
 
 use super::Record;
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     event::{CheckOutFailure, CloseReason, PoolEvent, ReportedPoolOptions},
 };
 
-/// Says what happened to a connection, by its number.
+/// The template of a message about a connection: the given words, the address and the connection
+/// id.
 macro_rules! connection {
     ($($words:literal),*) => {
         concat!($($words,)* ": address={server}, driver-generated ID={driverConnectionId}")
@@ -51,7 +52,7 @@ pub(super) fn record(event: &PoolEvent) -> Record {
                             [ Error: {error}.] Duration: {durationMS} ms";
             let mut record = of_pool("Connection checkout failed", template, address);
             record.text("reason", check_out_reason(*reason));
-            // The other reasons say everything.
+            // The reasons `PoolClosed` and `Timeout` have no further cause.
             if let (CheckOutFailure::ConnectionError, Some(error)) = (reason, error) {
                 record.text("error", error.to_string());
             }
@@ -66,7 +67,7 @@ pub(super) fn record(event: &PoolEvent) -> Record {
     }
 }
 
-/// The message and the text of what happened to a connection.
+/// Returns the message and the template for an event of a connection.
 const fn words(event: &PoolEvent) -> (&'static str, &'static str) {
     match event {
         PoolEvent::ConnectionCreated { .. } => {
@@ -174,7 +175,7 @@ fn of_pool(message: &'static str, template: &'static str, address: &Address) -> 
     record
 }
 
-/// CMAP-139
+/// Returns the text that the specification defines for this reason (CMAP-139).
 fn close_reason(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::Stale => "Connection became stale because the pool was cleared",
@@ -186,7 +187,7 @@ fn close_reason(reason: CloseReason) -> &'static str {
     }
 }
 
-/// CMAP-140
+/// Returns the text that the specification defines for this reason (CMAP-140).
 fn check_out_reason(reason: CheckOutFailure) -> &'static str {
     match reason {
         CheckOutFailure::PoolClosed => "Connection pool was closed",

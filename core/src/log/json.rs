@@ -1,20 +1,22 @@
-//! Documents as relaxed extended JSON, no longer than somebody wants to read.
+//! Documents as relaxed extended JSON of limited length.
 
 use crate::bson::MAX_DEPTH;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, cstr, raw::RawIter};
 use std::fmt::{self, Write};
 
-/// What follows a text that was cut.
+/// The mark at the end of a text that was cut, and in place of a value that cannot be shown.
 const ELLIPSIS: &str = "...";
 
-/// The last millisecond of the year 9999, up to which dates are written as such.
+/// The last millisecond of the year 9999. Later dates, and dates before 1970, are written as
+/// numbers.
 const LAST_DATE_MILLIS: i64 = 253_402_300_799_999;
 
-/// Writes a document as relaxed extended JSON. What exceeds `limit` bytes is neither written nor,
-/// as far as possible, looked at; the cut lies between two characters and is marked with `...`.
+/// Returns a document as relaxed extended JSON of at most `limit` bytes.
 ///
-/// What is nested too deep or cannot be read is shown as `...` in its place.
+/// A longer text is cut between two characters and ends with `...` in addition. As far as possible,
+/// the part of the document that is cut off is not read. A value that is nested too deeply or
+/// cannot be read is shown as `...`.
 ///
 /// ```
 /// use onionskin_core::log::extended_json;
@@ -41,7 +43,7 @@ pub fn extended_json(document: &RawDocument, limit: usize) -> String {
 struct Json {
     text: String,
     limit: usize,
-    /// Something did not fit; nothing more is written.
+    /// True if a part of the text did not fit. Nothing is written after that.
     is_full: bool,
 }
 
@@ -66,7 +68,7 @@ impl Write for Json {
 
 impl Json {
     fn put(&mut self, text: &str) {
-        // What does not fit is not missed.
+        // Text beyond the limit is dropped.
         let _ = self.write_str(text);
     }
 
@@ -89,7 +91,7 @@ impl Json {
                 self.put(",");
             }
             let Ok(element) = element else {
-                // Nothing that follows can be found any more.
+                // Elements after an unreadable one cannot be located.
                 return self.unreadable(with_keys);
             };
             if with_keys {
@@ -128,7 +130,8 @@ impl Json {
             RawBsonRef::Int32(number) => self.format(format_args!("{number}")),
             RawBsonRef::Int64(number) => self.format(format_args!("{number}")),
             RawBsonRef::Binary(binary) => {
-                // Four characters tell three bytes.
+                // Four characters of base64 encode three bytes, so more bytes than this are not
+                // visible.
                 let shown = (self.limit / 4 + 1)
                     .saturating_mul(3)
                     .min(binary.bytes.len());
@@ -184,7 +187,7 @@ impl Json {
 
     fn double(&mut self, number: f64) {
         if number.is_finite() {
-            // As debug output it keeps its point, so that it stays a double for readers.
+            // Debug output keeps the decimal point, so that a reader recognizes a double.
             self.format(format_args!("{number:?}"));
         } else {
             let name = match number {
@@ -214,11 +217,13 @@ impl Json {
         self.put(r#"Z"}"#);
     }
 
-    /// The parts of a pointer are known only to the bytes.
+    /// Reads the parts of the value from its bytes, because the `bson` crate gives no access to
+    /// them.
     fn pointer(&mut self, value: RawBsonRef<'_>) {
         let mut alone = RawDocumentBuf::new();
         alone.append(cstr!(""), value);
-        // The length, the type, the empty key; the name's own length; at the end the closing zero.
+        // Skips length, type, empty key and the length of the name; drops the terminator of the
+        // document.
         let bytes = alone.as_bytes();
         let parts = bytes.get(10..bytes.len() - 1).and_then(|rest| {
             let (name, id) = rest.split_at_checked(rest.len().checked_sub(12)?)?;
@@ -236,7 +241,7 @@ impl Json {
         self.put("\"");
         let mut plain = 0;
         for (at, byte) in text.bytes().enumerate() {
-            // All of these are characters of one byte.
+            // All characters with an escape have one byte, so that slicing after them is valid.
             let escape = match byte {
                 b'"' => "\\\"",
                 b'\\' => "\\\\",
@@ -262,9 +267,10 @@ impl Json {
     }
 }
 
-/// Year, month and day of a day after 1970-01-01, in the Gregorian calendar.
+/// Returns year, month and day in the Gregorian calendar for a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Counted from the first of March of a year that 400 divides, leap days come last.
+    // Days are counted from March 1 of a year that 400 divides, so that a leap day is the last of
+    // its year.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -342,7 +348,7 @@ mod tests {
 
     #[test]
     fn deep_and_broken_documents_are_survived() {
-        // Innermost first, so that nothing recursive is needed to make it.
+        // The innermost document is built first, so that the test needs no recursion.
         let levels = 100_000;
         let mut bytes = Vec::new();
         for level in 0..levels {
@@ -358,7 +364,7 @@ mod tests {
         assert!(text.len() < 4 * MAX_DEPTH, "{text}");
         assert!(text.contains("[\"...\"]"), "{text}");
 
-        // A string that is longer than its document.
+        // The length of the string exceeds that of its document.
         let mut bytes = rawdoc! { "a": 1, "b": "text" }.into_bytes();
         let at = bytes.len() - 10;
         bytes[at] = 0x7f;
@@ -375,7 +381,7 @@ mod tests {
             kind in 1..=0x13_u8,
             limit in 0..200_usize,
         ) {
-            // A type byte and a key, so that more than the first byte is looked at.
+            // A type byte and a key come first, so that reading gets past the first byte.
             let body = [&[kind, b'k', 0][..], &elements].concat();
             let length = i32::try_from(body.len() + 5).expect("small").to_le_bytes();
             let bytes = [&length[..], &body, &[0]].concat();

@@ -1,8 +1,9 @@
-//! Log messages, made of events: what a line says, and who wants it.
+//! Log messages. They are made from events, and options select the messages that are logged.
 //!
-//! The specifications fix the names, levels and fields of messages (EVT-25 to EVT-35, SEL-61 to
-//! SEL-64, CMAP-126 to CMAP-140, and those of the commands). A [`Record`] is one of them, to be
-//! handed to whatever writes logs; [`LogOptions`] say which are wanted.
+//! The specifications define the names, levels and fields of messages (EVT-25 to EVT-35, SEL-61 to
+//! SEL-64, CMAP-126 to CMAP-140, and the command logging specification). A [`Record`] is one
+//! message, for any library that writes logs. [`LogOptions`] select messages by component and
+//! level.
 
 mod command;
 mod connection;
@@ -24,24 +25,24 @@ use crate::{
 };
 use std::fmt;
 
-/// The parts of the driver that log, each with its own greatest level.
+/// The parts of the driver that log. Each component has its own level in [`LogOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Component {
     /// Commands of operations.
     Command,
-    /// Discovery and monitoring of servers.
+    /// Server discovery and monitoring.
     Topology,
-    /// The choice of a server for each operation.
+    /// Server selection.
     ServerSelection,
-    /// Connections and their pools.
+    /// Connections and connection pools.
     Connection,
-    /// The client as a whole: what was odd about its connection string.
+    /// The client as a whole: warnings about its options and its connection string.
     Client,
 }
 
 impl Component {
-    /// All of them.
+    /// All components.
     pub const ALL: [Self; 5] = [
         Self::Command,
         Self::Topology,
@@ -50,7 +51,8 @@ impl Component {
         Self::Client,
     ];
 
-    /// The name that the specifications use, `client` excepted, which is our own.
+    /// Returns the name of the component in the specifications. The name `client` is the driver's
+    /// own.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,24 +71,24 @@ impl fmt::Display for Component {
     }
 }
 
-/// How much a message matters, the gravest first.
+/// The severity of a message, from the most to the least severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Something failed of which no caller is told. Nothing is logged so at present: failures that
-    /// callers are told of are [`Debug`](Self::Debug).
+    /// A failure that no caller gets as an error. No message has this level at present. Failures
+    /// that a caller gets as an error have the level [`Debug`](Self::Debug).
     Error,
-    /// The application may not get what it wants.
+    /// A condition that probably needs a change by the user.
     Warn,
-    /// What the driver does, in large steps.
+    /// A main step of the driver.
     Info,
-    /// What the driver does, step by step.
+    /// A single step of the driver.
     Debug,
-    /// More than that. Nothing is logged so at present.
+    /// Details below [`Debug`](Self::Debug). No message has this level at present.
     Trace,
 }
 
 impl Level {
-    /// The name in lower case.
+    /// Returns the name of the level in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,7 +107,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Which component logs an event, and at which level; `None` for an event that has no message.
+/// Returns the component and the level of an event's message; `None` if the event has no message.
 #[must_use]
 pub fn class(event: &Event) -> Option<(Component, Level)> {
     Some(match &event.kind {
@@ -115,9 +117,9 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
             (Component::ServerSelection, Level::Info)
         }
         EventKind::Selection(_) => (Component::ServerSelection, Level::Debug),
-        // No specification has a message for them.
+        // No specification defines messages for operations.
         EventKind::Operation(_) => return None,
-        // The message of the changed topology says it (EVT-26).
+        // The message about the changed topology description contains this change (EVT-26).
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
         EventKind::Sdam(SdamEvent::NoServers { .. }) => (Component::Topology, Level::Warn),
         EventKind::Sdam(_) => (Component::Topology, Level::Debug),
@@ -125,8 +127,8 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
     })
 }
 
-/// The message of an event, with documents of at most `max_document_length_bytes`; `None` for an
-/// event that has none.
+/// Returns the message of an event, in which each document is cut to `max_document_length_bytes`.
+/// Returns `None` if the event has no message.
 ///
 /// ```
 /// use onionskin_core::{
@@ -170,7 +172,7 @@ fn dropped(count: u64) -> Record {
     record
 }
 
-/// The message of something odd in a connection string or among a client's options.
+/// Returns the message for a warning about a connection string or about a client's options.
 #[must_use]
 pub fn warning(warning: &Warning) -> Record {
     let mut record = match warning {

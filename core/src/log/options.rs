@@ -1,18 +1,19 @@
-//! Which log messages are wanted.
+//! The selection of log messages by component and level.
 
 use super::{Component, Level};
 use crate::event::Subscriptions;
 
-/// How much of a document a log message shows unless told otherwise.
+/// The default length of documents in log messages, in bytes of extended JSON.
 pub const DEFAULT_MAX_DOCUMENT_LENGTH_BYTES: usize = 1000;
 
-/// The variable that sets the level of all components.
+/// The environment variable that sets the level of all components.
 const ALL: &str = "MONGODB_LOG_ALL";
 
-/// The variable that sets the length of documents.
+/// The environment variable that sets the maximum length of documents.
 const MAX_DOCUMENT_LENGTH: &str = "MONGODB_LOG_MAX_DOCUMENT_LENGTH";
 
-/// Which log messages are wanted. By default all, so that whoever collects them decides.
+/// The selection of log messages. By default all messages are selected, and the collector of the
+/// messages filters them.
 ///
 /// ```
 /// use onionskin_core::log::{Component, Level, LogOptions};
@@ -42,16 +43,19 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
-    /// The same, with what environment variables say put over it. `lookup` gives a variable's
-    /// value.
+    /// Returns these options, changed by environment variables. `lookup` returns the value of a
+    /// variable.
     ///
     /// `MONGODB_LOG_COMMAND`, `MONGODB_LOG_TOPOLOGY`, `MONGODB_LOG_SERVER_SELECTION`,
-    /// `MONGODB_LOG_CONNECTION` and `MONGODB_LOG_CLIENT` set the greatest level of a component,
-    /// `MONGODB_LOG_ALL` that of all others: `off`, or `emergency`, `alert`, `critical`, `error`,
-    /// `warn`, `notice`, `info`, `debug`, `trace`, in whatever case. Of those, the first three are
-    /// taken for `error` and `notice` for `info`, which is what there is.
-    /// `MONGODB_LOG_MAX_DOCUMENT_LENGTH` is a number of bytes, or `unlimited`. A value that is none
-    /// of these counts as not given.
+    /// `MONGODB_LOG_CONNECTION` and `MONGODB_LOG_CLIENT` set the most verbose level of a component.
+    /// `MONGODB_LOG_ALL` sets that of every component without a variable of its own.
+    ///
+    /// A level is `off`, `emergency`, `alert`, `critical`, `error`, `warn`, `notice`, `info`,
+    /// `debug` or `trace`, in upper or lower case. `emergency`, `alert` and `critical` mean
+    /// `error`, and `notice` means `info`.
+    ///
+    /// `MONGODB_LOG_MAX_DOCUMENT_LENGTH` is a number of bytes, or `unlimited`. An invalid value is
+    /// ignored.
     #[must_use]
     pub fn with_environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Self {
         let level = |name: &str| lookup(name).as_deref().and_then(parse_level);
@@ -76,50 +80,51 @@ impl LogOptions {
         self
     }
 
-    /// Sets the greatest level of a component; `None` silences it. Default: [`Level::Trace`].
+    /// Sets the most verbose level of a component; `None` disables its messages. Default:
+    /// [`Level::Trace`].
     #[must_use]
     pub fn with_level(mut self, component: Component, level: impl Into<Option<Level>>) -> Self {
         self.levels[component as usize] = level.into();
         self
     }
 
-    /// Sets how many bytes of a document, as extended JSON, a message shows; what follows is
-    /// replaced by `...`. Default: [`DEFAULT_MAX_DOCUMENT_LENGTH_BYTES`].
+    /// Sets the maximum length of documents in messages, in bytes of extended JSON. A longer
+    /// document is cut and ends with `...`. Default: [`DEFAULT_MAX_DOCUMENT_LENGTH_BYTES`].
     #[must_use]
     pub fn with_max_document_length_bytes(mut self, bytes: usize) -> Self {
         self.max_document_length_bytes = bytes;
         self
     }
 
-    /// Says whether events are built for all wanted messages, even where nobody collects such
-    /// messages at the moment when the client is made. Default: no, so that messages that nobody
-    /// wants cost nothing; whoever changes filters while a client lives says yes.
+    /// Sets whether events are built for all selected messages, even if no collector accepts such
+    /// messages when the client is created. Default: false, so that unwanted messages cost nothing.
+    /// Set it if the filters of the collector change later.
     #[must_use]
     pub fn with_always_ready(mut self, always_ready: bool) -> Self {
         self.is_always_ready = always_ready;
         self
     }
 
-    /// The greatest level of a component; `None` for silence.
+    /// Returns the most verbose level of a component; `None` if its messages are disabled.
     #[must_use]
     pub fn level(&self, component: Component) -> Option<Level> {
         self.levels[component as usize]
     }
 
-    /// How many bytes of a document a message shows.
+    /// Returns the maximum length of documents in messages, in bytes of extended JSON.
     #[must_use]
     pub const fn max_document_length_bytes(&self) -> usize {
         self.max_document_length_bytes
     }
 
-    /// Whether a message is wanted.
+    /// True if messages of this component and level are selected.
     #[must_use]
     pub fn wants(&self, component: Component, level: Level) -> bool {
         self.level(component).is_some_and(|most| level <= most)
     }
 
-    /// The events that the wanted messages are made of, as far as somebody collects them:
-    /// `is_collected` says so of each kind of message.
+    /// Returns the event families from which the selected messages are made. A family is included
+    /// only if `is_collected` is true for the component and level of its messages.
     #[must_use]
     pub fn subscriptions(&self, is_collected: impl Fn(Component, Level) -> bool) -> Subscriptions {
         let wants = |component, level| {
@@ -130,7 +135,7 @@ impl LogOptions {
             pool: wants(Component::Connection, Level::Debug),
             command: wants(Component::Command, Level::Debug),
             selection: wants(Component::ServerSelection, Level::Debug),
-            // They have no messages.
+            // Operations have no messages.
             operation: false,
             notices: wants(Component::Topology, Level::Warn)
                 || wants(Component::ServerSelection, Level::Info),
@@ -148,7 +153,7 @@ const fn variable(component: Component) -> &'static str {
     }
 }
 
-/// `Some(None)` is silence, `None` no level at all.
+/// Parses a level. The result `Some(None)` means `off`, and `None` means an invalid text.
 fn parse_level(text: &str) -> Option<Option<Level>> {
     Some(match text.trim().to_ascii_lowercase().as_str() {
         "off" => None,
@@ -230,7 +235,7 @@ mod tests {
             ..Subscriptions::all()
         };
         assert_eq!(options.subscriptions(|_, _| true), messages);
-        // The usual case: whoever collects wants no details.
+        // The usual case: the collector accepts messages up to `Info`.
         assert_eq!(
             options.subscriptions(|_, level| level <= Level::Info),
             notices

@@ -1,4 +1,4 @@
-//! One log message: fields for programs, and a sentence for people.
+//! A log message: fields for programs, and a text for people.
 
 use super::{Component, Level};
 use crate::address::Address;
@@ -11,13 +11,13 @@ use std::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// A text. Documents are texts too, as relaxed extended JSON.
+    /// A text. A document is a text in relaxed extended JSON.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Double(f64),
-    /// Yes or no.
+    /// True or false.
     Boolean(bool),
 }
 
@@ -32,15 +32,16 @@ impl fmt::Display for Value {
     }
 }
 
-/// One log message: its fields under the names that the specifications give, and, by `Display`,
-/// the text of the specifications for logs without structure.
+/// A log message. Its fields have the names that the specifications define. `Display` writes the
+/// text that the specifications define for unstructured logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub(super) component: Component,
     pub(super) level: Level,
     message: &'static str,
-    /// The text with fields in braces: `{durationMS}`. A part in brackets is left out where a field
-    /// in it is missing. `{server}` is the address, `{options}` what is neither host nor port.
+    /// The text, with the names of fields in braces, such as `{durationMS}`. A part in brackets is
+    /// omitted if one of its fields is missing. `{server}` stands for host and port, and
+    /// `{options}` for all fields except host and port.
     template: &'static str,
     fields: Vec<(&'static str, Value)>,
 }
@@ -56,32 +57,32 @@ impl Record {
         }
     }
 
-    /// Which part of the driver says it.
+    /// Returns the component that logs this message.
     #[must_use]
     pub const fn component(&self) -> Component {
         self.component
     }
 
-    /// How much it matters.
+    /// Returns the level of this message.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
     }
 
-    /// What happened; the same for all messages of one kind.
+    /// Returns the name of the message, which is the same for all messages of one kind.
     #[must_use]
     pub const fn message(&self) -> &'static str {
         self.message
     }
 
-    /// The fields in the order of the specifications, without the message. Those that would have no
-    /// value are left out.
+    /// Returns the fields in the order of the specifications, without the name of the message.
+    /// Fields without a value are omitted.
     #[must_use]
     pub fn fields(&self) -> &[(&'static str, Value)] {
         &self.fields
     }
 
-    /// The value of one field.
+    /// Returns the value of one field; `None` if the message does not have it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Value> {
         let found = self.fields.iter().find(|(known, _)| *known == name);
@@ -96,7 +97,7 @@ impl Record {
         self.fields.push((name, Value::Integer(number)));
     }
 
-    /// A number that counts something of ours, and so is far below the greatest.
+    /// Adds an id or a count of the driver. Values above [`i64::MAX`] do not occur.
     pub(super) fn count(&mut self, name: &'static str, number: u64) {
         self.integer(name, i64::try_from(number).unwrap_or(i64::MAX));
     }
@@ -105,20 +106,21 @@ impl Record {
         self.fields.push((name, Value::Boolean(value)));
     }
 
-    /// Whole milliseconds.
+    /// Adds a duration in whole milliseconds.
     pub(super) fn millis(&mut self, name: &'static str, duration: Duration) {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         self.integer(name, millis);
     }
 
-    /// `durationMS`: milliseconds to the microsecond.
+    /// Adds `durationMS`: a duration in milliseconds, with a precision of one microsecond.
     pub(super) fn duration(&mut self, duration: Duration) {
         let micros = duration.as_nanos() / 1000;
         let value = Value::Double(micros as f64 / 1000.0);
         self.fields.push(("durationMS", value));
     }
 
-    /// `serverHost`, and `serverPort` where there is one (EVT-27, SEL-63, CMAP-126).
+    /// Adds `serverHost`, and `serverPort` unless the address is a socket path (EVT-27, SEL-63,
+    /// CMAP-126).
     pub(super) fn server(&mut self, address: &Address) {
         self.text("serverHost", address.host());
         if let Some(port) = address.port() {
@@ -126,7 +128,7 @@ impl Record {
         }
     }
 
-    /// Appends a field's value; false if there is none.
+    /// Appends the value of a field. Returns false if the field is missing.
     fn fill(&self, name: &str, out: &mut String) -> bool {
         // Writing to a string cannot fail.
         let place = |name, out: &mut String| {
@@ -164,7 +166,8 @@ impl Record {
         }
     }
 
-    /// Appends a part of the template with its fields; false if one of them is missing.
+    /// Appends a part of the template with its fields. Returns false if one of the fields is
+    /// missing.
     fn fill_part(&self, mut part: &str, out: &mut String) -> bool {
         let mut complete = true;
         while let Some((before, rest)) = part.split_once('{') {

@@ -1,4 +1,4 @@
-//! Messages of server selection (SEL-61 to SEL-64).
+//! Log messages of server selection (SEL-61 to SEL-64).
 
 use super::Record;
 use crate::event::{SelectionEvent, SelectionFacts};

@@ -1,6 +1,6 @@
-//! Messages of discovery and monitoring: their common fields (EVT-25 to EVT-27), the topology
-//! (EVT-28, EVT-29, EVT-32, SDAM-65), servers (EVT-30, EVT-31), heartbeats (EVT-33, EVT-34,
-//! EVT-35).
+//! Log messages of server discovery and monitoring: their common fields (EVT-25 to EVT-27), the
+//! topology (EVT-28, EVT-29, EVT-32, SDAM-65), servers (EVT-30, EVT-31) and heartbeats (EVT-33,
+//! EVT-34, EVT-35).
 
 use super::{Record, extended_json};
 use crate::{
@@ -64,7 +64,7 @@ pub(super) fn record(event: &SdamEvent, limit: usize) -> Option<Record> {
             );
             record.text("reason", reason(*cause));
         }
-        // EVT-26
+        // The message about the changed topology description contains this change (EVT-26).
         SdamEvent::ServerDescriptionChanged { .. } => return None,
         SdamEvent::HeartbeatStarted { .. }
         | SdamEvent::HeartbeatSucceeded { .. }
@@ -73,7 +73,7 @@ pub(super) fn record(event: &SdamEvent, limit: usize) -> Option<Record> {
     Some(record)
 }
 
-/// The message and the text of a check.
+/// Returns the message and the template for an event of a heartbeat.
 const fn heartbeat(event: &SdamEvent) -> (&'static str, &'static str) {
     match event {
         SdamEvent::HeartbeatStarted { .. } => (
@@ -138,7 +138,8 @@ fn of_heartbeat(event: &SdamEvent, limit: usize) -> Option<Record> {
             duration, reply, ..
         } => {
             record.duration(*duration);
-            // Monitors never log in; should a server go on about it all the same, nobody sees it.
+            // Monitors do not authenticate, so their replies lack `speculativeAuthenticate`. A
+            // reply that has the field all the same is not shown.
             let is_sensitive = !matches!(reply.get("speculativeAuthenticate"), Ok(None));
             let shown = if is_sensitive {
                 "{}".to_owned()

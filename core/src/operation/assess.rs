@@ -1,4 +1,4 @@
-//! Reads a reply once, from front to back, for everything that the driver itself must know.
+//! Reads a reply once, from front to back, for everything that the driver needs to know.
 
 use super::{ClusterTime, CommandKind};
 use crate::{
@@ -7,24 +7,24 @@ use crate::{
 };
 use bson::{RawBsonRef, RawDocument};
 
-/// What a reply tells the driver.
+/// The facts that the driver reads in a reply.
 #[derive(Debug)]
 pub(crate) struct Assessment {
-    /// The error that the operation gets, if the reply is one.
+    /// The error of the operation, if the reply is an error.
     pub(crate) result: Result<(), Error>,
-    /// An error that the topology must hear of although the operation succeeded (SDAM-93).
+    /// An error to report to the topology although the operation succeeded (SDAM-93).
     pub(crate) for_topology: Option<Error>,
-    /// A cluster time later than the known one.
+    /// The cluster time of the reply, if it is later than the known one.
     pub(crate) cluster_time: Option<ClusterTime>,
 }
 
 impl Assessment {
-    /// Reads `reply` to a command of this kind.
+    /// Reads the reply to a command of this kind. `known` is the newest cluster time of the client.
     pub(crate) fn new(reply: &RawDocument, kind: CommandKind, known: Option<&ClusterTime>) -> Self {
         let mut ok = false;
         let mut has_write_errors = false;
         let mut has_concern_error = false;
-        // Of equal keys the last counts; what stands under the others is not copied.
+        // If a key is repeated, its last value counts. Values are copied after the loop only.
         let mut label_names = None;
         let mut newest = None;
         for element in reply {
@@ -57,7 +57,8 @@ impl Assessment {
                     if kind.has_write_errors() {
                         Err(error)
                     } else {
-                        // The user asked for the raw reply; the topology hears of the error.
+                        // The operation succeeds with this reply, so the error goes to the topology
+                        // only.
                         for_topology = Some(error);
                         Ok(())
                     }
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_write_concern_error_fails_a_write_and_is_told_to_the_topology_otherwise() {
-        // SDAM-93, and trap 1 of the retryable writes
+        // A write concern error beside `ok: 1` fails a write (RW trap 1). With other commands the
+        // error is reported to the topology only (SDAM-93).
         let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "bye" } };
         let write = assess(&reply, CommandKind::RetryableWrite)
             .result

@@ -1,4 +1,4 @@
-//! How long an operation waits between two attempts.
+//! The pause of an operation between two attempts.
 
 use super::Operation;
 use crate::{
@@ -8,28 +8,29 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The base of the backoff, where the error carries none of its own (BP-5, BP-6).
+/// The base of the backoff if the error has no `baseBackoffMS` (BP-5, BP-6).
 const BASE_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The longest backoff (BP-5). It bounds what a server can ask for as well.
+/// The longest backoff (BP-5), also if the server sends a large `baseBackoffMS`.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// The attempts of an operation with a time limit between which there is no pause.
+/// The number of attempts of an operation with a time limit between which there is no pause.
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
-/// The pause before the third attempt of an operation with a time limit, at most; it doubles with
-/// each attempt, up to [`LONGEST_PAUSE`]. The second attempt follows at once.
+/// The longest pause before the third attempt of an operation with a time limit. The pause doubles
+/// with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest pause of an operation that met no overload: the time between two checks of a server
-/// for which an operation waits, so that the next attempt knows what the check has found.
+/// The longest pause of an operation without overload errors. Servers are checked at this interval
+/// while an operation waits for a server, so that the next attempt uses the result of a check.
 const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
-/// Returns how long the operation waits after an attempt that failed with `error`; zero for not at
-/// all.
+/// Returns how long the operation pauses after an attempt that failed with `error`; zero for no
+/// pause.
 ///
-/// After an overload error that is the backoff, and an operation that once met overload waits after
-/// no other error (BP-7). An operation that never did has the pause of [`pause_of_timed`].
+/// After an overload error, the pause is the backoff. An operation that had an overload error
+/// earlier does not pause after other errors (BP-7). An operation without overload errors has the
+/// pause of [`pause_of_timed`].
 pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Random) -> Duration {
     if error.has_label(&Label::SystemOverloadedError) {
         let base = error.base_backoff().unwrap_or(BASE_BACKOFF);
@@ -41,24 +42,26 @@ pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Ran
     pause_of_timed(operation, random)
 }
 
-/// Returns the backoff for a jitter of one: `base * 2^retry`, with `retry` = 1 for the first retry,
-/// and [`MAX_BACKOFF`] at most (BP-5).
+/// Returns the backoff for a jitter of 1: `base * 2^retry`, and [`MAX_BACKOFF`] at most. `retry` is
+/// 1 for the first retry (BP-5).
 fn longest_backoff(base: Duration, retry: u32) -> Duration {
-    // One millisecond is beyond the maximum from 2^14 on.
+    // Even a base of 1 ms exceeds the maximum from 2^14 on.
     base.saturating_mul(1 << retry.min(16)).min(MAX_BACKOFF)
 }
 
-/// Returns the share `jitter / 2^64` of a time: the jitter of BP-5, uniform in [0, 1), without
-/// fractions.
+/// Returns `longest` times `jitter / 2^64`, a factor that is uniform in [0, 1) (BP-5). The
+/// computation uses integers only.
 fn share(longest: Duration, jitter: u64) -> Duration {
     let nanos = (longest.as_nanos() * u128::from(jitter)) >> 64;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// A server that answers each command at once with a retryable error stays selectable, and an
-/// operation with a time limit would ask it without end. So its attempts after the second come at
-/// growing intervals, of which half is drawn. An operation without a time limit has a single retry,
-/// which need not wait.
+/// Returns the pause of an operation without overload errors. With a time limit, the operation
+/// pauses from its third attempt on, each time longer; half of a pause is random.
+///
+/// A server that answers each command at once with a retryable error stays selectable. Without
+/// pauses, an operation with a time limit would send commands to the server without end. An
+/// operation without a time limit has a single retry, which needs no pause.
 fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
     let pauses_before = operation.attempts.checked_sub(UNPAUSED_ATTEMPTS);
     let (Some(_), Some(pauses_before)) = (operation.command.timeout, pauses_before) else {
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_backoff_doubles_from_the_first_retry_on_up_to_its_maximum() {
-        // BP-5; trap 1: the exponent starts at 1.
+        // The exponent of the backoff starts at 1 (BP-5, BP trap 1).
         let longest = |retry| longest_backoff(BASE_BACKOFF, retry).as_millis();
         let expected = [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000];
         assert_eq!([1, 2, 3, 4, 5, 6, 7, 8].map(longest), expected);
@@ -118,13 +121,13 @@ mod tests {
 
     #[test]
     fn jitter_of_nearly_one_makes_two_backoffs_of_600_ms() {
-        // BP-P1: "the sum of the 2 backoffs is 0.6 seconds".
+        // With a jitter near 1, the two backoffs of an operation take 0.6 s together (BP-P1).
         let both = |jitter| share(200 * MS, jitter) + share(400 * MS, jitter);
         assert_eq!(both(0), Duration::ZERO);
         assert_eq!(both(1 << 63), 300 * MS);
         let nearly = both(u64::MAX);
         assert!(nearly < 600 * MS && nearly > 599 * MS, "{nearly:?}");
-        // BP-P5, with a base of 50 ms
+        // With a base of 50 ms, the two backoffs take half of that (BP-P5).
         let half = share(100 * MS, u64::MAX) + share(200 * MS, u64::MAX);
         assert!(half < 300 * MS && half > 299 * MS, "{half:?}");
         assert!(share(MAX_BACKOFF, u64::MAX) < MAX_BACKOFF);

@@ -1,4 +1,4 @@
-//! The batch of a cursor: what a reply says of the cursor, and its documents in place.
+//! Batches of cursors: the `cursor` field of a reply, and its documents, which are read in place.
 
 use super::Reply;
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 use bson::{RawArray, RawDocument};
 use std::ops::Range;
 
-/// One batch of a cursor, still in the buffer in which it arrived.
+/// One batch of a cursor, in the buffer in which its reply arrived.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// The elements of the batch's array that were not read yet.
+    /// The range of the array's elements that were not read yet.
     rest: Range<usize>,
 }
 
@@ -22,17 +22,17 @@ impl Batch {
         rest: 0..0,
     };
 
-    /// The batch whose array stands at `rest` of this reply.
+    /// Returns the batch whose array elements are in the range `rest` of the reply's buffer.
     pub(super) fn new(reply: Reply, rest: Range<usize>) -> Self {
         let (bytes, _) = reply.into_parts();
         Self { bytes, rest }
     }
 
-    /// The next document, read in place; `None` at the end of the batch.
+    /// Returns the next document, which is read in place; `None` at the end of the batch.
     pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
         let bytes = self.bytes.get(self.rest.clone())?;
-        // An element of the array: a type byte, the index as text, then the document. The end of
-        // the array is a zero byte where the next type would stand.
+        // An element of the array is a type byte, the index as text, then the document. A zero byte
+        // in the place of the type byte ends the array.
         let kind = *bytes.first()?;
         if kind == 0 {
             self.rest.start = self.rest.end;
@@ -63,7 +63,7 @@ impl Batch {
     }
 }
 
-/// Where in `bytes`, which begin with an array's element, its document stands.
+/// Returns the range of the document in the array element that `bytes` begins with.
 fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
     let fail = || Error::protocol("a cursor's batch holds something else than documents");
     if kind != 3 {
@@ -80,19 +80,19 @@ fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
     Ok(start..end)
 }
 
-/// Bytes of a cursor's namespace at most; it goes into each command that follows. Servers allow 255
-/// for a database and its collection.
+/// The maximum size of a cursor's namespace, in bytes. Each further command of the cursor sends its
+/// namespace. Servers allow 255 bytes for a database and its collection.
 pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;
 
-/// What a reply says of a cursor.
+/// The fields of a reply that describe its cursor.
 pub(super) struct Parsed {
     pub(super) id: i64,
     pub(super) namespace: Option<String>,
-    /// Where in the buffer of the reply the elements of the batch stand.
+    /// The range of the batch's array elements in the buffer of the reply.
     pub(super) rest: Range<usize>,
 }
 
-/// Reads the cursor of a reply, whose array of documents has the key `batch`.
+/// Reads the cursor of a reply. `batch` is the key of the array of documents.
 pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     let document = reply.document();
     let [cursor] = pick(document, ["cursor"]);

@@ -1,12 +1,12 @@
-//! `$clusterTime`: the newest logical time that the client has seen, passed on with each command.
+//! `$clusterTime`: the newest cluster time that the client has received. Each command sends it.
 
 use bson::{RawDocument, RawDocumentBuf, Timestamp};
 
-/// A larger `$clusterTime` is not believed: it would go into each command to each server. Those of
-/// servers have some 150 bytes.
+/// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
+/// command to each server large. A `$clusterTime` of a server has about 150 bytes.
 pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
 
-/// A signed logical time of the deployment, kept as the server sent it.
+/// A signed cluster time of the deployment, as the server sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTime {
     time: (u32, u32),
@@ -14,7 +14,7 @@ pub struct ClusterTime {
 }
 
 impl ClusterTime {
-    /// Reads the `$clusterTime` document of a reply; `None` where it has no time or is
+    /// Reads the `$clusterTime` document of a reply; `None` if the document has no time or is
     /// larger than [`MAX_CLUSTER_TIME_BYTES`].
     #[must_use]
     pub fn from_document(document: &RawDocument) -> Option<Self> {
@@ -24,14 +24,14 @@ impl ClusterTime {
         })
     }
 
-    /// What goes into commands.
+    /// Returns the document that commands send as `$clusterTime`.
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         &self.document
     }
 
-    /// True if `document` holds a later time than `known`. Costs no allocation, since most replies
-    /// bring nothing new.
+    /// True if `document` holds a later time than `known`. Allocates nothing, because most replies
+    /// have no later time.
     #[must_use]
     pub fn is_newer(document: &RawDocument, known: Option<&Self>) -> bool {
         match (read(document), known) {
@@ -41,7 +41,7 @@ impl ClusterTime {
         }
     }
 
-    /// True if this time is later than `other`.
+    /// True if this time is later than `other`, or if `other` is `None`.
     #[must_use]
     pub fn is_after(&self, other: Option<&Self>) -> bool {
         other.is_none_or(|other| self.time > other.time)

@@ -1,4 +1,4 @@
-//! What an operation asks of a server, before a server and a connection are chosen.
+//! Commands, before a server and a connection are selected for them.
 
 use super::{CursorResources, DocumentList, Pin, PinId, PinUse, documents::Sequence};
 use crate::{
@@ -8,47 +8,49 @@ use crate::{
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// What kind of operation a command serves. It decides how a server is chosen and what may be done
-/// after a failure. After an error of an overloaded server a command of every kind is repeated
-/// (BP-2), which is left out below.
+/// The kind of operation that a command belongs to. It decides how a server is selected and whether
+/// a failed attempt is retried.
+///
+/// Commands of every kind are retried after overload errors (BP-2). The descriptions below leave
+/// these retries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// A read helper: the read preference chooses, and a failed attempt is repeated (RR-5), once
-    /// or, with a time limit, as often as that allows (RR-18).
+    /// A read. The read preference selects the server. A failed attempt is retried (RR-5): once,
+    /// or, with a time limit, until the time is over (RR-18).
     Read,
-    /// A write whose every statement touches one document at most: it carries a transaction number
-    /// and a failed attempt is repeated, as that of a read is (RW-7, RW-8, RW-24).
+    /// A write whose statements each affect at most one document. It carries a transaction number
+    /// (RW-7, RW-8) and is retried like a read (RW-24).
     RetryableWrite,
-    /// Any other write (RW-10).
+    /// Any other write. Such a write is not retried (RW-10).
     Write,
-    /// A command of the user's: chosen as a read, never inspected, never repeated (RUN-6, RUN-21).
+    /// A command of the application, which is not inspected. Its server is selected as for a read
+    /// (RUN-6), and it is not retried (RUN-21).
     Run,
-    /// An aggregation that ends in `$out` or `$merge`: chosen as a read, but by the primary as long
-    /// as some server is too old (SEL-34); never repeated, and its write concern errors are its
-    /// own.
+    /// An aggregation with `$out` or `$merge`, which is not retried. Its read preference selects
+    /// the server. If an available server is too old for that, the primary runs the aggregation
+    /// (SEL-34). A write concern error in the reply fails the operation.
     WritingAggregate,
-    /// The follow-up of a cursor: runs where the cursor lives, never repeated (SEL-2, RR-7).
+    /// A `getMore` or `killCursors`. It runs on the server of its cursor (SEL-2) and is not retried
+    /// (RR-7).
     CursorFollowUp,
 }
 
 impl CommandKind {
-    /// True if a server must be writable to be chosen.
+    /// True if the command needs a writable server.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, Self::RetryableWrite | Self::Write)
     }
 
-    /// True if the operation fails where the server reports errors of writing or of its
-    /// confirmation beside `ok: 1`.
+    /// True if write errors and write concern errors beside `ok: 1` fail the operation.
     #[must_use]
     pub const fn has_write_errors(self) -> bool {
         self.is_write() || matches!(self, Self::WritingAggregate)
     }
 }
 
-/// A command as an operation carries it from attempt to attempt: what the user wants, without what
-/// depends on the server, the connection or the moment (`$db`, `lsid`, `$clusterTime`,
-/// `$readPreference`, `txnNumber`).
+/// A command without the fields that depend on the server, the connection or the attempt: `$db`,
+/// `lsid`, `$clusterTime`, `$readPreference` and `txnNumber`.
 ///
 /// ```
 /// use onionskin_core::operation::{Command, CommandKind};
@@ -58,11 +60,11 @@ impl CommandKind {
 /// assert_eq!(ping.name(), "ping");
 /// ```
 pub struct Command {
-    /// `None`: the first key of the elements.
+    /// The name of the command; `None` if the name is the first key of `elements`.
     name: Option<&'static str>,
     pub(crate) database: Arc<str>,
     pub(crate) kind: CommandKind,
-    /// The elements of the body, the command's name first.
+    /// The elements of the body as BSON, the command name first.
     pub(crate) elements: Vec<u8>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
@@ -71,19 +73,19 @@ pub struct Command {
     pub(crate) session: SessionUse,
     pub(crate) acknowledged: bool,
     pub(crate) timeout: Option<Duration>,
-    /// A deadline that an earlier command set, such as the one that opened the cursor.
+    /// The deadline that an earlier command set, such as the command that opened the cursor.
     pub(crate) deadline: Option<Instant>,
 }
 
-/// The one server that may run a command.
+/// The only server that may run a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
-    /// Whether to wait for it.
+    /// True if the command waits while the server is unavailable; false if the command then fails.
     pub(crate) is_awaited: bool,
 }
 
-/// The body may hold secrets, as `createUser` does, so only its size is shown.
+/// Shows only the size of the body, which may hold secrets, as that of `createUser` does.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
@@ -95,24 +97,25 @@ impl fmt::Debug for Command {
     }
 }
 
-/// Which session a command runs in.
+/// The session that a command runs in.
 #[derive(Debug, Default)]
 pub enum SessionUse {
-    /// One of the client's, for this command only, where the deployment knows sessions (RUN-10).
+    /// An implicit session, which ends with the operation. The command runs without a session if
+    /// the server does not support sessions (RUN-10).
     #[default]
     Implicit,
-    /// One that the caller holds, such as an open cursor (RUN-28).
+    /// A session that the caller keeps, such as that of an open cursor (RUN-28).
     Held(SessionId),
-    /// One that its holder gives up with this command: it goes back when the operation is over,
-    /// however it ends.
+    /// A session that the caller gives up. The session ends with the operation, whatever the
+    /// outcome.
     Last(SessionId),
-    /// None.
+    /// No session.
     None,
 }
 
 impl Command {
-    /// A command of this name on this database, still without body. The first element appended
-    /// must be the name itself (MSG-13).
+    /// Returns a command with an empty body. The first element appended must be the command name
+    /// (MSG-13).
     #[must_use]
     pub fn new(name: &'static str, database: impl Into<Arc<str>>, kind: CommandKind) -> Self {
         Self {
@@ -131,7 +134,8 @@ impl Command {
         }
     }
 
-    /// A user's command, as it is. Refused if it is empty and so has no name.
+    /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
+    /// `document` is empty, because the command then has no name.
     pub fn from_document(
         document: &Document,
         database: impl Into<Arc<str>>,
@@ -146,21 +150,21 @@ impl Command {
         Ok(command)
     }
 
-    /// True for commands that servers answer before a login, and that tell them nothing of the
-    /// application's.
+    /// True for commands that servers answer before authentication and that carry no data of the
+    /// application.
     pub(crate) fn needs_no_login(&self) -> bool {
         let name = self.name();
         let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
         self.sequence.is_none() && all.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The command's name.
+    /// Returns the name of the command.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.name {
             Some(name) => name,
             None => {
-                // A type byte, then the key up to its NUL.
+                // The first element is a type byte and the key, which ends with a zero byte.
                 let key = self.elements.get(1..).unwrap_or_default();
                 let end = key.iter().position(|&b| b == 0).unwrap_or(0);
                 std::str::from_utf8(&key[..end]).unwrap_or_default()
@@ -168,33 +172,36 @@ impl Command {
         }
     }
 
-    /// Appends to the body.
+    /// Returns a writer that appends elements to the body.
     pub fn body(&mut self) -> DocumentWriter<'_> {
         DocumentWriter::bare(&mut self.elements)
     }
 
-    /// Moves documents, back to back, out of the argument `identifier` into a sequence of their own
-    /// (MSG-11, MSG-12). The command fails where they do not go in one message.
+    /// Sends `documents`, which are stored one after the other, as a document sequence for the
+    /// argument `identifier` (MSG-11, MSG-12). The command fails if they do not fit into one
+    /// message.
     pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
         self.sequence = Some(Sequence::whole(identifier, documents));
     }
 
-    /// Sends documents of a list, from the byte `start` on, as a sequence of the argument
-    /// `identifier`: as many as the server takes in one command.
-    /// [`Exchange::portion`](super::Exchange::portion) tells how many, once the request is framed.
-    /// Retries of the command send the same documents, and fail where the server does not take
-    /// them.
+    /// Sends documents of `list`, from the byte offset `start` on, as a document sequence for the
+    /// argument `identifier`. The limits of the server decide how many are sent.
+    /// [`Exchange::portion`](super::Exchange::portion) returns their number once the request is
+    /// framed.
+    ///
+    /// Retries of the command send the same documents. A retry fails if they exceed the limits of
+    /// its server.
     pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
         self.sequence = Some(Sequence::rest(identifier, list, start));
     }
 
-    /// Chooses which servers may answer; ignored by writes.
+    /// Sets the read preference. Writes ignore the read preference.
     pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
         self.read_preference = Some(preference);
     }
 
-    /// Runs the command on this server only (SEL-2). If it cannot be used for now, the command
-    /// waits for it as for any server.
+    /// Restricts the command to this server (SEL-2). While the server is unavailable, the command
+    /// waits as in server selection.
     pub fn set_target(&mut self, target: Address) {
         self.target = Some(Target {
             address: target,
@@ -202,7 +209,7 @@ impl Command {
         });
     }
 
-    /// Runs the command on this server only, and fails if that cannot be used for now.
+    /// Restricts the command to this server. The command fails if the server is unavailable.
     pub fn set_target_without_wait(&mut self, target: Address) {
         self.target = Some(Target {
             address: target,
@@ -210,20 +217,19 @@ impl Command {
         });
     }
 
-    /// Runs the command on this pinned connection: no server is selected and no connection checked
-    /// out (LB-33).
+    /// Runs the command on this pinned connection, without server selection and check-out (LB-33).
     pub fn set_pin(&mut self, pin: &Pin) {
         self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
-    /// Runs the command on this pinned connection, which is free afterwards, whatever comes of the
-    /// command (LB-35).
+    /// Runs the command on this pinned connection and releases the pin afterwards, whatever the
+    /// outcome (LB-35).
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
     }
 
-    /// Takes the session and the pin of which the command was to be the last use, where it is not
-    /// run.
+    /// Takes the session and the pin that the command would have released. For a command that is
+    /// not run.
     pub(crate) fn into_resources(self) -> CursorResources {
         CursorResources {
             session: match self.session {
@@ -237,26 +243,29 @@ impl Command {
         }
     }
 
-    /// The pin of the connection to run on.
+    /// Returns the id of the pinned connection to run on.
     pub(crate) fn pinned(&self) -> Option<PinId> {
         self.pin.as_ref().map(PinUse::id)
     }
 
-    /// Runs the command in this session.
+    /// Sets the session that the command runs in.
     pub fn set_session(&mut self, session: SessionUse) {
         self.session = session;
     }
 
-    /// Says that no reply is wanted: `w: 0` (MSG-18).
+    /// Marks the command as unacknowledged (`w: 0`): no reply follows (MSG-18), and no session is
+    /// used.
     pub fn set_unacknowledged(&mut self) {
         self.acknowledged = false;
         self.session = SessionUse::None;
     }
 
-    /// Bounds the whole operation: selection, check-out, handshake, exchange and retries together.
-    /// The command carries what is left as `maxTimeMS`; it must not have that field of its own.
-    /// In a [program](super::Program) the limit of the first command counts for all; those of
-    /// later commands are ignored.
+    /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+    /// retries together. Each attempt sends the remaining time as `maxTimeMS`, so the body must not
+    /// have that field.
+    ///
+    /// In a [program](super::Program) the time limit of the first command counts for all commands.
+    /// Time limits of later commands are ignored.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }

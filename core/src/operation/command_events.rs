@@ -1,4 +1,4 @@
-//! The command events of an attempt: one when its request is framed, one when it ends.
+//! The command events of an attempt: one when its request is framed, and one when the attempt ends.
 
 use super::{
     Exchange, Outcome,
@@ -13,31 +13,31 @@ use crate::{
 use bson::{RawDocumentBuf, rawdoc};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// What listeners are told of one attempt.
+/// The command events of one attempt.
 #[derive(Debug)]
 pub(super) struct Observation {
     facts: Arc<CommandFacts>,
     began: Instant,
-    /// Events must not show documents.
+    /// True if events must not show the command and its reply.
     is_sensitive: bool,
-    /// The event that ends the attempt was queued.
+    /// True once the event that ends the attempt was queued.
     is_ended: bool,
-    /// Events that the shell did not take yet, at most two.
+    /// Events that the shell has not taken yet, at most two.
     events: VecDeque<CommandEvent>,
 }
 
 impl Exchange {
-    /// True if [`poll_event`](Self::poll_event) has an event to give. It spares the shell to read
-    /// its clock where nobody listens.
+    /// True if [`poll_event`](Self::poll_event) has an event. If it is false, the shell need not
+    /// read its clock.
     #[must_use]
     pub fn has_events(&self) -> bool {
         let observation = self.observation.as_ref();
         observation.is_some_and(|observation| !observation.events.is_empty())
     }
 
-    /// Takes the next command event of the attempt, oldest first; `None` where nobody listens. To
-    /// be called after each call that begins or ends the exchange, because `now` is when the
-    /// exchange ended.
+    /// Takes the next command event of the attempt, the oldest first; `None` if there is none. Call
+    /// this after each call that begins or ends the exchange, because `now` counts as the end of
+    /// the attempt.
     #[must_use]
     pub fn poll_event(&mut self, now: Instant) -> Option<CommandEvent> {
         let observation = self.observation.as_mut()?;
@@ -51,9 +51,9 @@ impl Exchange {
         Some(event)
     }
 
-    /// Ends the exchange, and queues the event that says so, if somebody listens: succeeded for any
-    /// reply with `ok: 1` and for a request without reply (MSG-18), failed for everything else. A
-    /// second end changes nothing: each command that started ends once.
+    /// Ends the exchange, and queues its last event if command events are published. The event is
+    /// succeeded for a reply with `ok: 1` and for a request without a reply (MSG-18), and failed
+    /// otherwise. A second call changes nothing, so that each started command ends once.
     pub fn end(&mut self, outcome: &Outcome) {
         let Some(observation) = &self.observation else {
             return;
@@ -97,7 +97,7 @@ impl Exchange {
         let reply = match self.reply() {
             _ if is_sensitive => RawDocumentBuf::new(),
             Some(reply) => reply.to_owned(),
-            // A request that wanted no reply counts as done once it was written (MSG-18).
+            // A request without a reply succeeds once it was written (MSG-18).
             None => rawdoc! { "ok": 1 },
         };
         CommandEvent::Succeeded {
@@ -107,7 +107,7 @@ impl Exchange {
         }
     }
 
-    /// Queues the event of a request that was just framed.
+    /// Queues the started event of a request that was just framed.
     pub(super) fn observe_start(&mut self, now: Instant) {
         let connection = &self.connection.facts;
         let command = &self.operation.command;

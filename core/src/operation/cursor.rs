@@ -1,4 +1,4 @@
-//! A cursor: batches of documents, and the commands that fetch more or end it.
+//! Cursors: batches of documents, and the commands that fetch the next batch or close the cursor.
 
 use super::{
     Abandoned, Batch, Command, CommandKind, Exchange, Pin, Program, Reply, SessionUse, Step,
@@ -14,22 +14,25 @@ use crate::{
 use bson::RawDocument;
 use std::{sync::Arc, time::Duration};
 
-/// How long the end of a cursor is waited for. Not an option.
+/// The time limit of `killCursors` for a cursor that is closed by its owner. Not an option.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the end of a cursor that was dropped may take, for which nobody waits. A reply may be
-/// outstanding on its connection before, which may take
-/// [`DRAIN_LIMIT`](crate::client::DRAIN_LIMIT). Without a limit the end would take as long as the
-/// server hangs, which nobody finds out where there is a load balancer, and the connection would be
-/// lost. Not an option.
+/// The time limit of `killCursors` for a cursor that was dropped. The command runs in the
+/// background.
+///
+/// The limit is longer than [`DRAIN_LIMIT`](crate::client::DRAIN_LIMIT), because a late reply may
+/// have to be drained from a pinned connection first. Without a limit, a server that hangs would
+/// hold the connection forever behind a load balancer, where no monitor detects the hang. Not an
+/// option.
 pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's cursor, seen from the client.
+/// The client's side of a server's cursor.
 ///
-/// Read documents with [`next_document`](Self::next_document). When there is none left in the batch
-/// and the cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches batches
-/// until one has a document (`true`) or the cursor is exhausted (`false`). A cursor that is given
-/// up is ended by [`end`](Self::end) or, with nobody who waits, [`abandon`](Program::abandon).
+/// [`next_document`](Self::next_document) reads the current batch. When the batch is empty and the
+/// cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches batches until one
+/// has a document (`true`) or the cursor is exhausted (`false`). To close a cursor that is not
+/// exhausted, run the command of [`end`](Self::end), or call [`abandon`](Program::abandon) to close
+/// it in the background.
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -37,24 +40,24 @@ pub struct Cursor {
     collection: String,
     server: Address,
     session: Option<SessionId>,
-    /// Behind a load balancer the connection on which the server's cursor can be reached.
+    /// The pin of the connection that reaches the server's cursor; `None` without a load balancer.
     pin: Option<Pin>,
-    /// An error came: nothing more is read.
+    /// True after an error of a `getMore`: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
-    /// The time limit of the command that opened the cursor; zero is a limit without end.
+    /// The time limit of the command that opened the cursor; zero means no limit.
     timeout: Option<Duration>,
-    /// When all batches must have been fetched. The limit begins with the command that opened the
-    /// cursor, and bounds that and every `getMore` together (`CURSOR_LIFETIME`).
+    /// The time by which all batches must have been fetched. The limit begins with the command that
+    /// opened the cursor and covers every `getMore` (`timeoutMode` is `CURSOR_LIFETIME`).
     deadline: Option<Instant>,
 }
 
 impl Cursor {
-    /// Opens a cursor from the reply of the command that made it, on `server`.
+    /// Opens a cursor from the reply to the command that created it on `server`.
     ///
-    /// Fails where the reply has no `cursor` (RUN-26).
+    /// Fails if the reply has no `cursor` field (RUN-26).
     pub(crate) fn open(
         reply: Reply,
         database: Arc<str>,
@@ -90,9 +93,9 @@ impl Cursor {
         }
     }
 
-    /// Opens a cursor from the reply that an exchange has received. While the server has more, the
-    /// cursor keeps the exchange's session and, behind a load balancer, its connection (LB-32). The
-    /// time limit of the operation goes on as that of the cursor (RUN-25, RUN-39).
+    /// Opens a cursor from the reply that an exchange has received. While the cursor is open, it
+    /// keeps the session of the exchange and, behind a load balancer, its connection (LB-32). The
+    /// time limit of the operation continues as that of the cursor (RUN-25, RUN-39).
     pub fn from_exchange(exchange: &mut Exchange, database: Arc<str>) -> Result<Self, Error> {
         let server = exchange.facts().address.clone();
         let timeout = exchange.operation.command.timeout;
@@ -117,7 +120,7 @@ impl Cursor {
         }
     }
 
-    /// A cursor that has nothing and wants nothing.
+    /// Returns an exhausted cursor without documents, session and connection.
     #[must_use]
     pub fn over() -> Self {
         Self {
@@ -136,36 +139,38 @@ impl Cursor {
         }
     }
 
-    /// Asks for this many documents per batch from now on.
+    /// Sets the number of documents per batch for all further batches. `None` leaves the number to
+    /// the server.
     pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
         self.batch_size = batch_size;
     }
 
-    /// The next document of the current batch.
+    /// Returns the next document of the current batch; `None` at its end.
     pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
         self.batch.next_document()
     }
 
-    /// True while the server may have more.
+    /// True while the server may have more documents.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.id != 0 && !self.is_failed
     }
 
-    /// True if the current batch is read to its end.
+    /// True if every document of the current batch was read.
     #[must_use]
     pub fn is_batch_empty(&self) -> bool {
         self.batch.is_empty()
     }
 
-    /// The server on which the cursor lives.
+    /// Returns the address of the server that has the cursor.
     #[must_use]
     pub fn server(&self) -> &Address {
         &self.server
     }
 
-    /// The command that fetches the next batch; `None` if there is none to fetch. Its time limit is
-    /// what is left of the cursor's: where that is nothing, the command fails and nothing is sent.
+    /// Returns the `getMore` for the next batch; `None` if the cursor is not open. The command has
+    /// the deadline of the cursor. If the deadline has passed, the command fails before anything is
+    /// sent.
     pub(crate) fn more(&mut self) -> Option<Command> {
         if !self.is_open() {
             return None;
@@ -197,8 +202,8 @@ impl Cursor {
         Some(command)
     }
 
-    /// Takes in the batch that an exchange has received. A cursor that is exhausted keeps nothing:
-    /// its session and its connection go back with the exchange.
+    /// Reads the next batch from the reply that an exchange has received. An exhausted cursor gives
+    /// its session and its pin back with the exchange.
     fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
         let reply = exchange.take_reply();
         let reply = reply.ok_or_else(|| Error::protocol("no reply came"))?;
@@ -214,11 +219,12 @@ impl Cursor {
         Ok(())
     }
 
-    /// The next batch did not come: nothing more is read. The server may still have the cursor,
-    /// unless it said otherwise or is out of reach; then it is to be ended like any other.
+    /// Handles the error of a `getMore`: the cursor returns no more documents. [`end`](Self::end)
+    /// still sends `killCursors`, unless the error is a network error or says that the server has
+    /// closed the cursor.
     ///
-    /// Behind a load balancer the connection stays the cursor's until its end, even one that broke
-    /// (LB-36, LB-37).
+    /// Behind a load balancer the cursor keeps its pin until its end, even if the connection is
+    /// broken (LB-36, LB-37).
     pub(crate) fn handle_failure(&mut self, error: &Error) {
         self.is_failed = true;
         self.batch = Batch::EMPTY;
@@ -234,9 +240,9 @@ impl Cursor {
         }
     }
 
-    /// Ends the cursor: the command that tells the server, whose result does not matter (RUN-38),
-    /// or what was left of a cursor of which the server knows nothing any more. The command has the
-    /// time limit [`CLOSE_LIMIT`].
+    /// Ends the cursor. Returns the `killCursors` command to run, with the time limit
+    /// [`CLOSE_LIMIT`]; its result is ignored (RUN-38). If the server no longer has the cursor,
+    /// returns the session and the pin to give back as `Err`.
     pub fn end(&mut self) -> Result<Command, CursorResources> {
         if self.id == 0 {
             return Err(CursorResources {
@@ -258,7 +264,8 @@ impl Cursor {
             .array("cursors", &ids);
         match self.pin.take() {
             Some(pin) => command.set_last_use(pin),
-            // Nobody waits for an end that the server may have come to by itself.
+            // The server may have closed the cursor already, so the command does not wait for a
+            // server that is unavailable.
             None => command.set_target_without_wait(self.server.clone()),
         }
         command.set_session(
@@ -273,7 +280,7 @@ impl Cursor {
 
 /// Fetches batches until there is a document to read.
 impl Program for Cursor {
-    /// True if the current batch has a document that was not read, false at the end of the cursor.
+    /// True if the current batch has a document that was not read; false at the end of the cursor.
     type Output = bool;
 
     fn start(&mut self) -> Step<bool> {
@@ -310,11 +317,12 @@ impl Program for Cursor {
     }
 }
 
-/// `CursorNotFound` and `CursorKilled`: there is nothing left to be ended.
+/// The codes of `CursorNotFound` and `CursorKilled`, after which the server no longer has the
+/// cursor.
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
 
-/// What a cursor held and no longer needs; it goes back by
-/// [`Client::release_cursor`](crate::client::Client::release_cursor).
+/// The session and the pin that a cursor no longer needs.
+/// [`Client::release_cursor`](crate::client::Client::release_cursor) takes them back.
 #[derive(Debug, Default)]
 #[must_use = "what was held goes back to the client"]
 pub struct CursorResources {
@@ -323,7 +331,7 @@ pub struct CursorResources {
 }
 
 impl CursorResources {
-    /// True if there are none.
+    /// True if there is neither a session nor a pin.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.session.is_none() && self.pin.is_none()
@@ -347,7 +355,8 @@ mod tests {
 
     #[test]
     fn documents_are_read_in_place_batch_by_batch() {
-        // MSG-22: the cursor's id says whether there is more, and a getMore fetches it.
+        // A cursor id other than zero means that there are more documents, and a `getMore` fetches
+        // them (MSG-22).
         let first = rawdoc! {
             "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
             "ok": 1,
@@ -371,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_reply_without_cursor_is_an_error() {
-        // RUN-26
+        // A reply without a `cursor` field is an error (RUN-26).
         assert!(open(&rawdoc! { "ok": 1 }).is_err());
         assert!(open(&rawdoc! { "cursor": { "id": 0 }, "ok": 1 }).is_err());
     }

@@ -1,4 +1,4 @@
-//! Documents that a command carries beside its body, and how many of them go into one message.
+//! Document sequences of commands, and how many documents go into one message.
 
 use crate::{
     connection::ConnectionFacts,
@@ -6,33 +6,34 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// What a server adds to `maxBsonObjectSize` for a command and for a statement of an update or a
-/// delete: both wrap documents of the user's.
+/// The number of bytes that a server accepts beyond `maxBsonObjectSize` for a command, and for a
+/// statement of an update or a delete, because both contain documents of the application.
 pub(super) const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 
-/// The argument whose documents are stored as they are: each of them has `maxBsonObjectSize` bytes
-/// at most (MSG-8).
+/// The argument of `insert`. Its documents are stored unchanged, so each has at most
+/// `maxBsonObjectSize` bytes (MSG-8).
 const STORED: &str = "documents";
 
-/// Documents, back to back, that several commands send a part of each. Cloning shares them.
+/// Documents, stored one after the other, of which each of several commands sends a part. Clones
+/// share the documents.
 #[derive(Clone, Default)]
 pub struct DocumentList(Arc<Vec<u8>>);
 
 impl DocumentList {
-    /// Shares these documents, which stand back to back.
+    /// Returns a list of these documents, which must be stored one after the other.
     #[must_use]
     pub fn new(documents: Vec<u8>) -> Self {
         Self(Arc::new(documents))
     }
 
-    /// The size of all documents in bytes.
+    /// Returns the size of all documents in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.0.len()
     }
 }
 
-/// The documents may be secret, so only their size is shown.
+/// Shows only the size, because the documents may hold secrets.
 impl fmt::Debug for DocumentList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DocumentList")
@@ -41,16 +42,16 @@ impl fmt::Debug for DocumentList {
     }
 }
 
-/// How much of its documents a command sends.
+/// The part of a document sequence that one command sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
     /// The number of documents.
     pub documents: usize,
-    /// Their size together, in bytes.
+    /// The total size of these documents, in bytes.
     pub bytes: usize,
 }
 
-/// The document sequence of a command (MSG-11).
+/// The document sequence of a command, which is sent in a section of kind 1 (MSG-11).
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(super) identifier: &'static str,
@@ -59,20 +60,21 @@ pub(crate) struct Sequence {
 
 #[derive(Debug)]
 enum Documents {
-    /// All go in one message, or none do.
+    /// One message must hold all documents.
     Whole(Vec<u8>),
-    /// As many go as the server takes, from the byte `start` on.
+    /// A message holds as many of these documents as the server accepts, from the byte offset
+    /// `start` on.
     Rest { list: DocumentList, start: usize },
 }
 
-/// What a server takes in one message.
+/// The limits of a server for one message.
 #[derive(Clone, Copy)]
 struct Limits {
     document_bytes: usize,
     documents: usize,
-    /// Of the message.
+    /// The largest size of the message.
     message_bytes: usize,
-    /// Bytes of the message that are no documents.
+    /// The bytes of the message that are not part of documents.
     used_bytes: usize,
 }
 
@@ -91,7 +93,7 @@ impl Sequence {
         }
     }
 
-    /// The documents of a portion; without one, all that there are.
+    /// Returns the documents of a portion, or all documents without a portion.
     pub(super) fn documents(&self, portion: Option<Portion>) -> &[u8] {
         let all = match &self.documents {
             Documents::Whole(documents) => documents,
@@ -101,14 +103,15 @@ impl Sequence {
         all.get(..end).unwrap_or(all)
     }
 
-    /// Chooses how many documents go in a message of which `used_bytes` are written: as many as
-    /// `maxWriteBatchSize` (MSG-32) and `maxMessageSizeBytes` (MSG-4) of the server allow, and none
-    /// from the first on that is over `maxBsonObjectSize` (MSG-8).
+    /// Chooses how many documents go into a message that already has `used_bytes`. The limits of
+    /// the server are `maxWriteBatchSize` (MSG-32) and `maxMessageSizeBytes` (MSG-4). A document
+    /// larger than `maxBsonObjectSize` ends the portion before it (MSG-8).
     ///
-    /// A retry sends what the first attempt `sent`: their transaction number belongs to it (RW-19).
+    /// A retry sends the portion that the first attempt `sent`, because its transaction number
+    /// belongs to that portion (RW-19).
     ///
-    /// Fails where not one document can go, where documents that must go together do not fit, and
-    /// where a retry meets a server that does not take what the first attempt sent.
+    /// Fails if no document fits, if documents that must go together do not fit, or if a retry
+    /// exceeds the limits of its server.
     pub(super) fn choose(
         &self,
         sent: Option<Portion>,
@@ -124,7 +127,8 @@ impl Sequence {
             document_bytes: facts.max_bson_object_size.saturating_add(overhead),
             documents: facts.max_write_batch_size,
             message_bytes: facts.max_message_size,
-            // The kind, the size and the identifier of the section (MSG-6).
+            // The kind byte, the size, the identifier and its zero byte precede the documents
+            // (MSG-6).
             used_bytes: used_bytes + 1 + 4 + self.identifier.len() + 1,
         };
         let is_split = matches!(self.documents, Documents::Rest { .. }) && sent.is_none();
@@ -137,7 +141,8 @@ impl Sequence {
 }
 
 impl Limits {
-    /// The documents that fit, from the first on. An error if that is none, or if all must fit.
+    /// Returns how many documents fit, from the first one on. Fails if no document fits. Without
+    /// `is_split`, fails if one document does not fit.
     fn fit(self, documents: &[u8], is_split: bool) -> Result<Portion, Error> {
         let mut portion = Portion::default();
         while let Some(rest) = documents.get(portion.bytes..).filter(|r| !r.is_empty()) {
@@ -154,7 +159,7 @@ impl Limits {
         Ok(portion)
     }
 
-    /// The limit that one more document of so many bytes would exceed.
+    /// Returns an error if another document of `bytes` bytes exceeds a limit.
     fn exceeded(self, portion: Portion, bytes: usize) -> Option<Error> {
         let (count, used) = (portion.documents, self.used_bytes + portion.bytes);
         if bytes > self.document_bytes {
@@ -172,7 +177,7 @@ impl Limits {
     }
 }
 
-/// The size of the first of several documents.
+/// Returns the size of the first of several documents, in bytes.
 fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
     let length = documents
         .first_chunk::<4>()
@@ -186,7 +191,7 @@ fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
     })
 }
 
-/// The error of something that is over a limit of the server.
+/// Returns the error of a value that exceeds a limit of the server.
 pub(super) fn over(what: &'static str, limit: usize, actual: usize) -> Error {
     Error::new(ErrorKind::Limit {
         what,
@@ -195,7 +200,7 @@ pub(super) fn over(what: &'static str, limit: usize, actual: usize) -> Error {
     })
 }
 
-/// The same limit, met by a retry.
+/// Rewords the error of a limit that a retry exceeds.
 fn as_repeated(error: Error) -> Error {
     match *error.kind() {
         ErrorKind::Limit { limit, actual, .. } => Error::new(ErrorKind::Limit {
@@ -219,7 +224,7 @@ mod tests {
         used_bytes: 100,
     };
 
-    /// A document of so many bytes.
+    /// Returns a document of `bytes` bytes.
     fn document(bytes: usize) -> Vec<u8> {
         let empty = rawdoc! { "a": "" }.as_bytes().len();
         let document = rawdoc! { "a": "x".repeat(bytes - empty) };
@@ -244,7 +249,8 @@ mod tests {
 
     #[test]
     fn as_many_documents_go_as_all_three_limits_allow() {
-        // MSG-4, MSG-8, MSG-32, and trap 8: the message counts with all that is no document.
+        // All limits apply at once (MSG-4, MSG-8, MSG-32). The size of the message counts all of
+        // its bytes, not only the documents (MSG trap 8).
         let exact = Limits {
             message_bytes: 300,
             ..LIMITS

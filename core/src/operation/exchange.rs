@@ -1,5 +1,5 @@
-//! One attempt of an operation on a connection in use: frame the request, move bytes, know the
-//! reply.
+//! Exchanges. An exchange frames the request of one attempt, takes the bytes that a shell reads
+//! from the socket, and recognizes the reply.
 
 use super::{
     Assessment, ClusterTime, Operation, OperationId, PinHolder, Portion,
@@ -19,63 +19,74 @@ use crate::{
 use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
 
-/// What an attempt needs to know of the moment it was begun in.
+/// The state of the client that an attempt uses, as of the start of the attempt.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// The newest cluster time known to the client.
+    /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if there is
+    /// none to send.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
-    /// Decides, with the server's type, what `$readPreference` says.
+    /// The type of the topology, which decides about `$readPreference` together with the server's
+    /// type.
     pub(crate) topology_type: TopologyType,
-    /// The wire's number of the request.
+    /// The `requestID` of the message.
     pub(crate) request_id: i32,
-    /// When the reply must be there.
+    /// The time by which the reply must be complete; `None` for no limit.
     pub(crate) deadline: Option<Instant>,
-    /// The declared API version.
+    /// The API version that every command declares.
     pub(crate) server_api: Option<ServerApi>,
-    /// Somebody listens to command events.
+    /// True if command events are published for this attempt.
     pub(crate) observed: bool,
 }
 
-/// How the exchange of an exchange ended.
+/// How an exchange ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// The whole reply is there, or the request went out and no reply is due.
+    /// The reply is complete, or the request was written and no reply is expected.
     Completed,
-    /// The exchange failed: the socket broke, the bytes were no reply, or the deadline passed.
+    /// The exchange failed: the socket failed, the bytes were not the expected reply, or the
+    /// deadline passed.
     Failed(Error),
-    /// The caller left before the exchange ended.
+    /// The caller dropped the operation before the exchange ended.
     Abandoned,
 }
 
-/// A connection and an operation, leased to whoever moves the bytes.
+/// One attempt of an operation on one connection: the request, the reply, and the connection until
+/// both are done.
 ///
-/// Call [`begin`](Self::begin); write [`output`](Self::output) until it is empty; if a reply is
-/// [expected](Self::expects_reply), read into [`input`](Self::input) until
-/// [`received`](Self::received) says that the reply is whole; call [`end`](Self::end); look at the
-/// reply; give the exchange back to the client, whatever happened. Nothing else may use the
-/// connection in between. After each call take the command events by
-/// [`poll_event`](Self::poll_event).
+/// The holder of an exchange moves its bytes in these steps:
+///
+/// 1. Call [`begin`](Self::begin).
+/// 2. Write [`output`](Self::output) to the socket until it is empty.
+/// 3. If a reply is [expected](Self::expects_reply), read into [`input`](Self::input) until
+///    [`received`](Self::received) returns `true`.
+/// 4. Call [`end`](Self::end), then read the reply.
+/// 5. Give the exchange back to the client, also after an error.
+///
+/// Nothing else may use the connection between these steps. After each call, take the command
+/// events with [`poll_event`](Self::poll_event).
 #[derive(Debug)]
 pub struct Exchange {
     pub(crate) connection: Box<Established>,
     pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
-    /// True from the first byte of the request until the whole reply is there.
+    /// True from [`begin`](Self::begin) until the reply is complete, or until a request without a
+    /// reply is written.
     pub(crate) is_under_way: bool,
-    /// The connection was idle for long enough to be looked at first.
+    /// True if the connection was idle long enough to be probed before its use.
     pub(crate) needs_probe: bool,
-    /// Bytes that were read from it since.
+    /// The number of bytes that the probe has read so far.
     pub(crate) probed_bytes: usize,
-    /// Who is to keep the connection.
+    /// The pins that were made from this exchange.
     pub(crate) pinned: Vec<PinHolder>,
-    /// What listeners are told of the attempt; none while nobody listens.
+    /// The command events of the attempt; `None` if no command events are published.
     pub(super) observation: Option<Box<Observation>>,
-    /// Where the reply stands in the connection's buffer.
+    /// The position of the reply in the connection's buffer; `None` before the reply is complete
+    /// and after it was taken.
     reply: Option<Place>,
 }
 
-/// A reply that was moved out of its connection with the buffer it arrived in.
+/// A reply, together with the buffer in which it arrived.
 #[derive(Clone, Debug)]
 pub struct Reply {
     bytes: Vec<u8>,
@@ -83,14 +94,14 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The reply document.
+    /// Returns the reply document.
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         RawDocument::from_bytes(&self.bytes[self.body.clone()])
             .expect("the frame was decoded when it arrived")
     }
 
-    /// Where in the buffer the document starts.
+    /// Returns the offset of the document in the buffer.
     pub(crate) fn body_start(&self) -> usize {
         self.body.start
     }
@@ -103,7 +114,7 @@ impl Reply {
         }
     }
 
-    /// The buffer, and where in it the document stands.
+    /// Returns the buffer, and the range of the document in the buffer.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Range<usize>) {
         (self.bytes, self.body)
@@ -130,36 +141,37 @@ impl Exchange {
         }
     }
 
-    /// The operation that runs on the exchange.
+    /// Returns the id of the operation.
     #[must_use]
     pub fn operation(&self) -> OperationId {
         self.operation.id
     }
 
-    /// True if the reply does not answer the operation: it is that of a ping by which the client
-    /// asks whether the connection still stands. It is not to be decoded; the operation follows.
+    /// True for a preliminary ping. Its reply is not that of the operation and must not be decoded.
+    /// The operation gets another exchange afterwards.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
         self.operation.behind.is_some()
     }
 
-    /// The socket to move bytes on.
+    /// Returns the id of the connection's socket.
     #[must_use]
     pub fn socket(&self) -> SocketId {
         self.connection.facts.socket
     }
 
-    /// What is known of the connection and its server.
+    /// Returns the facts of the connection and its server.
     #[must_use]
     pub fn facts(&self) -> &ConnectionFacts {
         &self.connection.facts
     }
 
-    /// Frames the request, and queues the started event if somebody listens.
+    /// Frames the request, and queues the started event if command events are published.
     ///
-    /// A command with a deadline carries `maxTimeMS`: the time that is left, less the server's
-    /// shortest round trip time (SEL-59). Where no more is left than that, nothing is sent: the
-    /// reply would come too late, and nobody would learn what a write had done.
+    /// A command with a deadline, except `getMore`, carries `maxTimeMS`: the remaining time minus
+    /// the minimum round trip time of the server (SEL-59). If nothing remains, the call fails and
+    /// nothing is sent. The reply would come too late, and the caller could not know whether a
+    /// write took effect.
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
         self.write_request()?;
@@ -170,20 +182,20 @@ impl Exchange {
         Ok(())
     }
 
-    /// The documents that the command sends, once its request is framed; `None` for a command
-    /// without a document sequence.
+    /// Returns the documents that the command sends; `None` before the request is framed, and for a
+    /// command without a document sequence.
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
         self.operation.portion
     }
 
-    /// Bytes to be written to the socket.
+    /// Returns the bytes to write to the socket.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         self.connection.transport.output()
     }
 
-    /// Says that the first `count` bytes of the output were written.
+    /// Records that the first `count` bytes of [`output`](Self::output) were written.
     pub fn sent(&mut self, count: usize) {
         self.connection.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
@@ -191,25 +203,27 @@ impl Exchange {
         }
     }
 
-    /// Takes the request back if nothing of it was sent.
+    /// Withdraws the request if none of its bytes were written and no layer has changed them.
     pub(crate) fn retract_request(&mut self) {
         if self.is_under_way && self.connection.transport.retract_request() {
             self.is_under_way = false;
         }
     }
 
-    /// False for an unacknowledged write: it is done once its bytes are out.
+    /// True unless the command is an unacknowledged write, which is complete once its bytes are
+    /// written.
     #[must_use]
     pub fn expects_reply(&self) -> bool {
         self.operation.command.acknowledged
     }
 
-    /// Room for the next read. Never empty.
+    /// Returns the buffer for the next read, which is never empty.
     pub fn input(&mut self) -> Result<&mut [u8], Error> {
         Ok(self.connection.transport.input()?)
     }
 
-    /// Takes in `count` bytes that were read; true once the reply is whole.
+    /// Processes `count` bytes that were read into [`input`](Self::input). Returns `true` once the
+    /// reply is complete.
     pub fn received(&mut self, count: usize) -> Result<bool, Error> {
         let transport = &mut self.connection.transport;
         transport.received(count)?;
@@ -227,14 +241,14 @@ impl Exchange {
         Ok(true)
     }
 
-    /// The reply, once it is whole; `None` before, and after it was taken.
+    /// Returns the reply; `None` before the reply is complete and after it was taken.
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
         let place = self.reply.as_ref()?;
         self.connection.transport.body(place)
     }
 
-    /// Moves the reply out, so that it outlives the exchange without being copied.
+    /// Moves the reply out of the exchange with its buffer, without copying.
     pub fn take_reply(&mut self) -> Option<Reply> {
         let place = self.reply.take()?;
         let (bytes, frame) = self.connection.transport.take_frame(place.length);
@@ -242,13 +256,13 @@ impl Exchange {
         Some(Reply { bytes, body })
     }
 
-    /// True if the reply is no error. `true` also before the reply is there.
+    /// True if the reply is not an error, or is not complete yet.
     pub(super) fn is_successful(&self) -> bool {
         let assessment = self.assessment.as_ref();
         assessment.is_none_or(|assessment| assessment.result.is_ok())
     }
 
-    /// The error that the reply is, if it is one. `Ok` also before the reply is there.
+    /// Returns the error that the reply holds, if any. `Ok` also before the reply is complete.
     pub fn outcome(&self) -> Result<(), Error> {
         match &self.assessment {
             Some(Assessment {
@@ -258,14 +272,14 @@ impl Exchange {
         }
     }
 
-    /// Keeps the session of the operation for the caller, as an open cursor does: it does not end
-    /// with the operation. `None` where there is none.
+    /// Leaves the session of the operation to the caller, as for an open cursor: the session no
+    /// longer ends with the operation. Returns `None` if the operation has no session.
     pub fn keep_session(&mut self) -> Option<SessionId> {
         self.operation.ends_session = false;
         self.operation.session
     }
 
-    /// Lets a session that was kept end with the operation.
+    /// Makes a session that a caller kept end with the operation. Does nothing for `None`.
     pub(crate) fn end_session(&mut self, session: Option<SessionId>) {
         if session.is_some() {
             self.operation.session = session;
@@ -273,7 +287,7 @@ impl Exchange {
         }
     }
 
-    /// Drops the reply, so that the connection is empty again.
+    /// Drops the reply, and frees buffers that an idle connection does not need.
     pub(crate) fn finish(&mut self) {
         if let Some(place) = self.reply.take() {
             self.connection.transport.consume(place.length);
@@ -281,7 +295,7 @@ impl Exchange {
         self.connection.transport.rest();
     }
 
-    /// Writes the message, with as many documents as it takes.
+    /// Appends the request to the output of the connection, with as many documents as fit.
     fn write_request(&mut self) -> Result<(), Error> {
         let Self {
             connection,
@@ -312,8 +326,9 @@ impl Exchange {
                     .choose(operation.portion, size, facts)
                     .map(|portion| operation.portion = Some(portion)),
                 None if size > facts.max_message_size => {
+                    // A message is never larger than `maxMessageSizeBytes` (MSG-4).
                     let what = "the size of a message in bytes";
-                    Err(over(what, facts.max_message_size, size)) // MSG-4
+                    Err(over(what, facts.max_message_size, size))
                 }
                 None => Ok(()),
             };

@@ -1,4 +1,4 @@
-//! The time limit that a command gives the server.
+//! `maxTimeMS`: the time limit that a command gives to the server.
 
 use super::{CommandKind, Operation};
 use crate::{
@@ -7,8 +7,9 @@ use crate::{
 };
 
 impl Operation {
-    /// Returns the error of an operation whose time limit was over before it began: the limit of a
-    /// cursor begins with the command that opened it, that of a program with its first command.
+    /// Returns a timeout error if the deadline passed before this command began. The time limit of
+    /// a cursor begins with the command that opened the cursor, and that of a program with its
+    /// first command.
     pub(crate) fn expired(&self, now: Instant) -> Option<Error> {
         self.deadline.filter(|&deadline| deadline <= now)?;
         let name = self.command.name();
@@ -26,11 +27,11 @@ impl Operation {
         Some(Error::timeout(Wait::CheckOut, message))
     }
 
-    /// Computes `maxTimeMS` of the attempt that begins now: the time that is left, less the
-    /// shortest round trip time of the server (SEL-59). An operation without a deadline has none.
+    /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
+    /// round trip time of the server (SEL-59). Without a deadline there is no `maxTimeMS`.
     ///
-    /// Fails where no more time is left than one round trip takes: the reply would come too late,
-    /// and the connection would have to be drained of it.
+    /// Fails if no more time remains than one round trip takes. The reply would come too late, and
+    /// would have to be drained from the connection.
     pub(super) fn limit_time(&mut self, now: Instant) -> Result<(), Error> {
         let Some(deadline) = self.deadline else {
             return Ok(());
@@ -45,15 +46,15 @@ impl Operation {
             };
             return Err(Error::timeout(Wait::CheckOut, message));
         }
-        // Zero would be no limit, and servers refuse a limit that is no `i32`.
+        // `maxTimeMS: 0` would mean no limit. Servers refuse a value that is not an `i32`.
         let millis = (left - trip).as_millis().max(1);
         let takes_limit = !self.is_get_more();
         self.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);
         Ok(())
     }
 
-    /// True for the `getMore` of a cursor: `maxTimeMS` bounds there how long the server waits for
-    /// documents, which the owner of the cursor decides.
+    /// True for the `getMore` of a cursor. There, `maxTimeMS` limits how long the server waits for
+    /// new documents, so the owner of the cursor sets it.
     fn is_get_more(&self) -> bool {
         self.command.kind == CommandKind::CursorFollowUp && self.command.name() == "getMore"
     }

@@ -1,10 +1,12 @@
-//! The execution of one command from server selection to reply, with its retries. An operation, as
-//! users see it, is a [`Program`] of one or more such executions, which share an [`OperationId`].
+//! The execution of one command, from server selection to its reply, with its retries.
 //!
-//! A [`Command`] says what is wanted. The client chooses a server and a connection for it and
-//! exchanges both out as a [`Exchange`]; whoever performs the operation moves bytes for the
-//! exchange until the reply is there, and gives it back. What a failed attempt means is decided in
-//! `retry.rs`, and nowhere else.
+//! An operation that an application calls is a [`Program`] of one or more commands. All commands of
+//! a program share an [`OperationId`] and a time limit.
+//!
+//! A [`Command`] is a request without the fields that depend on the server or the connection. The
+//! client selects a server, checks out a connection and returns both with the command as an
+//! [`Exchange`]. The shell moves the bytes of the exchange until the reply is complete, then gives
+//! the exchange back to the client. `retry.rs` alone decides what follows a failed attempt.
 
 mod assess;
 mod backoff;
@@ -42,72 +44,83 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The core's number of an operation.
+/// The id of an operation. No other operation of the same client has this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
-/// What was told of an operation's selection so far.
+/// The server selection events that were published for an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Emitted {
-    /// A selection was said to have started and has not ended.
+    /// True from the event that a selection started to the event that the selection ended.
     pub(crate) started: bool,
-    /// The operation was said to wait, in this selection or in an earlier one.
+    /// True once the event that the operation waits for a server was published. Stays true for
+    /// later selections of the operation.
     pub(crate) waiting: bool,
 }
 
-/// What an operation carries from attempt to attempt.
+/// The state that an operation keeps from one attempt to the next.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) id: OperationId,
     pub(crate) command: Command,
-    /// When the program that the command belongs to must be over, retries included.
+    /// The time at which the program of the command must be over, retries included; `None` without
+    /// a time limit.
     pub(crate) deadline: Option<Instant>,
-    /// The shortest round trip time of the selected server, as the topology description of the
-    /// selection had it (SEL-59); zero without a deadline, and while it is not known.
+    /// The minimum round trip time of the selected server, from the topology description that the
+    /// selection used (SEL-59). Zero without a deadline and while the time is unknown.
     pub(crate) min_round_trip: Duration,
-    /// The server was chosen by the primary's read preference instead of the command's (SEL-34).
+    /// True if server selection used the read preference `primary` instead of the command's own
+    /// (SEL-34).
     pub(crate) is_for_primary: bool,
-    /// The documents that the first attempt sent, and that its retries send.
+    /// The documents that the first attempt framed. Retries send the same documents.
     pub(crate) portion: Option<Portion>,
-    /// The time limit that the present attempt gives the server, in milliseconds.
+    /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
     pub(crate) max_time_ms: Option<i32>,
-    /// When the present attempt began to look for a server; none before the first attempt and
-    /// between two.
+    /// The time at which server selection began for the current attempt; `None` before the first
+    /// attempt and between two attempts.
     pub(crate) selection_began: Option<Instant>,
-    /// Attempts that were begun, failed check-outs included.
+    /// The number of attempts so far, failed check-outs included.
     pub(crate) attempts: u32,
-    /// Attempts that failed since the operation last waited for anything, or had a connection.
+    /// The number of attempts that failed since the operation last waited or had a connection.
     pub(crate) unwaited: u32,
-    /// An attempt failed with an overload error, so that `maxAdaptiveRetries` bounds all retries
-    /// (BP-8).
+    /// True once an attempt failed with an overload error. From then on `maxAdaptiveRetries` limits
+    /// all retries of the operation (BP-8).
     pub(crate) was_overloaded: bool,
-    /// When the next attempt may begin, where it comes after a pause.
+    /// The time before which the next attempt must not begin; `None` if the attempt may begin at
+    /// once.
     pub(crate) paused_until: Option<Instant>,
-    /// The session it runs in, once a server that knows sessions was chosen.
+    /// The session of the operation. An implicit session is `None` until an attempt has a
+    /// connection that supports sessions.
     pub(crate) session: Option<SessionId>,
-    /// True if the session ends with the operation; otherwise somebody holds it.
+    /// True if the session ends with the operation; false if its caller keeps it, as a cursor does.
     pub(crate) ends_session: bool,
-    /// The id of the session on the wire, for the present attempt.
+    /// The session id that the current attempt sends as `lsid`.
     pub(crate) lsid: Option<[u8; 16]>,
-    /// The transaction number, taken once and kept for retries (RW-19).
+    /// The transaction number of a retryable write. It is taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
-    /// Servers that retries avoid where others suit (RR-13, RW-23); each is there once.
+    /// Addresses of servers that retries avoid if other servers suit (RR-13, RW-23), without
+    /// duplicates.
     pub(crate) deprioritized: Vec<Address>,
-    /// The error to raise if a retry gets nowhere (RR-15, RR-19, RW-26).
+    /// The error of an earlier attempt, to raise if a retry sends no request or its error proves no
+    /// attempt (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
-    /// How many scans had come to their end when the selection under way began; none where servers
-    /// are not scanned.
+    /// `Sdam::scans_begun_before` at the start of the selection. With `serverSelectionTryOnce`, the
+    /// selection fails once more scans than this number are complete. `None` unless the client
+    /// scans.
     pub(crate) scans_before: Option<u64>,
-    /// The application's answer to the question which servers it wants, until it is used.
+    /// The answer of the application's server selector; `None` before the answer, and once a
+    /// selection has used it.
     pub(crate) narrowed: Option<SelectorAnswer>,
-    /// This is a ping of the client's own, for the sake of that operation (SEL-72).
+    /// The operation that uses the connection next, if this operation is a preliminary ping
+    /// (SEL-72).
     pub(crate) behind: Option<Box<Self>>,
-    /// What listeners know of its selection.
+    /// The server selection events that were published for the operation.
     pub(crate) emitted: Emitted,
 }
 
 impl Operation {
-    /// Boxed, because it moves from hand to hand while it lives.
+    /// Returns the operation of `command`, which begins at `now`. The operation is boxed because
+    /// its owner changes often.
     pub(crate) fn new(id: OperationId, mut command: Command, now: Instant) -> Box<Self> {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
         let (session, ends_session) = match session {
@@ -116,7 +129,8 @@ impl Operation {
             SessionUse::Last(session) => (Some(session), true),
             SessionUse::None => (None, false),
         };
-        // Zero is a limit without end, which still switches off the older ones.
+        // `timeoutMS=0` sets no deadline. `command.timeout` stays `Some`, which disables older time
+        // limits such as `socketTimeoutMS`.
         let timeout = command.timeout.filter(|timeout| !timeout.is_zero());
         let deadline = command
             .deadline

@@ -1,5 +1,5 @@
-//! A connection that outlives an operation: behind a load balancer, what a cursor or a transaction
-//! began can only go on where it began (LB-30).
+//! Pins: connections that a cursor or a transaction keeps between its operations. Behind a load
+//! balancer, all commands of a cursor or a transaction must use one connection (LB-30).
 
 use super::{Command, Exchange};
 use crate::{
@@ -9,29 +9,29 @@ use crate::{
     pool::PinnedFor,
 };
 
-/// The right to go on using one connection.
+/// The right of a cursor or a transaction to use one connection.
 ///
-/// It is made by [`Exchange::pin`] and goes back by
-/// [`Client::release`](crate::client::Client::release) or with the last command that uses it
-/// ([`Command::set_last_use`](super::Command::set_last_use)). One that is dropped instead keeps its
-/// connection from everybody until the client closes.
+/// [`Exchange::pin`] makes a pin. [`Client::release`](crate::client::Client::release) releases it,
+/// or the last command that uses it ([`Command::set_last_use`](super::Command::set_last_use)). If a
+/// pin is dropped instead, its connection stays checked out until the client closes.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the connection is kept until the pin is released"]
 pub struct Pin(pub(crate) PinHolder);
 
-/// Which pin of whose connection: no other pin is ever the same, so that one which went back says
-/// nothing about those who keep the connection later.
+/// The id of a pin. No two pins have the same id, so that releasing a pin twice does not release a
+/// pin that another holder has on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PinId {
-    /// The client to which the other numbers belong.
+    /// The client that made the pin, and to which the other ids belong.
     pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
-    /// The request whose exchange it was made from, and its place among the pins of that.
+    /// The `requestID` of the exchange that made the pin, and how many pins that exchange made
+    /// before.
     request: i32,
     nth: usize,
 }
 
-/// Somebody who keeps a connection.
+/// A cursor or transaction that holds a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PinHolder {
     pub(crate) id: PinId,
@@ -41,9 +41,9 @@ pub(crate) struct PinHolder {
 /// How a command uses a pinned connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PinUse {
-    /// Somebody else keeps the pin.
+    /// The caller keeps the pin.
     Borrowed(PinId),
-    /// The pin is released when the operation is over, however it ends (LB-35).
+    /// The pin is released when the operation is over, whatever the outcome (LB-35).
     Last(Pin),
 }
 
@@ -57,13 +57,13 @@ impl PinUse {
 }
 
 impl Exchange {
-    /// Keeps the connection for a cursor or a transaction after the exchange is given back (LB-31,
-    /// LB-32). `None` where there is no need: every connection of the pool leads to the same server
-    /// unless there is a load balancer.
+    /// Pins the connection for a cursor or a transaction, so that it stays checked out after the
+    /// exchange is given back (LB-31, LB-32). Returns `None` without a load balancer, because then
+    /// every connection of the pool leads to the same server.
     ///
-    /// A connection may be pinned more than once, as by a transaction and the cursors that were
-    /// opened in it (LB-42); it is free again when all pins were released. A command whose
-    /// connection is kept is not tried again on another (LB-39).
+    /// A connection can have several pins, such as those of a transaction and of cursors that were
+    /// opened in it (LB-42). The connection is checked in when all pins are released. A command
+    /// whose connection is pinned is not retried on another connection (LB-39).
     pub fn pin(&mut self, pinned_for: PinnedFor) -> Option<Pin> {
         let facts = &self.connection.facts;
         if facts.service.is_none() || self.is_preliminary() {
@@ -84,34 +84,33 @@ impl Exchange {
 }
 
 impl Exchange {
-    /// Lets a pinned connection go when this exchange goes back (LB-32): its owner needs it no
-    /// more.
+    /// Releases the pin when the operation of this exchange is over (LB-32).
     pub(super) fn release(&mut self, pin: Pin) {
         self.operation.command.pin = Some(PinUse::Last(pin));
     }
 }
 
-/// The connection of a session's transaction, and when it is given up: at the points where a
-/// sharded transaction lets go of its server (LB-39, LB-40).
+/// The pin of a session's transaction. The pin is released where a sharded transaction unpins its
+/// server (LB-39, LB-40).
 ///
 /// ```
 /// use onionskin_core::operation::{TransactionPin, TransactionStep};
 ///
 /// let mut pin = TransactionPin::default();
-/// // Where there is no load balancer nothing is ever pinned.
+/// // Without a load balancer, no connection is pinned.
 /// assert_eq!(pin.after(TransactionStep::Abort, Ok(())), None);
 /// ```
 #[derive(Debug, Default)]
 pub struct TransactionPin(Option<Pin>);
 
-/// What a session with a transaction just did.
+/// A step of a session that has a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStep {
-    /// An operation of the transaction came to its end.
+    /// An operation of the transaction ended.
     Operation,
-    /// An attempt to commit came to its end.
+    /// An attempt to commit ended.
     Commit,
-    /// An attempt to abort came to its end, or none was needed.
+    /// An attempt to abort ended, or no attempt was needed.
     Abort,
     /// A new transaction starts.
     Start,
@@ -122,24 +121,24 @@ pub enum TransactionStep {
 }
 
 impl TransactionPin {
-    /// Keeps the connection of this exchange, unless one is kept already: to be called for the
-    /// first command of a transaction, before anything is sent, so that it is kept whatever comes
-    /// of it.
+    /// Pins the connection of this exchange, unless the transaction has a pin. Call this for the
+    /// first command of a transaction before anything is sent, so that the connection stays pinned
+    /// whatever the outcome.
     pub fn keep(&mut self, exchange: &mut Exchange) {
         if self.0.is_none() {
             self.0 = exchange.pin(PinnedFor::Transaction);
         }
     }
 
-    /// Lets a command of the transaction run on its connection, if one is kept.
+    /// Runs a command of the transaction on its pinned connection, if there is one.
     pub fn apply(&self, command: &mut Command) {
         if let Some(pin) = &self.0 {
             command.set_pin(pin);
         }
     }
 
-    /// The pin that is to be released now, before anything else is done in the session. A commit
-    /// that succeeded keeps it, because it may be repeated.
+    /// Returns the pin to release now, before anything else happens in the session. After a
+    /// successful commit the pin is kept, because the commit may be repeated.
     #[must_use = "what is given up goes back to the client"]
     pub fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) -> Option<Pin> {
         let failed_with = |label| result.is_err_and(|error| error.has_label(&label));

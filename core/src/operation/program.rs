@@ -8,13 +8,13 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// An operation of one or more commands: it emits a command, is given its reply or its error, and
-/// emits the next command or the result.
+/// An operation of one or more commands. A program returns a command, takes its reply or its error,
+/// and then returns the next command or the result.
 ///
-/// A program does no I/O and knows no connection. A shell runs it by a [`Runner`], one command at a
-/// time. Each command selects its own server, takes its own connection, session and transaction
-/// number, and is retried by itself; all of them share one time limit and one operation id
-/// ([`Span`]): those of the first command. A message is framed when its connection is known.
+/// A program does no I/O. A shell runs it with a [`Runner`], one command at
+/// a time. Each command has its own server selection, check-out, session, transaction number and
+/// retries. All commands share one operation id and one time limit ([`Span`]), which the first
+/// command sets. The message of a command is framed once its connection is checked out.
 ///
 /// ```
 /// use onionskin_core::{
@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 ///     operation::{Command, CommandKind, Exchange, Program, Step},
 /// };
 ///
-/// /// Runs `ping` so many times.
+/// /// Runs `ping` as often as the number says.
 /// struct Pings(u32);
 ///
 /// impl Program for Pings {
@@ -47,36 +47,36 @@ pub trait Program {
     /// The result of the operation.
     type Output;
 
-    /// Starts the program: returns its first command, or the result where no command is needed.
+    /// Starts the program. Returns the first command, or the result if no command is needed.
     fn start(&mut self) -> Step<Self::Output>;
 
-    /// Takes note of an attempt whose request was framed, and of which nothing was sent: which
-    /// documents go ([`Exchange::portion`]), which connection it has. Called for each attempt of a
-    /// command, retries included. The default does nothing.
+    /// Handles an attempt whose request was framed and not yet sent. The program can read which
+    /// documents are sent ([`Exchange::portion`]) and on which connection. Called for each attempt
+    /// of a command, retries included. The default does nothing.
     fn handle_begun(&mut self, exchange: &mut Exchange) {
         let _ = exchange;
     }
 
-    /// Reads the successful reply of the command, while the exchange holds it: in place by
-    /// [`Exchange::reply`], or moved out by [`Exchange::take_reply`]. A command without reply (`w:
-    /// 0`) ends here, too.
+    /// Reads the successful reply of the command, in place with [`Exchange::reply`] or moved out
+    /// with [`Exchange::take_reply`]. Also called for a command without a reply (`w: 0`), once its
+    /// request is written.
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output>;
 
-    /// Takes the error of a command that is not retried any more. The program may go on with
+    /// Handles the error of a command that is not retried any more. The program can continue with
     /// another command, or end with another error or a partial result. By default the error ends
     /// the operation.
     fn handle_error(&mut self, error: Error) -> Step<Self::Output> {
         Step::Done(Err(error))
     }
 
-    /// Gives the program up: called once, when its owner drops it, at its end or before. Returns
-    /// what is left to be done without anybody who waits. By default nothing is.
+    /// Gives the program up. Called once, when the owner drops the program, at its end or before.
+    /// Returns what remains to be done in the background. By default nothing remains.
     fn abandon(&mut self) -> Abandoned {
         Abandoned::Nothing
     }
 }
 
-/// What a program does next.
+/// The next step of a program.
 #[derive(Debug)]
 #[must_use = "a command is to be run, a result to be returned"]
 #[expect(
@@ -84,28 +84,28 @@ pub trait Program {
     reason = "each operation has one command at least, which a box would allocate for"
 )]
 pub enum Step<T> {
-    /// Run this command and report its end.
+    /// A command to run next. The program gets its reply or its error.
     Run(Command),
-    /// The operation is over.
+    /// The operation is over, with this result.
     Done(Result<T, Error>),
 }
 
-/// What is left of a program that was given up.
+/// The work that remains after a program was given up.
 #[derive(Debug)]
 #[must_use = "what is left concerns the client or a server"]
 pub enum Abandoned {
-    /// Nothing.
+    /// No work remains.
     Nothing,
-    /// A session or a pinned connection, which go back to the client
-    /// ([`Client::release_cursor`](crate::client::Client::release_cursor)).
+    /// A session or a pinned connection to give back to the client with
+    /// [`Client::release_cursor`](crate::client::Client::release_cursor).
     GiveBack(CursorResources),
-    /// A command that is run in the background, whatever comes of it, such as `killCursors`.
+    /// A command to run in the background, such as `killCursors`. Its result is ignored.
     Run(Command),
 }
 
-/// What all commands of a program share: one operation id, which command events carry (RW-30), and
-/// one time limit. The first command sets both
-/// ([`Client::start_in`](crate::client::Client::start_in)).
+/// The operation id and the time limit that all commands of a program share. Command events carry
+/// the operation id (RW-30). The first command sets both, in
+/// [`Client::start_in`](crate::client::Client::start_in).
 #[derive(Clone, Debug, Default)]
 pub struct Span(Option<Bounds>);
 
@@ -114,13 +114,14 @@ struct Bounds {
     id: OperationId,
     timeout: Option<Duration>,
     deadline: Option<Instant>,
-    /// What listeners hear of the operation, and when it began; none where nobody listens.
+    /// The facts for operation events, and when the operation began; `None` if no events are
+    /// published.
     observed: Option<(Arc<OperationFacts>, Instant)>,
 }
 
 impl Span {
-    /// Gives a command the time limit of the commands before it; returns their operation id, `None`
-    /// for the first command.
+    /// Sets the time limit of the earlier commands on `command`, and returns their operation id.
+    /// Returns `None` for the first command and changes nothing.
     pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
         let bounds = self.0.as_ref()?;
         command.timeout = bounds.timeout;
@@ -128,7 +129,7 @@ impl Span {
         Some(bounds.id)
     }
 
-    /// Keeps the id and the time limit of the first command. Does nothing for a later one.
+    /// Keeps the id and the time limit of the first command. Does nothing for a later command.
     pub(crate) fn note(&mut self, operation: &Operation) {
         if self.0.is_none() {
             self.0 = Some(Bounds {
@@ -140,8 +141,8 @@ impl Span {
         }
     }
 
-    /// Returns the event of an operation that begins, and remembers that its end is to be told;
-    /// `None` for a later command of the operation.
+    /// Returns the started event of the operation, for the first command; `None` for later
+    /// commands. Afterwards [`end`](Self::end) returns the ended event.
     pub(crate) fn observe(
         &mut self,
         now: Instant,
@@ -160,8 +161,8 @@ impl Span {
         Some(OperationEvent::Started { facts })
     }
 
-    /// Returns the event of an operation that is over, if its start was told; `None` when asked
-    /// again.
+    /// Returns the ended event of the operation if the started event was returned; `None` on
+    /// further calls.
     pub(crate) fn end(&mut self, now: Instant, failure: Option<Error>) -> Option<OperationEvent> {
         let (facts, began) = self.0.as_mut()?.observed.take()?;
         Some(OperationEvent::Ended {
@@ -176,24 +177,25 @@ impl Span {
     }
 }
 
-/// A program in progress, as every shell runs it.
+/// A program that is being run, with its span.
 ///
-/// The shell starts each command that [`start`](Self::start), [`handle_end`](Self::handle_end) or
-/// [`handle_error`](Self::handle_error) returns by
-/// [`Client::start_in`](crate::client::Client::start_in), with the [span](Self::span) of the
-/// runner. For each exchange that comes of it the shell calls [`begin`](Self::begin), moves bytes,
-/// and calls [`handle_end`](Self::handle_end) before the exchange goes back. Where the client ends
-/// the command with an error, the shell calls [`handle_error`](Self::handle_error).
+/// [`start`](Self::start), [`handle_end`](Self::handle_end) and
+/// [`handle_error`](Self::handle_error) can return a command. The shell starts it with
+/// [`Client::start_in`](crate::client::Client::start_in) and the [span](Self::span) of the runner.
+/// For each exchange of the command the shell calls [`begin`](Self::begin), moves bytes, and calls
+/// [`handle_end`](Self::handle_end) before it gives the exchange back. If the client ends the
+/// command with an error, the shell calls [`handle_error`](Self::handle_error).
 #[derive(Debug)]
 pub struct Runner<P> {
     program: P,
     span: Span,
-    /// How the operation ended, where its start was told.
+    /// The end of an operation whose started event was published: `Some(None)` for success,
+    /// `Some(Some(error))` for a failure. `None` before the end and once the ended event was taken.
     ended: Option<Option<Error>>,
 }
 
 impl<P: Program> Runner<P> {
-    /// Prepares a program; nothing happens before [`start`](Self::start).
+    /// Returns a runner for `program`. Nothing happens before [`start`](Self::start).
     pub fn new(program: P) -> Self {
         Self {
             program,
@@ -202,14 +204,14 @@ impl<P: Program> Runner<P> {
         }
     }
 
-    /// Starts the program, or starts it again after its end: that is an operation of its own.
+    /// Starts the program. A program that has ended can be started again, as a new operation.
     pub fn start(&mut self) -> Step<P::Output> {
         self.span = Span::default();
         self.program.start()
     }
 
-    /// Frames the request of an attempt. An error is the outcome of the attempt: nothing is sent,
-    /// and the exchange goes back.
+    /// Frames the request of an attempt. An error is the outcome of the attempt: nothing was sent,
+    /// and the shell gives the exchange back with that outcome.
     pub fn begin(&mut self, now: Instant, exchange: &mut Exchange) -> Result<(), Outcome> {
         exchange.begin(now).map_err(Outcome::Failed)?;
         if !exchange.is_preliminary() {
@@ -218,9 +220,9 @@ impl<P: Program> Runner<P> {
         Ok(())
     }
 
-    /// Ends the exchange of an attempt, and gives a successful reply to the program. `None` where
-    /// the client has to judge the attempt first: when the exchange goes back, it tries the command
-    /// again or ends it with an error.
+    /// Ends the exchange of an attempt, and passes a successful reply to the program. Returns
+    /// `None` if the client must judge the attempt first: when the exchange is given back, the
+    /// client retries the command or ends it with an error.
     pub fn handle_end(
         &mut self,
         exchange: &mut Exchange,
@@ -235,27 +237,29 @@ impl<P: Program> Runner<P> {
         Some(self.note_end(step))
     }
 
-    /// Gives the error of a command to the program.
+    /// Passes the error of a command to the program.
     pub fn handle_error(&mut self, error: Error) -> Step<P::Output> {
         let step = self.program.handle_error(error);
         self.note_end(step)
     }
 
-    /// Says that whoever waited for the operation has left it, before its end or after.
+    /// Records that the caller dropped the operation. Does nothing after the end of the operation.
     pub fn handle_abandoned(&mut self) {
         if self.span.is_observed() && self.ended.is_none() {
             self.ended = Some(Some(ErrorKind::Abandoned.into()));
         }
     }
 
-    /// The event that ends the operation, if its start was told. To be asked for once the operation
-    /// is over and its exchange went back: then everything that it did was told before.
+    /// Returns the ended event of the operation, if its started event was published. Call this once
+    /// the operation is over and its exchange was given back, so that the event is the last one of
+    /// the operation.
     pub fn poll_event(&mut self, now: Instant) -> Option<OperationEvent> {
         let failure = self.ended.take()?;
         self.span.end(now, failure)
     }
 
-    /// True if [`poll_event`](Self::poll_event) has an event. Costs less than the time.
+    /// True if [`poll_event`](Self::poll_event) has an event. If it is false, the caller need not
+    /// read the clock.
     #[must_use]
     pub fn has_event(&self) -> bool {
         self.ended.is_some()
@@ -270,22 +274,22 @@ impl<P: Program> Runner<P> {
         step
     }
 
-    /// Gives the program up.
+    /// Gives the program up, and returns what remains to be done.
     pub fn abandon(&mut self) -> Abandoned {
         self.program.abandon()
     }
 
-    /// What the commands of the program share.
+    /// Returns what the commands of the program share.
     pub fn span(&mut self) -> &mut Span {
         &mut self.span
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &P {
         &self.program
     }
 
-    /// The program, to be changed between its end and its next start.
+    /// Returns the program, to change it between its end and its next start.
     pub fn program_mut(&mut self) -> &mut P {
         &mut self.program
     }
@@ -293,23 +297,23 @@ impl<P: Program> Runner<P> {
 
 /// Turns the successful reply of a command into the result of an operation.
 pub trait Decode {
-    /// The result.
+    /// The result of the operation.
     type Output;
 
-    /// Reads the reply while the exchange holds it.
+    /// Reads the reply that the exchange holds.
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error>;
 }
 
-/// The program of one command.
+/// A program of one command.
 #[derive(Debug)]
 pub struct Single<D> {
-    /// Taken when the program starts.
+    /// The command to run, or why there is none; `None` once the program has started.
     command: Option<Result<Command, Error>>,
     decode: D,
 }
 
 impl<D: Decode> Single<D> {
-    /// A program that runs this command, or fails with the error that made it impossible.
+    /// Returns a program that runs `command`, or fails with the error that `command` holds.
     pub fn new(command: Result<Command, Error>, decode: D) -> Self {
         Self {
             command: Some(command),
@@ -337,7 +341,7 @@ impl<D: Decode> Program for Single<D> {
     }
 
     fn abandon(&mut self) -> Abandoned {
-        // As mostly: it ran.
+        // The common case: the command was started.
         if self.command.is_none() {
             return Abandoned::Nothing;
         }
@@ -348,13 +352,13 @@ impl<D: Decode> Program for Single<D> {
     }
 }
 
-/// A program that could perhaps not be prepared: it runs, or fails with the error that made it
-/// impossible, before any command.
+/// A program, or the error that its preparation ended with. With an error, the operation fails
+/// before any command.
 #[derive(Debug)]
 pub struct Prepared<P>(Result<P, Error>);
 
 impl<P: Program> Prepared<P> {
-    /// Wraps a program, or the error that came instead of it.
+    /// Wraps a program or the error of its preparation.
     pub fn new(program: Result<P, Error>) -> Self {
         Self(program)
     }

@@ -1,4 +1,4 @@
-//! The request of an attempt: the body of its message, and the same command as one document.
+//! The request of an attempt: as the body of its message, and as one document for command events.
 
 use super::{Operation, exchange::Context};
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, spec::BinarySubtype};
 
-/// The body: what the user wants, then what the moment adds. The name stays first (MSG-13).
+/// Writes the elements of the command, then the fields that depend on the attempt. The command name
+/// stays the first key (MSG-13).
 pub(super) fn write_body(
     body: &mut DocumentWriter<'_>,
     operation: &Operation,
@@ -47,7 +48,7 @@ pub(super) fn write_body(
     }
 }
 
-/// The command as one document, for events: sequences become arrays again.
+/// Returns the command as one document, for command events. A document sequence becomes an array.
 pub(super) fn command_document(
     operation: &Operation,
     context: &Context,

@@ -1,4 +1,5 @@
-//! What follows a failed attempt: the one place where retries are decided.
+//! The decisions about failed attempts: whether and when an attempt is retried, and which error the
+//! operation raises. No other module decides about retries.
 
 #[cfg(test)]
 mod tests;
@@ -13,79 +14,83 @@ use crate::{
     time::Instant,
 };
 
-/// Attempts of a retryable operation that met no overload and has no time limit of its own, the
-/// first included (RR-18, RW-24). With a time limit such an operation is tried again until its time
-/// is over.
+/// The number of attempts of a retryable operation without a time limit and without overload
+/// errors, the first attempt included (RR-18, RW-24). With a time limit, such an operation is
+/// retried until its time is over.
 const MAX_ATTEMPTS: u32 = 2;
 
-/// Attempts in a row that may fail without the operation having waited for anything: a reply, a
-/// connection, or a change of the topology. A pool that is cleared fails a check-out at once, so
-/// that an operation with a time limit could otherwise be tried again without end at one instant.
+/// The number of attempts in a row that may fail without a wait. An operation waits for a reply, a
+/// connection, or a change of the topology. A check-out from a cleared pool fails at once, so an
+/// operation with a time limit could otherwise be retried without end at one instant.
 const MAX_UNWAITED_ATTEMPTS: u32 = 3;
 
-/// The code of `IllegalOperation`, which a storage engine without retryable writes answers.
+/// The code of `IllegalOperation`, with which a storage engine without retryable writes replies.
 const ILLEGAL_OPERATION: i32 = 20;
 
-/// The text that replaces the server's own, which does not say what to do (RW-4).
+/// The text that replaces the message of the server, which does not say what to do (RW-4).
 const NO_RETRYABLE_WRITES: &str = "This MongoDB deployment does not support retryable writes. \
                                    Please add retryWrites=false to your connection string.";
 
-/// Codes after which a read may be repeated (RR-2); those of writes are the same without 134.
+/// The codes after which a read (RR-2) or a retryable write (RW-16) is retried. Reads have 134 as
+/// well.
 const RETRYABLE_CODES: [i32; 12] = [
     6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436,
 ];
 
-/// `ReadConcernMajorityNotAvailableYet`: only reads meet it.
+/// The code of `ReadConcernMajorityNotAvailableYet`, after which only reads are retried.
 const READ_CONCERN_NOT_AVAILABLE: i32 = 134;
 
-/// Servers from this wire version on put the label for retryable writes themselves (RW-15).
+/// The wire version of server 4.4, from which on servers add the label for retryable writes
+/// themselves (RW-15).
 const SERVER_LABELS_WIRE_VERSION: i32 = 9;
 
-/// What follows a failed attempt.
+/// The decision about an operation after a failed attempt.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum AfterFailure {
     /// The next attempt begins now.
     RetryNow(Box<Operation>),
     /// The next attempt begins at this instant, which is later than now. Until then the operation
-    /// has no connection, unless one is pinned for its owner (BP-13).
+    /// holds no connection, except a pinned one (BP-13).
     RetryAt(Box<Operation>, Instant),
     /// The operation is over and raises this error.
     Over(Box<Operation>, Error),
 }
 
-/// How far a failed attempt came, and what is known at its end.
+/// How far a failed attempt came, and the state of the client at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedAttempt<'a> {
-    /// The connection that the attempt had, so that anything of its request may have been sent;
-    /// `None` if its check-out failed.
+    /// The connection of the attempt, on which part of the request may have been sent; `None` if
+    /// the check-out failed.
     pub(crate) facts: Option<&'a ConnectionFacts>,
-    /// The present type of the topology.
+    /// The current type of the topology.
     pub(crate) topology_type: TopologyType,
-    /// The client is closed: nothing is tried again.
+    /// True if the client is closed, so that nothing is retried.
     pub(crate) is_closed: bool,
 }
 
-/// The client's options about retries.
+/// The options of a client about retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// `retryReads`.
+    /// `retryReads`: whether reads are retried.
     pub(crate) reads: bool,
-    /// `retryWrites`.
+    /// `retryWrites`: whether writes are retried.
     pub(crate) writes: bool,
-    /// `maxAdaptiveRetries`: retries of an operation that met overload, counted over all of its
-    /// attempts (BP-4, BP-8).
+    /// `maxAdaptiveRetries`: the largest number of retries of an operation that had an overload
+    /// error, counted over all of its attempts (BP-4, BP-8).
     pub(crate) max_adaptive: u32,
-    /// `enableOverloadRetargeting` (BP-9).
+    /// `enableOverloadRetargeting`: whether a retry after an overload error avoids the server
+    /// (BP-9).
     pub(crate) retargets: bool,
 }
 
 impl RetryPolicy {
-    /// Decides what follows an attempt that failed with `error`, and notes in the operation what
-    /// its next attempt goes by: the error to raise in the end, and the servers to avoid.
+    /// Decides what follows an attempt that failed with `error`. Notes in the operation what its
+    /// next attempt needs: the error to raise in the end, and the servers to avoid. `random`
+    /// supplies the jitter of the pause.
     ///
-    /// A retry whose backoff would last until the operation's deadline or longer is not waited for:
-    /// the operation is over at once (BP-12). `random` draws the jitter of the pause.
+    /// If the backoff would last until the operation's deadline or longer, the operation ends at
+    /// once (BP-12).
     pub(crate) fn after_failure(
         self,
         now: Instant,
@@ -127,9 +132,10 @@ impl RetryPolicy {
 
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
     ///
-    /// The type is the one that the connection's own hello told. It may be another than the one by
-    /// which the server was chosen: a primary that steps down while the connection is made says
-    /// secondary, and the write that it will refuse must be one that can be repeated elsewhere.
+    /// The type is from the hello of the connection. It can differ from the type that server
+    /// selection used: a primary can step down while the connection is made, and its hello then
+    /// says that it is a secondary. Such a server refuses the write, and only a write with a
+    /// transaction number can be retried.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
         self.writes
             && kind == CommandKind::RetryableWrite
@@ -139,8 +145,8 @@ impl RetryPolicy {
             )
     }
 
-    /// Adds the labels that the driver itself must put (RW-14, RW-16). `facts` are those of the
-    /// connection, where the attempt got as far.
+    /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16). `facts`
+    /// are those of the connection; `None` if the check-out failed.
     fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
         let eligible = match facts {
             Some(_) => operation.txn_number.is_some(),
@@ -177,8 +183,8 @@ impl RetryPolicy {
         }
     }
 
-    /// True if the operation may be tried once more after `error`, which is labelled already.
-    /// `had_connection` says that the attempt had a connection, so that anything of its request may
+    /// True if the operation may be retried after `error`, which has its labels already.
+    /// `had_connection` is false if the check-out failed. If it is true, part of the request may
     /// have been sent.
     fn may_retry(self, operation: &Operation, error: &Error, had_connection: bool) -> bool {
         if self.has_no_attempt_left(operation) {
@@ -187,16 +193,16 @@ impl RetryPolicy {
         if is_retryable_overload(error) {
             return self.may_retry_overload(operation.command.kind);
         }
-        // Another attempt would need another connection, and so another service: what was pinned
-        // has to be given up first, and that is for its owner to decide (LB-39).
+        // A retry would need another connection, which can lead to another service. The pin must be
+        // released first, and its owner decides about that (LB-39).
         if operation.command.pin.is_some() {
             return false;
         }
         match operation.command.kind {
             CommandKind::Read => self.reads && is_retryable_read(error),
-            // The label alone does not make a repetition safe: a server that knows no transaction
-            // numbers, such as a standalone, would apply the write twice (RW-3). RW-9: nobody would
-            // hear how the retry of an unacknowledged write went.
+            // The label alone does not make a retry safe: a server without support for transaction
+            // numbers, such as a standalone, would apply the write twice (RW-3). An unacknowledged
+            // write is not retried (RW-9).
             CommandKind::RetryableWrite => {
                 operation.command.acknowledged
                     && self.writes
@@ -210,13 +216,12 @@ impl RetryPolicy {
         }
     }
 
-    /// True if commands of this kind are tried again after a retryable overload error: reads with
-    /// `retryReads`, writes with `retryWrites`, commands that are not inspected with both (BP-2,
-    /// BP-3).
+    /// True if commands of this kind are retried after a retryable overload error: reads with
+    /// `retryReads`, writes with `retryWrites`, and `run_command` with both (BP-2, BP-3).
     ///
-    /// The server guarantees by its labels that nothing was done, so neither a transaction number
-    /// nor an acknowledgement is needed. A pinned command is repeated on its connection, which the
-    /// server's reply has left whole.
+    /// The labels guarantee that the server did nothing, so a retry needs neither a transaction
+    /// number nor an acknowledgement. A pinned command is retried on its connection, which is
+    /// intact after the reply of the server.
     const fn may_retry_overload(self, kind: CommandKind) -> bool {
         match kind {
             CommandKind::Read | CommandKind::CursorFollowUp => self.reads,
@@ -227,9 +232,9 @@ impl RetryPolicy {
         }
     }
 
-    /// True if the operation has had all of its attempts: `maxAdaptiveRetries` and one, once it met
-    /// overload (BP-8), else two, or with a time limit as many as fit (RR-18, RW-24). A time limit
-    /// of zero has no end and counts as one.
+    /// True if the operation has used all of its attempts. After an overload error, there are
+    /// `maxAdaptiveRetries` and one (BP-8). Otherwise there are two, or with a time limit as many
+    /// as fit (RR-18, RW-24). `timeoutMS=0` counts as a time limit here.
     fn has_no_attempt_left(self, operation: &Operation) -> bool {
         let is_spent = if operation.was_overloaded {
             operation.attempts > self.max_adaptive
@@ -239,10 +244,10 @@ impl RetryPolicy {
         is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
     }
 
-    /// Returns the server that the next attempt avoids where others suit: on a sharded cluster the
-    /// one that failed (RR-13, RW-23), elsewhere only after overload and only with
-    /// `enableOverloadRetargeting` (RR-14, BP-9). A cleared pool says nothing new about its server
-    /// (RR-21).
+    /// Returns the server that the next attempt avoids if others suit. On a sharded cluster, a
+    /// retry avoids the server that failed (RR-13, RW-23). Elsewhere, it does so only after an
+    /// overload error and with `enableOverloadRetargeting` (RR-14, BP-9). The server of a cleared
+    /// pool is not avoided (RR-21).
     fn avoided(self, error: &Error, topology_type: TopologyType) -> Option<&Address> {
         let is_avoided = match error.kind() {
             ErrorKind::PoolCleared { .. } => false,
@@ -253,12 +258,13 @@ impl RetryPolicy {
     }
 }
 
-/// True for an error that the server, or the pool for it, calls both overload and retryable (BP-1).
+/// True for an error with both labels of a retryable overload error (BP-1).
 fn is_retryable_overload(error: &Error) -> bool {
     error.has_label(&Label::SystemOverloadedError) && error.has_label(&Label::RetryableError)
 }
 
-/// Replaces the text of a server whose storage engine knows no transaction numbers (RW-4).
+/// Replaces the message of a server whose storage engine does not support transaction numbers
+/// (RW-4).
 fn reworded(operation: &Operation, error: Error) -> Error {
     let fault = match error.kind() {
         ErrorKind::Command(fault) if operation.txn_number.is_some() => fault,
@@ -277,11 +283,12 @@ fn reworded(operation: &Operation, error: Error) -> Error {
     }
 }
 
-/// The error to raise when the operation ends with `last` at `now`. `is_cut_short` says that it
-/// would be tried again if there were time.
+/// Returns the error to raise when the operation ends with `last` at `now`. `is_cut_short` is true
+/// if the operation would be retried with more time.
 ///
-/// A time limit that has passed is told as a timeout, which has what failed before as its source,
-/// as the specification of client-side timeouts asks for. Other ends go by [`error_to_raise`].
+/// An operation that ends because its time is over raises a timeout whose source is the error
+/// before, as the specification of client-side operations timeout demands. Otherwise
+/// [`error_to_raise`] decides.
 pub(crate) fn error_at_end(
     operation: &mut Operation,
     now: Instant,
@@ -322,11 +329,12 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
     error.with_labels(&labels).with_cause(cause)
 }
 
-/// The error to raise when attempts are over: the latest one that proves an attempt on a server; if
-/// none does, the first one (RR-19, RW-26).
+/// Returns the error to raise after all attempts: the latest error that proves an attempt on a
+/// server, or the first error if none does (RR-19, RW-26).
 fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
-        // What failed before does not say why the retry could not be sent.
+        // The retry was not sent because it exceeds a limit. The error before does not explain
+        // that, so it becomes the source.
         Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
             last.with_labels(kept.labels()).with_cause(kept)
         }
@@ -335,9 +343,9 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Er
     }
 }
 
-/// True if the error comes from a server or from the network after the command was sent. One that
-/// says that nothing was written proves no attempt of a write; a generic command counts as a write
-/// (BP-11), and to a read the label means nothing (RR-19).
+/// True if the error comes from the server or the network. An error with the label
+/// `NoWritesPerformed` proves no attempt of a write, and `run_command` counts as a write (BP-11).
+/// For a read the label has no meaning (RR-19).
 fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(

@@ -1,10 +1,11 @@
-//! Commands whose documents nobody may see in events: they carry passwords or proofs of them
-//! (AUTH-22, HELLO-1).
+//! Sensitive commands. Command events show neither these commands nor their replies, because both
+//! can hold passwords or proofs of passwords (AUTH-22, HELLO-1).
 
 use crate::error::{CommandError, Error, ErrorKind};
 use bson::RawDocument;
 
-/// In lower case: servers take `saslstart` for `saslStart`, and so must whoever hides it.
+/// Names of sensitive commands, in lower case. Servers accept `saslstart` for `saslStart`, so the
+/// comparison ignores case.
 const SENSITIVE: [&str; 9] = [
     "authenticate",
     "saslstart",
@@ -17,7 +18,7 @@ const SENSITIVE: [&str; 9] = [
     "copydb",
 ];
 
-/// True if neither this command nor its reply may be shown.
+/// True if command events must not show this command and its reply.
 pub(super) fn is_sensitive(name: &str, command: &RawDocument) -> bool {
     let is = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other));
     is(&SENSITIVE)
@@ -25,7 +26,7 @@ pub(super) fn is_sensitive(name: &str, command: &RawDocument) -> bool {
             && matches!(command.get("speculativeAuthenticate"), Ok(Some(_)))
 }
 
-/// The same failure without anything that the server wrote in words or documents.
+/// Returns the error without the message and the reply document of the server.
 pub(super) fn without_words(error: &Error) -> Error {
     let ErrorKind::Command(fault) = error.kind() else {
         return error.clone();

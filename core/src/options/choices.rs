@@ -1,27 +1,28 @@
-//! Small options: enumerations, the proxy and the Stable API.
+//! Small option types: monitoring, compressors, the proxy and the Stable API.
 
 use super::Secret;
 
-/// Who checks the servers, and when: the two kinds of client that the specifications know.
+/// How a client checks its servers. The two values are the two kinds of client in the
+/// specifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Monitoring {
-    /// A monitor for each server, at work all the time: the multi-threaded or asynchronous kind.
+    /// Multi-threaded or asynchronous: each server has a monitor that checks it in the background.
     #[default]
     Background,
-    /// Operations scan the servers when it is time to, one after the other, and nothing happens
-    /// between operations: the single-threaded kind (MON-24).
+    /// Single-threaded: the client checks servers only while an operation needs it, one server
+    /// after the other (MON-24). Such a pass over all servers is a scan.
     Scanning,
 }
 
-/// `serverMonitoringMode`: how monitors learn of changes.
+/// How monitors learn of changes (`serverMonitoringMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitoringMode {
-    /// Stream where that pays: everywhere but in function-as-a-service environments.
+    /// Polls in function-as-a-service environments, and streams elsewhere.
     #[default]
     Auto,
-    /// The server answers as soon as something changes.
+    /// Streams: the server answers a check when its state changes, or after the heartbeat interval.
     Stream,
-    /// The server is asked at intervals.
+    /// Polls: the monitor sends a check at each heartbeat interval.
     Poll,
 }
 
@@ -29,7 +30,7 @@ impl MonitoringMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Stream, Self::Poll];
 
-    /// Its name in connection strings.
+    /// Returns the name of the mode in connection strings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,22 +40,22 @@ impl MonitoringMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name; letter case counts.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
-/// A way to compress messages.
+/// A compression algorithm for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Compressor {
-    /// Fast, compresses little.
+    /// Snappy: fast, with a low compression ratio.
     Snappy,
-    /// Slower; its level can be chosen.
+    /// Zlib: slower, with a configurable compression level.
     Zlib,
-    /// Fast and small.
+    /// Zstandard: fast, with a high compression ratio.
     Zstd,
 }
 
@@ -62,7 +63,7 @@ impl Compressor {
     /// All compressors.
     pub const ALL: [Self; 3] = [Self::Snappy, Self::Zlib, Self::Zstd];
 
-    /// Its name in connection strings and in the handshake.
+    /// Returns the name of the compressor in connection strings and in the handshake.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,14 +73,14 @@ impl Compressor {
         }
     }
 
-    /// The compressor of this name.
+    /// Returns the compressor with this name; letter case counts.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
 }
 
-/// A SOCKS5 proxy.
+/// The address of a SOCKS5 proxy, and the credentials for it.
 ///
 /// ```
 /// use onionskin_core::options::ProxyOptions;
@@ -95,10 +96,10 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// Default of [`port`](Self::port).
+    /// The default of [`port`](Self::port).
     pub const DEFAULT_PORT: u16 = 1080;
 
-    /// The proxy on `host`, a name or IP address, at port 1080, without a login.
+    /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.
     pub fn new(host: impl Into<String>) -> Self {
         Self {
             host: host.into(),
@@ -107,33 +108,33 @@ impl ProxyOptions {
         }
     }
 
-    /// The same at another port.
+    /// Sets [`port`](Self::port).
     #[must_use]
     pub const fn with_port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// The same with a user name and a password.
+    /// Sets the user name and password that the proxy requires.
     #[must_use]
     pub fn with_login(mut self, username: impl Into<String>, password: impl Into<String>) -> Self {
         self.login = Some((username.into(), Secret::new(password)));
         self
     }
 
-    /// `proxyHost`.
+    /// Returns `proxyHost`, the name or IP address of the proxy.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// `proxyPort`. Default: 1080.
+    /// Returns `proxyPort`. Default: 1080.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// `proxyUsername` and `proxyPassword`. Default: none.
+    /// Returns `proxyUsername` and `proxyPassword`. Default: none.
     #[must_use]
     pub fn login(&self) -> Option<(&str, &Secret)> {
         self.login
@@ -146,12 +147,12 @@ impl ProxyOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerApiVersion {
-    /// `1`.
+    /// Version `1`.
     V1,
 }
 
 impl ServerApiVersion {
-    /// What commands carry as `apiVersion`.
+    /// Returns the value that commands carry as `apiVersion`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,20 +161,20 @@ impl ServerApiVersion {
     }
 }
 
-/// The Stable API that is declared with each command; `None` leaves a field out.
+/// The Stable API version that each command declares. A field that is `None` is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerApi {
-    /// `apiVersion`.
+    /// The declared version (`apiVersion`).
     pub version: ServerApiVersion,
-    /// `apiStrict`: refuse commands outside this version.
+    /// True if the server must refuse commands outside this version (`apiStrict`).
     pub strict: Option<bool>,
-    /// `apiDeprecationErrors`: refuse deprecated commands.
+    /// True if the server must refuse deprecated commands (`apiDeprecationErrors`).
     pub deprecation_errors: Option<bool>,
 }
 
 impl ServerApi {
-    /// This version, with the server's defaults for the rest.
+    /// Returns this version, with the server's defaults for the other fields.
     #[must_use]
     pub const fn new(version: ServerApiVersion) -> Self {
         Self {

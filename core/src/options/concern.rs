@@ -4,23 +4,23 @@ use crate::error::{Error, ErrorKind};
 use bson::{RawDocumentBuf, cstr};
 use std::time::Duration;
 
-/// How durable what is read must be: `local`, `majority`, `linearizable`, `available`, `snapshot`,
-/// or a level of a later server.
+/// A read concern: which data a read may return. Levels are `local`, `majority`, `linearizable`,
+/// `available`, `snapshot`, and those of later servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadConcern {
-    /// `readConcernLevel`.
+    /// The level (`readConcernLevel`), sent to the server as it is.
     pub level: String,
 }
 
 impl ReadConcern {
-    /// A concern of this level.
+    /// Returns a read concern of this level.
     pub fn new(level: impl Into<String>) -> Self {
         Self {
             level: level.into(),
         }
     }
 
-    /// What a command carries as `readConcern`.
+    /// Returns the document that a command carries as `readConcern`.
     #[must_use]
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();
@@ -29,29 +29,33 @@ impl ReadConcern {
     }
 }
 
-/// Who must have a write before it counts.
+/// The members of a replica set that must acknowledge a write (`w`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
-    /// This many members; 0 asks for no reply at all.
+    /// This many members. With 0 the server sends no reply.
     Nodes(u32),
-    /// `majority`, or a mode of the replica set's configuration.
+    /// The majority of members (`majority`), or a mode that the configuration of the replica set
+    /// defines.
     Mode(String),
 }
 
-/// When a write counts as done. The default leaves the decision to the server.
+/// A write concern: what the server must do before it acknowledges a write. The default sends
+/// nothing and leaves the choice to the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteConcern {
-    /// `w`.
+    /// The members that must acknowledge the write (`w`). Default: none, the server's choice.
     pub w: Option<Acknowledgment>,
-    /// `journal`.
+    /// True if the write must be in the journal on disk first (`journal`). Default: none, the
+    /// server's choice.
     pub journal: Option<bool>,
-    /// `wTimeoutMS`; zero for none.
+    /// The time limit for the acknowledgment (`wTimeoutMS`). Default, and the meaning of zero: no
+    /// limit.
     pub timeout: Option<Duration>,
 }
 
 impl WriteConcern {
-    /// `w: "majority"`.
+    /// Returns the write concern `w: "majority"`.
     #[must_use]
     pub fn majority() -> Self {
         Self {
@@ -60,7 +64,7 @@ impl WriteConcern {
         }
     }
 
-    /// `w: nodes`.
+    /// Returns the write concern `w: nodes`.
     #[must_use]
     pub fn nodes(nodes: u32) -> Self {
         Self {
@@ -69,19 +73,20 @@ impl WriteConcern {
         }
     }
 
-    /// True if nothing was chosen, so that nothing is sent.
+    /// True if no field is set. Commands then carry no `writeConcern`.
     #[must_use]
     pub fn is_server_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// False for `w: 0` without `journal: true`: no reply will come.
+    /// False if the server sends no reply to a write: `w: 0` without `journal: true`.
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
         self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
     }
 
-    /// Refuses to wait for the journal of a write that no reply is wanted for (URI-23).
+    /// Checks that `w: 0` and `journal: true` are not combined, because an unacknowledged write
+    /// cannot wait for the journal (URI-23).
     pub fn check(&self) -> Result<(), Error> {
         if self.w == Some(Acknowledgment::Nodes(0)) && self.journal == Some(true) {
             return Err(ErrorKind::InvalidOption {
@@ -95,7 +100,7 @@ impl WriteConcern {
         Ok(())
     }
 
-    /// What a command carries as `writeConcern`.
+    /// Returns the document that a command carries as `writeConcern`.
     #[must_use]
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();

@@ -1,25 +1,26 @@
-//! Who the client says it is.
+//! The credential of a client, and the authentication mechanisms.
 
 use super::Secret;
 use std::{collections::BTreeMap, fmt};
 
-/// How identity is proved (AUTH-44 to AUTH-50). Only SCRAM is [available](Self::is_available) yet.
+/// An authentication mechanism (AUTH-44 to AUTH-50). This version can only use the SCRAM
+/// mechanisms; see [`is_available`](Self::is_available).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mechanism {
-    /// `SCRAM-SHA-1`.
+    /// `SCRAM-SHA-1`: user name and password.
     ScramSha1,
-    /// `SCRAM-SHA-256`.
+    /// `SCRAM-SHA-256`: user name and password.
     ScramSha256,
-    /// `MONGODB-X509`.
+    /// `MONGODB-X509`: the client's TLS certificate.
     MongoDbX509,
-    /// `PLAIN`.
+    /// `PLAIN`: user name and password, for LDAP.
     Plain,
-    /// `GSSAPI`.
+    /// `GSSAPI`: Kerberos.
     GssApi,
-    /// `MONGODB-AWS`.
+    /// `MONGODB-AWS`: credentials of Amazon Web Services.
     MongoDbAws,
-    /// `MONGODB-OIDC`.
+    /// `MONGODB-OIDC`: an OpenID Connect token.
     MongoDbOidc,
 }
 
@@ -35,7 +36,7 @@ impl Mechanism {
         Self::MongoDbOidc,
     ];
 
-    /// Its name in `authMechanism` and on the wire.
+    /// Returns the name of the mechanism in `authMechanism` and in commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,8 +50,8 @@ impl Mechanism {
         }
     }
 
-    /// True if this version of the driver can authenticate with it. A client with another mechanism
-    /// is refused when it is made.
+    /// True if this version of the driver can authenticate with this mechanism. With another
+    /// mechanism, the creation of a client fails.
     #[must_use]
     pub const fn is_available(self) -> bool {
         match self {
@@ -63,7 +64,7 @@ impl Mechanism {
         }
     }
 
-    /// The mechanism of this name.
+    /// Returns the mechanism with this name; letter case counts.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
@@ -76,25 +77,28 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// What is needed to authenticate (AUTH-1). Passwords and mechanism properties are not shown by
-/// `Debug`.
+/// The user name, password, mechanism and other data with which a client authenticates (AUTH-1).
+/// `Debug` shows only the source and the mechanism.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credential {
-    /// User name, as given: never prepared or normalised (AUTH-52).
+    /// The user name. It is not prepared with SASLprep (AUTH-52).
     pub username: Option<String>,
-    /// Password, as given.
+    /// The password, as the application gave it.
     pub password: Option<Secret>,
-    /// The database that knows the user: for SCRAM the connection string's database, else `admin`.
+    /// The authentication database (`authSource`). Default in a connection string without a
+    /// mechanism, or with SCRAM: its database, else `admin`.
     pub source: String,
-    /// `None` lets the server's offer decide: SCRAM-SHA-256 if it has that, else SCRAM-SHA-1.
+    /// The mechanism. `None` means SCRAM-SHA-256 if the server supports it for the user, else
+    /// SCRAM-SHA-1.
     pub mechanism: Option<Mechanism>,
-    /// `authMechanismProperties`; keys keep their spelling and compare without case.
+    /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but are
+    /// compared without it.
     pub properties: BTreeMap<String, Secret>,
 }
 
 impl Credential {
-    /// A user name and a password for SCRAM, against the database `admin`.
+    /// Returns a credential for SCRAM with this user name and password, and the source `admin`.
     #[must_use]
     pub fn password(username: impl Into<String>, password: impl Into<String>) -> Self {
         Self {
@@ -106,7 +110,7 @@ impl Credential {
         }
     }
 
-    /// A credential of which only the source is set.
+    /// Returns a credential of which only the source is set.
     #[must_use]
     pub fn empty(source: impl Into<String>) -> Self {
         Self {
@@ -118,7 +122,7 @@ impl Credential {
         }
     }
 
-    /// The mechanism property of this name, compared without case (AUTH-10).
+    /// Returns the mechanism property with this name, without regard to letter case (AUTH-10).
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Secret> {
         self.properties

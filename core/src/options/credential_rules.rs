@@ -1,13 +1,13 @@
-//! What each mechanism needs and what it refuses.
+//! The rules of each mechanism about the fields of a credential.
 
 use super::{Credential, Mechanism};
 use crate::error::{Error, ErrorKind};
 
-/// The only source of users that MongoDB does not keep itself.
+/// The source for mechanisms whose users are managed outside of MongoDB.
 const EXTERNAL: &str = "$external";
 
-/// Properties that stand for code or for a decision of the application, and so cannot come from a
-/// connection string (AUTH-106, AUTH-108).
+/// Mechanism properties that a connection string cannot set: their values are code, or a decision
+/// that only the application may make (AUTH-106, AUTH-108).
 pub(crate) const CODE_ONLY_PROPERTIES: [&str; 4] = [
     "OIDC_CALLBACK",
     "OIDC_HUMAN_CALLBACK",
@@ -15,7 +15,7 @@ pub(crate) const CODE_ONLY_PROPERTIES: [&str; 4] = [
     "AWS_CREDENTIAL_PROVIDER",
 ];
 
-/// Whether a field is there.
+/// Whether a credential must have a field, may have it, or must not have it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Required,
@@ -23,10 +23,11 @@ enum Presence {
     Forbidden,
 }
 
-/// One row of the table of credential fields (requirements, 3.1.5).
+/// The rules of one mechanism about the fields of a credential.
 struct Rules {
     username: Presence,
     password: Presence,
+    /// True if the source must be `$external`.
     external_source: bool,
     properties: &'static [&'static str],
 }
@@ -40,16 +41,16 @@ const SCRAM: Rules = Rules {
 
 const fn rules(mechanism: Mechanism) -> Rules {
     match mechanism {
-        // AUTH-44, AUTH-45, AUTH-47
+        // User name and password are required, and properties refused (AUTH-44, AUTH-45, AUTH-47).
         Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain => SCRAM,
-        // AUTH-46
+        // The TLS certificate names the user and needs no password (AUTH-46).
         Mechanism::MongoDbX509 => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
             external_source: true,
             properties: &[],
         },
-        // AUTH-48
+        // A password is optional, because a ticket can replace it (AUTH-48).
         Mechanism::GssApi => Rules {
             username: Presence::Required,
             password: Presence::Optional,
@@ -61,14 +62,15 @@ const fn rules(mechanism: Mechanism) -> Rules {
                 "SERVICE_HOST",
             ],
         },
-        // AUTH-49, AUTH-88: keys come from the environment or a provider, never from options.
+        // Keys come from the environment or a provider, and are an error in options (AUTH-49,
+        // AUTH-88).
         Mechanism::MongoDbAws => Rules {
             username: Presence::Forbidden,
             password: Presence::Forbidden,
             external_source: true,
             properties: &["AWS_CREDENTIAL_PROVIDER"],
         },
-        // AUTH-50
+        // A token, which a property provides, takes the place of a password (AUTH-50).
         Mechanism::MongoDbOidc => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
@@ -92,7 +94,8 @@ fn invalid(option: &'static str, message: impl Into<String>) -> Error {
 }
 
 impl Credential {
-    /// Checks that all that the mechanism needs is there, and nothing that it refuses (AUTH-4).
+    /// Checks that the credential has all fields that its mechanism requires, and none that it
+    /// refuses (AUTH-4).
     ///
     /// ```
     /// use onionskin_core::options::{Credential, Mechanism};
@@ -110,14 +113,18 @@ impl Credential {
         Ok(())
     }
 
-    /// The same for what a connection string says, where a user name may stand alone (AUTH-136)
-    /// and unreadable properties are already reported (CS-32).
+    /// Checks a credential that was read from a connection string.
+    ///
+    /// The rules are those of [`check`](Self::check) with two exceptions. Without a mechanism, a
+    /// user name may be given without a password (AUTH-136). If the properties could not be read,
+    /// they are not checked, because the parser has warned already (CS-32).
     pub(crate) fn check_parsed(&self, properties_dropped: bool) -> Result<(), Error> {
         let rules = self.mechanism.map_or(SCRAM, rules);
         let name = self.mechanism.map_or("SCRAM", Mechanism::name);
         let username = self.username.as_deref().unwrap_or_default();
         match rules.username {
-            // AUTH-2, AUTH-5, AUTH-9
+            // A name is required even if the string has an `@` but nothing before it (AUTH-2,
+            // AUTH-5, AUTH-9).
             Presence::Required if username.is_empty() => {
                 let message = format!("{name} needs a user name; give one before the @");
                 return Err(invalid("username", message));
@@ -146,7 +153,8 @@ impl Credential {
             ));
         }
         if rules.external_source && self.source != EXTERNAL {
-            // AUTH-3
+            // The users of these mechanisms are managed outside of MongoDB, so that the source must
+            // be `$external` (AUTH-3).
             let message = format!("{name} works only with {EXTERNAL}; leave authSource out");
             return Err(invalid("authSource", message));
         }
@@ -159,7 +167,7 @@ impl Credential {
     fn check_properties(&self, rules: &Rules, name: &str) -> Result<(), Error> {
         let refuse = |message: String| Err(invalid("authMechanismProperties", message));
         for key in self.properties.keys() {
-            // AUTH-8
+            // An unknown property is an error, not ignored (AUTH-8).
             if !rules.properties.iter().any(|p| p.eq_ignore_ascii_case(key)) {
                 return refuse(match rules.properties {
                     [] => format!("{name} takes no properties; remove them"),
@@ -185,7 +193,9 @@ impl Credential {
         }
     }
 
-    /// AUTH-104 to AUTH-106, AUTH-109.
+    /// Checks that exactly one source of tokens is given: an environment or one callback (AUTH-104
+    /// to AUTH-106). An environment may also require `TOKEN_RESOURCE` or refuse a user name
+    /// (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
         let refuse = |message| Err(invalid("authMechanismProperties", message));
         let machine = self.property("OIDC_CALLBACK").is_some();
@@ -224,7 +234,7 @@ mod tests {
     use crate::options::Secret;
     use Mechanism::{GssApi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha256};
 
-    /// User name, password and source; an empty text stands for a field that is not given.
+    /// User name, password and source. An empty text means that the field is not set.
     type Fields = (&'static str, &'static str, &'static str);
 
     type Properties = &'static [(&'static str, &'static str)];
@@ -248,7 +258,7 @@ mod tests {
 
     #[test]
     fn each_mechanism_takes_its_own_fields_and_no_others() {
-        // AUTH-44 to AUTH-50
+        // The fields that each mechanism requires and refuses (AUTH-44 to AUTH-50).
         for (mechanism, fields, allowed) in [
             (None, ("u", "p", "admin"), true),
             (None, ("u", "", "admin"), false),
@@ -281,7 +291,8 @@ mod tests {
 
     #[test]
     fn a_foreign_property_is_refused() {
-        // AUTH-8, AUTH-10
+        // A property of another mechanism is an error (AUTH-8), and letter case does not count
+        // (AUTH-10).
         for (mechanism, property, allowed) in [
             (None, "SERVICE_NAME", false),
             (Some(ScramSha256), "SERVICE_NAME", false),
@@ -307,7 +318,8 @@ mod tests {
 
     #[test]
     fn oidc_needs_one_source_of_tokens() {
-        // AUTH-104 to AUTH-106, AUTH-109
+        // A token comes from an environment or from one callback (AUTH-104 to AUTH-106). A password
+        // is always an error, and a user name is one for the environment `test` (AUTH-109).
         const RESOURCE: (&str, &str) = ("Token_Resource", "r");
         let user = ("u", "", "$external");
         let nobody = ("", "", "$external");

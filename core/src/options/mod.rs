@@ -1,4 +1,4 @@
-//! What a user can choose: typed options with the defaults of the specifications.
+//! Client options: typed settings with the defaults of the specifications.
 
 mod choices;
 mod client;

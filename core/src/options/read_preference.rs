@@ -1,21 +1,21 @@
-//! Which members of a replica set may answer a read.
+//! Read preferences: which members of a replica set may serve a read.
 
 use crate::{description::Tags, error::Error, error::ErrorKind};
 use std::{fmt, time::Duration};
 
-/// The five modes (SEL-12).
+/// The mode of a read preference: which types of members may serve a read (SEL-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadMode {
     /// Only the primary.
     #[default]
     Primary,
-    /// The primary; while there is none, a secondary.
+    /// The primary if there is one, else a secondary.
     PrimaryPreferred,
     /// Only secondaries.
     Secondary,
-    /// A secondary; while there is none that suits, the primary.
+    /// An eligible secondary if there is one, else the primary.
     SecondaryPreferred,
-    /// Any of them, by round trip time alone.
+    /// The primary or a secondary, without preference for either.
     Nearest,
 }
 
@@ -29,7 +29,7 @@ impl ReadMode {
         Self::Nearest,
     ];
 
-    /// Its name on the wire and in connection strings.
+    /// Returns the name of the mode in commands and in connection strings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,15 +41,15 @@ impl ReadMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name; letter case counts.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 }
 
-/// A mode with the conditions that go with it (SEL-11, STALE-1). The default is the primary,
-/// without a limit of staleness (STALE-2).
+/// A read preference: a mode with tag sets, a maximum staleness and a choice about hedged reads
+/// (SEL-11, STALE-1). The default is mode primary without a maximum staleness (STALE-2).
 ///
 /// ```
 /// use onionskin_core::options::{ReadMode, ReadPreference};
@@ -69,7 +69,7 @@ pub struct ReadPreference {
 }
 
 impl ReadPreference {
-    /// A mode without further conditions.
+    /// Returns a read preference with this mode and no other condition.
     #[must_use]
     pub const fn new(mode: ReadMode) -> Self {
         Self {
@@ -80,9 +80,10 @@ impl ReadPreference {
         }
     }
 
-    /// Limits the choice to members with these tags: the first set that fits some member decides
-    /// (SEL-21). A set without tags fits every member. Refused with mode primary, unless all sets
-    /// are empty (SEL-14).
+    /// Limits the choice to members with certain tags. The first tag set that matches a candidate
+    /// decides, and an empty tag set matches every member (SEL-21).
+    ///
+    /// Fails with mode primary if a tag set is not empty (SEL-14).
     pub fn with_tag_sets(mut self, tag_sets: Vec<Tags>) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
             return Err(ErrorKind::InvalidOption {
@@ -95,9 +96,10 @@ impl ReadPreference {
         Ok(self)
     }
 
-    /// Leaves out secondaries that are estimated to be further behind than this. Refused with mode
-    /// primary (SEL-15). The smallest useful value is 90 s; it is checked at selection, because it
-    /// depends on the deployment (STALE-5).
+    /// Excludes secondaries whose estimated staleness is greater than this.
+    ///
+    /// Fails with mode primary (SEL-15). The minimum, 90 s or more, depends on the deployment, so
+    /// that server selection checks it and this setter does not (STALE-5).
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
@@ -110,10 +112,10 @@ impl ReadPreference {
         Ok(self)
     }
 
-    /// Asks mongos to send the read to two members and to take the first answer; `false` asks it
-    /// not to. Refused with mode primary. Not asked for by default (SEL-17).
+    /// Sets whether mongos sends a read to two members and uses the first reply. Default: not set,
+    /// and then no `hedge` field is sent (SEL-17).
     ///
-    /// Servers from 8.0 on ignore it (SEL-18).
+    /// Fails with mode primary. Hedged reads are deprecated from server 8.0 on (SEL-18).
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
     pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
@@ -127,32 +129,31 @@ impl ReadPreference {
         Ok(self)
     }
 
-    /// The mode.
+    /// Returns the mode.
     #[must_use]
     pub const fn mode(&self) -> ReadMode {
         self.mode
     }
 
-    /// The tag sets, in the order in which they are tried.
+    /// Returns the tag sets, in the order in which server selection tries them.
     #[must_use]
     pub fn tag_sets(&self) -> &[Tags] {
         &self.tag_sets
     }
 
-    /// The greatest staleness, if limited.
+    /// Returns the maximum staleness (`maxStalenessSeconds`). Default: none, no limit.
     #[must_use]
     pub const fn max_staleness(&self) -> Option<Duration> {
         self.max_staleness
     }
 
-    /// Whether hedged reads are asked for, or asked not to be used; `None` where nothing was
-    /// chosen.
+    /// Returns whether hedged reads were switched on or off. Default: none.
     #[must_use]
     pub const fn hedge(&self) -> Option<bool> {
         self.hedge
     }
 
-    /// True for mode primary, whose other parts are always empty.
+    /// True for mode primary. Tag sets, maximum staleness and hedged reads do not apply to it.
     #[must_use]
     pub fn is_primary(&self) -> bool {
         self.mode == ReadMode::Primary

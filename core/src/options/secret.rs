@@ -1,9 +1,10 @@
-//! Text that must not be seen.
+//! Text that must not appear in output.
 
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A password or the like: never printed, wiped when dropped.
+/// A password or another secret text. `Debug` does not print the text, and the memory is wiped when
+/// the value is dropped.
 ///
 /// ```
 /// use onionskin_core::options::Secret;
@@ -16,12 +17,12 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Hides `text`.
+    /// Returns a secret that holds `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,19 +1,19 @@
-//! A say of the application in the choice of servers.
+//! The application's server selector: a callback that narrows server selection.
 
 use crate::description::ServerDescription;
 use std::{fmt, sync::Arc};
 
-/// What an application decides by.
+/// The callback: removes the servers that the application does not accept.
 type Choice = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 
-/// Narrows the choice of servers, by rules that only the application knows (SEL-10).
+/// A callback that removes unwanted servers during server selection (SEL-10).
 ///
-/// It is called at each selection with the servers that suit the operation, and removes those that
-/// it does not want; the latency window and the choice by load come afterwards. What it adds does
-/// not count. If nothing is left the operation waits, as it does when no server suits.
+/// The callback runs in each server selection, with the servers that suit the operation. The
+/// latency window and the choice by load follow. Servers that the callback adds are ignored. If no
+/// server is left, the operation waits, as if no server suited.
 ///
-/// It is called in the task of the operation, which waits for it and nothing else does; it may call
-/// the client. Should it panic, that operation fails.
+/// The callback runs in the task of the operation and delays only that operation. The callback may
+/// call the client. If the callback panics, the operation fails.
 ///
 /// ```
 /// use onionskin_core::options::{ClientOptions, ServerSelector};
@@ -29,12 +29,12 @@ type Choice = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 pub struct ServerSelector(Arc<Choice>);
 
 impl ServerSelector {
-    /// A selector that keeps of the servers what `choice` leaves.
+    /// Returns a selector that accepts the servers that `choice` leaves in the list.
     pub fn new(choice: impl Fn(&mut Vec<&ServerDescription>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(choice))
     }
 
-    /// Lets it choose.
+    /// Calls the callback, which removes servers from the list.
     pub(crate) fn narrow(&self, servers: &mut Vec<&ServerDescription>) {
         (self.0)(servers);
     }
@@ -46,7 +46,7 @@ impl fmt::Debug for ServerSelector {
     }
 }
 
-/// Equal only to its own clones.
+/// Two selectors are equal only if one is a clone of the other.
 impl PartialEq for ServerSelector {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,44 +1,48 @@
-//! How connections are encrypted.
+//! Options of TLS.
 
 use super::Secret;
 
-/// TLS options. All but `enabled` say how connections are encrypted once `enabled` is on; without
-/// it they are without effect, and a client that has any has a
-/// [warning](crate::uri::without_effect).
+/// The TLS options of a client. Without `enabled` the other options have no effect, and a client
+/// that sets one gets a [warning](crate::uri::without_effect).
 ///
-/// Certificates are named by path; who drives the core reads the files and puts their bytes beside
-/// the paths before the client is made.
+/// Certificates are named by path. The shell reads the files before it creates the client, and
+/// stores their content in the `*_pem` fields beside the paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// `tls` (or `ssl`): encrypt. Default: off, on with `mongodb+srv`.
+    /// True if connections use TLS (`tls`, or `ssl`). Default: false; true with `mongodb+srv`.
     pub enabled: bool,
-    /// `tlsCAFile`: PEM file of the authorities to trust instead of the built-in Mozilla list.
+    /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). Default: none,
+    /// which trusts the built-in Mozilla list.
     pub ca_file: Option<String>,
-    /// The bytes of [`ca_file`](Self::ca_file).
+    /// The content of [`ca_file`](Self::ca_file).
     pub ca_pem: Option<Vec<u8>>,
-    /// `tlsCertificateKeyFile`: PEM file of the client's certificate chain and private key.
+    /// The path of a PEM file with the client's certificate chain and private key
+    /// (`tlsCertificateKeyFile`). Default: none.
     pub certificate_key_file: Option<String>,
-    /// The bytes of [`certificate_key_file`](Self::certificate_key_file).
+    /// The content of [`certificate_key_file`](Self::certificate_key_file).
     pub certificate_key_pem: Option<Secret>,
-    /// `tlsCertificateKeyFilePassword`. Without effect in this version, which refuses private keys
-    /// that are encrypted.
+    /// The password of the private key (`tlsCertificateKeyFilePassword`). This version refuses
+    /// encrypted private keys, so that the password has no effect.
     pub certificate_key_password: Option<Secret>,
-    /// `tlsAllowInvalidCertificates`: accept any certificate. Default: off.
+    /// True if any certificate is accepted, also for another host (`tlsAllowInvalidCertificates`).
+    /// Default: false.
     pub allow_invalid_certificates: bool,
-    /// `tlsAllowInvalidHostnames`: accept a certificate of another host. Default: off.
+    /// True if a certificate for another host is accepted (`tlsAllowInvalidHostnames`). Default:
+    /// false.
     pub allow_invalid_hostnames: bool,
-    /// `tlsInsecure`: both of the above. Default: off.
+    /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
     pub insecure: bool,
-    /// `tlsDisableOCSPEndpointCheck`. Default: off. This version asks no OCSP endpoint in any case.
+    /// True if OCSP endpoints must not be contacted (`tlsDisableOCSPEndpointCheck`). Default:
+    /// false. This version never contacts them.
     pub disable_ocsp_endpoint_check: bool,
-    /// `tlsDisableCertificateRevocationCheck`. Default: off. This version does not check whether
-    /// certificates were revoked in any case.
+    /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`). Default:
+    /// false. This version never checks revocation.
     pub disable_certificate_revocation_check: bool,
 }
 
-/// Pairs of options of which only one may be given (URI-5 to URI-11): each of the first relaxes, or
-/// keeps, what the second would decide too.
+/// Pairs of TLS options that must not be combined (URI-5 to URI-11). Each pair is an error: in a
+/// connection string if both are present, in code if both are true.
 pub(crate) const CONFLICTS: [(&str, &str); 7] = [
     ("tlsInsecure", "tlsAllowInvalidCertificates"),
     ("tlsInsecure", "tlsAllowInvalidHostnames"),

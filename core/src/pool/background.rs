@@ -1,28 +1,31 @@
-//! What other drivers have a thread for: keeping `minPoolSize`, closing what is stale or idle.
+//! Background work: keeping `minPoolSize`, and closing stale and idle connections.
 
 use super::{ConnectionId, Place, Pool, PoolState};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 use std::time::Duration;
 
-/// How long population pauses after a connection could not be established or was closed by the
-/// peer while unused. Without it a server that refuses connections, but is not in doubt (CMAP-44),
-/// would be asked as fast as the network allows.
+/// The time for which population pauses after a connection could not be established, or was closed
+/// by its peer while unused.
+///
+/// Without this pause a server that refuses connections, but does not become `Unknown` for it
+/// (CMAP-44), would get connection attempts as fast as the network allows.
 pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
 
-/// The smallest step of time: idle means unused for longer than the limit, not just as long.
+/// The smallest step of time. A connection is idle only when it was unused for longer than the
+/// limit.
 const TICK: Duration = Duration::from_nanos(1);
 
 impl<C> Pool<C> {
-    /// Does what is due: requests that waited too long fail, and a background run closes perished
-    /// connections and makes new ones for `minPoolSize` (CMAP-107, CMAP-109). Harmless before the
-    /// deadline.
+    /// Does the work that is due: fails requests that waited too long, closes perished connections,
+    /// and creates a connection for `minPoolSize` (CMAP-107, CMAP-109). A call before the deadline
+    /// is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire_requests(now);
         if self.state == PoolState::Closed {
             return;
         }
-        // Also while paused (CMAP-111). The oldest come first in the list, and what was made
-        // before a clear is older than what was made after it.
+        // A paused pool closes perished connections too (CMAP-111). The list begins with the oldest
+        // connections, and connections from before a clear are older than those after it.
         while let Some(slot) = self.available.first()
             && let Some(reason) = self.perished(now, slot)
         {
@@ -40,14 +43,14 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// True for a connection that is made because there are fewer than `minPoolSize`, and not for a
-    /// request (CMAP-154).
+    /// True if the pool is establishing this connection for `minPoolSize`, not for a request. Such
+    /// an establishment has time limits of its own (CMAP-154).
     #[must_use]
     pub fn is_population(&self, connection: ConnectionId) -> bool {
         self.populating == Some(connection)
     }
 
-    /// Why an available connection must not be handed out any more (CMAP-25, CMAP-26).
+    /// Returns the reason if an available connection is stale (CMAP-25) or idle (CMAP-26).
     pub(super) fn perished(&self, now: Instant, slot: Slot) -> Option<CloseReason> {
         if self.is_stale(slot) {
             return Some(CloseReason::Stale);
@@ -56,14 +59,14 @@ impl<C> Pool<C> {
         (expiry <= now).then_some(CloseReason::Idle)
     }
 
-    /// When the oldest available connection becomes idle.
+    /// Returns the time at which the oldest available connection becomes idle.
     pub(super) fn next_idle(&self) -> Option<Instant> {
         self.available
             .first()
             .and_then(|slot| self.idle_expiry(slot))
     }
 
-    /// Arms the next background run if connections are missing.
+    /// Schedules the next background run if connections for `minPoolSize` are missing.
     pub(super) fn schedule(&mut self, now: Instant) {
         if self.background.is_none() && self.wants_population() {
             self.background = Some(now.max(self.populate_from));
@@ -74,7 +77,7 @@ impl<C> Pool<C> {
         self.populate_from = self.populate_from.max(now + POPULATION_PAUSE);
     }
 
-    /// CMAP-67 to CMAP-69.
+    /// True if a connection for `minPoolSize` may be created now (CMAP-67 to CMAP-69).
     fn wants_population(&self) -> bool {
         self.connections.len() < self.options.min_size
             && self.state == PoolState::Ready
@@ -82,6 +85,7 @@ impl<C> Pool<C> {
             && self.has_room()
     }
 
+    /// Returns the time at which an available connection becomes idle.
     fn idle_expiry(&self, slot: Slot) -> Option<Instant> {
         let limit = self.options.max_idle.filter(|limit| !limit.is_zero())?;
         match self.connections.get(slot).place {

@@ -1,4 +1,4 @@
-//! The two ways in which a pool lets go of all its connections: clear and close.
+//! Clear and close, which end the use of all connections of a pool.
 
 use super::{Action, ConnectionId, Place, Pool, PoolState};
 use crate::{
@@ -8,16 +8,19 @@ use crate::{
 };
 
 impl<C> Pool<C> {
-    /// The server is in doubt because of `cause`: all present connections become stale, everybody
-    /// who waits is sent away, and the pool pauses (CMAP-90 to CMAP-93). With `interrupt`, pending
-    /// connections are closed and operations on connections in use are broken too (CMAP-94).
+    /// Clears the pool because of `cause`, an error that makes the server unusable. All connections
+    /// become stale, waiting requests fail, and the pool is paused (CMAP-90 to CMAP-93).
+    ///
+    /// With `interrupt`, pending connections are closed, and operations on connections in use are
+    /// interrupted (CMAP-94).
     pub fn handle_clear(&mut self, now: Instant, cause: &Error, interrupt: bool) {
         if self.state == PoolState::Closed {
             return;
         }
         self.generation += 1;
         self.cause = Some(cause.clone());
-        // A paused pool tells nothing, but late errors of this generation must not count either.
+        // A paused pool emits no cleared event. Its generation increases all the same, so that late
+        // errors of older connections clear nothing (CMAP trap 4).
         if self.state == PoolState::Ready {
             self.state = PoolState::Paused;
             self.emit(|address| PoolEvent::Cleared {
@@ -31,14 +34,15 @@ impl<C> Pool<C> {
         }
         let error = self.cleared_error();
         self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
-        // Those that nobody uses are stale now; the next background run closes them (CMAP-108).
+        // Available and draining connections are stale now. The next background run closes them
+        // (CMAP-108).
         let is_due = self.note_stale_draining() || !self.available.is_empty();
         self.background = is_due.then_some(now);
         self.settle(now);
     }
 
-    /// The client or this server's place in the topology is gone: the pool closes for good
-    /// (CMAP-55). Connections in use are closed when they come back (CMAP-56).
+    /// Closes the pool for good, because the client is closed or the server has left the topology
+    /// (CMAP-55). Connections in use are closed at check in (CMAP-56).
     pub fn handle_close(&mut self, now: Instant) {
         if self.state == PoolState::Closed {
             return;
@@ -70,7 +74,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// CMAP-96, CMAP-98: everything that was made before this clear.
+    /// Closes pending connections (CMAP-98) and interrupts connections in use. All of them are from
+    /// before this clear (CMAP-96).
     fn interrupt_all(&mut self, now: Instant) {
         for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
             let owner = self.owner(connection);
@@ -83,7 +88,8 @@ impl<C> Pool<C> {
                 self.fail(now, request, CheckOutFailure::ConnectionError, error);
             }
         }
-        // CMAP-97. Who was told once is not told again by the next clear.
+        // The operation on each connection fails with a retryable error (CMAP-97). A connection
+        // that an earlier clear interrupted is skipped.
         let is_untold =
             |place: &Place<C>| matches!(place, Place::InUse { interrupted, .. } if !interrupted);
         for connection in self.numbers(is_untold) {
@@ -98,10 +104,11 @@ impl<C> Pool<C> {
         }
     }
 
-    /// The error of a connection that is checked out and was interrupted by a clear.
+    /// Returns the error of a checked-out connection that a clear interrupted, `None` for other
+    /// connections.
     ///
-    /// `Action::Interrupt` tells of it once. Who has the connection at that moment may not be able
-    /// to hear it, and asks here before it goes on.
+    /// `Action::Interrupt` reports the interruption once. The owner of the connection may miss it
+    /// while an exchange ends, and calls this function before it uses the connection again.
     #[must_use]
     pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {
         let slot = self.find(connection)?;
@@ -118,7 +125,7 @@ impl<C> Pool<C> {
         Error::new(ErrorKind::Interrupted { message }).with_server(&self.address)
     }
 
-    /// The connections in such a place, oldest first.
+    /// Returns the connections whose state is `wanted`, the oldest first.
     pub(super) fn numbers(&self, wanted: impl Fn(&Place<C>) -> bool) -> Vec<ConnectionId> {
         let all = self.connections.iter();
         let mut found: Vec<ConnectionId> = all

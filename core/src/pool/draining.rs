@@ -1,17 +1,22 @@
-//! Connections that were checked in before their reply was there.
+//! Draining: connections that were checked in while a reply was outstanding.
 //!
-//! An operation that ends at its time limit, or whose caller leaves, costs its connection nothing
-//! but the time until the reply has come: where connections were closed instead, a slow server
-//! would be asked for a new one with each operation that does not wait for it. This goes beyond the
-//! letter of CMAP-27, which counts a time limit of the driver's among the errors. Meanwhile the
-//! connection counts (CMAP-42) and is handed to nobody.
+//! An operation may end before its reply arrives, at its time limit or because its caller drops it.
+//! Its connection is not closed. The late reply is dropped when it arrives, and the connection is
+//! available again. If such connections were closed, a slow server would get a new connection for
+//! each operation that ends early.
+//!
+//! This differs from the text of CMAP-27, which rules out further use of a connection after a
+//! timeout of the driver. A draining connection counts towards `maxPoolSize` (CMAP-42) and is not
+//! handed out.
 
 use super::{ConnectionId, Place, Pool};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 
 impl<C> Pool<C> {
-    /// The outstanding reply of this connection has come and is gone: the next one who asks may
-    /// have it. One that was not drained by then is closed by
+    /// Makes a draining connection available, after its late reply was read and dropped. A stale
+    /// connection is closed instead.
+    ///
+    /// A connection whose reply does not arrive in time is closed by
     /// [`handle_idle_closed`](Self::handle_idle_closed).
     pub fn handle_drained(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some(slot) = self.find(connection) else {
@@ -34,14 +39,15 @@ impl<C> Pool<C> {
         self.draining += 1;
     }
 
-    /// A clear made some of them stale: true if there are any.
+    /// Notes that a clear may have made draining connections stale. Returns true if there are
+    /// draining connections.
     pub(super) const fn note_stale_draining(&mut self) -> bool {
         self.is_draining_stale = self.draining > 0;
         self.is_draining_stale
     }
 
-    /// Closes those of before the last clear: nobody will use them, and they take up room. Who
-    /// waits has it before `minPoolSize`.
+    /// Closes stale draining connections, which take up room and will not be used again. Requests
+    /// in the queue get the freed room before `minPoolSize` does.
     pub(super) fn close_stale_draining(&mut self, now: Instant) {
         if !std::mem::take(&mut self.is_draining_stale) {
             return;

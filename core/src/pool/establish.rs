@@ -1,4 +1,4 @@
-//! New connections: when there is room for one, and what becomes of it.
+//! Creation and establishment of connections.
 
 use super::{Action, CheckOutId, Connection, ConnectionId, Place, Pool};
 use crate::{
@@ -9,10 +9,13 @@ use crate::{
 };
 
 impl<C> Pool<C> {
-    /// This connection is established and authenticated (CMAP-61).
+    /// Marks a pending connection as established and authenticated (CMAP-61).
     ///
-    /// It goes, with `content`, to the request that it was made for. If that gave up meanwhile, it
-    /// serves the head of the queue or becomes available.
+    /// The connection is granted, with `content`, to the request that it was created for. If that
+    /// request has ended, the connection becomes available and serves the head of the queue.
+    ///
+    /// A connection that became stale meanwhile is closed. Its request fails, or waits again behind
+    /// a load balancer.
     pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some((slot, created, request)) = self.pending_connection(connection) else {
             return;
@@ -23,12 +26,12 @@ impl<C> Pool<C> {
             duration: now.saturating_since(created),
         });
         if self.is_stale(slot) {
-            // The pool was cleared while it was being established; what it is connected to may no
-            // longer be what the topology describes.
+            // The pool was cleared during establishment, so the server may have another role by
+            // now.
             self.close(slot, CloseReason::Stale, None);
             match request {
-                // Another connection may lead to another service, and a clear of one service is
-                // nothing that requests hear of (CMAP-102).
+                // The next connection may lead to another service. A clear of one service does not
+                // concern requests that wait (CMAP-102).
                 Some(request) if self.options.load_balanced => self.ask_again(request),
                 Some(request) => {
                     self.release(request);
@@ -51,10 +54,11 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// This connection could not be established, or its owner could not authenticate (CMAP-62).
+    /// Closes a pending connection whose establishment or authentication failed, and fails its
+    /// request (CMAP-62).
     ///
-    /// The topology has to be told first: if it clears the pool, that comes before the connection's
-    /// closed event (CMAP-151).
+    /// The caller reports the error to the topology first. If the topology clears the pool, the
+    /// clear comes before the closed event of the connection (CMAP-151).
     pub fn handle_establish_failed(
         &mut self,
         now: Instant,
@@ -78,7 +82,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Whether one more connection may be made (CMAP-42, CMAP-43).
+    /// True if one more connection may be created: `maxPoolSize` (CMAP-42) and `maxConnecting`
+    /// (CMAP-43) are not reached.
     pub(super) fn has_room(&self) -> bool {
         let max_size = self.options.max_size;
         (max_size == 0 || self.connections.len() < max_size) && self.pending < self.max_connecting()
@@ -88,7 +93,7 @@ impl<C> Pool<C> {
         self.options.max_connecting.max(1)
     }
 
-    /// Makes a pending connection and asks for its establishment (CMAP-60).
+    /// Creates a pending connection and orders its establishment (CMAP-60).
     pub(super) fn create(&mut self, now: Instant, request: Option<CheckOutId>) -> Slot {
         self.last_id += 1;
         let number = self.last_id;
@@ -119,8 +124,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Cuts the tie from a request to its connection, which has an end of its own. The request
-    /// counts as queued for the short time until it is answered.
+    /// Detaches a request from its connection, which is granted or closed. The request is back in
+    /// the queue until the caller answers it, at once.
     pub(super) fn release(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
@@ -128,8 +133,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// The request goes back to the head of the queue, which it had left for a connection that came
-    /// to nothing.
+    /// Puts a request back at the head of the queue, after the connection that was established for
+    /// it was closed.
     fn ask_again(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;

@@ -1,8 +1,9 @@
-//! The connections of one server: how many there may be, who gets one next, and which are too old.
+//! The connection pool of one server. A pool limits the number of its connections, serves check
+//! outs in order, and closes perished connections.
 //!
-//! A pool makes no connection itself; it asks for one (`Action::Open`) and is told how that went.
-//! Background work (keeping `minPoolSize`, closing stale and idle connections) needs no thread: it
-//! is due at `deadline()`, which may be this very moment, and done by `handle_timeout`.
+//! A pool performs no I/O. It orders a new connection with `Action::Open`, and its caller reports
+//! the result. Background work, such as keeping `minPoolSize`, needs no thread: `deadline()`
+//! returns when the work is due, possibly a time that has passed, and `handle_timeout` does it.
 
 mod background;
 mod clear;
@@ -36,14 +37,17 @@ use std::{
     time::Duration,
 };
 
-/// The most requests that wait for one pool, so that a server that hangs cannot make the queue grow
-/// without end (SEL-37). Far above what an application has in flight.
+/// The maximum number of requests that wait for a connection of one pool.
+///
+/// The limit bounds the number of waiting operations (SEL-37), for example while a server does not
+/// answer. It is far above the number of operations that an application runs at once.
 pub const MAX_WAITERS: u32 = 1 << 20;
 
-/// The pool of one server (CMAP-35), generic over what it pools.
+/// The connection pool of one server. The pool owns all application connections of a client to that
+/// server (CMAP-35).
 ///
-/// The pool holds what belongs to a connection (`C`) while the connection is available, and hands
-/// it over with the connection.
+/// The caller keeps a value of type `C` for each connection, such as a socket. The pool stores this
+/// value while the connection is available, and returns it at check out.
 ///
 /// ```
 /// use onionskin_core::{address::Address, time::Instant};
@@ -66,83 +70,104 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 pub struct Pool<C> {
     address: Address,
     options: PoolOptions,
-    /// Whether somebody wants events; if not, none is built.
+    /// True if the client has subscribers for pool events. Otherwise the pool builds no events.
     subscribed: bool,
+    /// Whether the pool serves check outs.
     state: PoolState,
+    /// The number of clears so far.
     generation: u64,
-    /// Why the pool was cleared last.
+    /// The error that caused the last clear.
     cause: Option<Error>,
+    /// The number of the newest connection. Numbers start at 1 and are not used again.
     last_id: u64,
+    /// All connections that are not closed.
     connections: Arena<Connection<C>>,
-    /// Oldest first; the newest is handed out first, so that surplus connections grow idle.
+    /// The available connections, the oldest first. A check out takes the newest, so that
+    /// connections that are not needed become idle.
     available: List,
+    /// The number of pending connections.
     pending: u32,
+    /// The number of draining connections.
     draining: u32,
-    /// Whether there was a clear since that made some of those stale.
+    /// True if a clear may have made draining connections stale that are not closed yet.
     is_draining_stale: bool,
+    /// The generations of services behind a load balancer, and the counts of pinned connections.
     services: Services,
+    /// The check out requests that could not be served at once.
     requests: Arena<Request>,
-    /// Where in `requests` each of them is.
+    /// The slot in `requests` of each request.
     places: BTreeMap<CheckOutId, Slot>,
-    /// Requests that wait for something to become possible, first come first served (CMAP-30).
+    /// The wait queue: requests without a connection, the oldest first (CMAP-30).
     queue: List,
-    /// The deadlines of all requests that have one.
+    /// The deadlines of all requests that have one, the earliest first.
     deadlines: BTreeSet<(Instant, CheckOutId)>,
-    /// When the next background run is due.
+    /// The time at which the next background run is due.
     background: Option<Instant>,
-    /// The connection that is being established for `minPoolSize`, one at a time: a request that
-    /// comes meanwhile finds room for its own, and is served by whichever is ready first.
+    /// The connection that is being established for `minPoolSize`. There is at most one at a time,
+    /// so that `maxConnecting` leaves room for the connection of a request.
     populating: Option<ConnectionId>,
-    /// Population waits until then after a connection for it could not be kept.
+    /// The time before which no connection is created for `minPoolSize`. Failures postpone it by
+    /// [`POPULATION_PAUSE`].
     populate_from: Instant,
+    /// Actions that the caller has not polled yet.
     actions: VecDeque<Action<C>>,
 }
 
-/// One connection (CMAP-17 to CMAP-24).
+/// The record of one connection (CMAP-17 to CMAP-24).
 #[derive(Clone, Debug)]
 struct Connection<C> {
-    /// The pool's generation when it was made; behind a load balancer that of its service when it
-    /// shook hands.
+    /// The generation of the pool when the connection was created. Behind a load balancer, from the
+    /// hello reply on, the generation of the service at that moment.
     generation: u64,
-    /// Whom the load balancer connected it to.
+    /// The service behind the load balancer that the connection leads to. `None` without a load
+    /// balancer and before the hello reply.
     service: Option<ObjectId>,
+    /// The state of the connection.
     place: Place<C>,
 }
 
+/// The state of a connection (CMAP-24), with what the pool stores in that state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place<C> {
-    /// Being established.
+    /// The connection is being established.
     Pending {
+        /// The time at which the connection was created.
         created: Instant,
-        /// Whose it will be; nobody's if made for `minPoolSize` or if its request gave up.
+        /// The request that the connection is established for. `None` for a connection of
+        /// `minPoolSize`, and after the request was cancelled or has failed.
         request: Option<CheckOutId>,
     },
-    /// In the list of available connections.
+    /// The connection is in the list of available connections, since the time `since`.
     Available { since: Instant, content: C },
-    /// Checked in with a reply outstanding: it counts, and nobody gets it.
+    /// The connection was checked in with an outstanding reply. It counts towards `maxPoolSize` and
+    /// is not handed out.
     Draining,
-    /// Checked out.
+    /// The connection is checked out.
     InUse {
-        /// The operation was told to stop already.
+        /// True if a clear has already ordered `Action::Interrupt` for the connection.
         interrupted: bool,
+        /// What the connection is checked out for.
         pinned_for: PinnedFor,
     },
 }
 
-/// One request that could not be served at once.
+/// A check out request that could not be served at once.
 #[derive(Clone, Debug)]
 struct Request {
+    /// The time of the check out. Events report the duration since then.
     started: Instant,
-    /// Bounds the whole check out.
+    /// The time at which the whole check out fails, establishment included.
     deadline: Option<Instant>,
-    /// The entry in the set of deadlines.
+    /// The time of the request's entry in `Pool::deadlines`: the earlier one of `deadline` and the
+    /// end of `waitQueueTimeoutMS`, and only `deadline` once the request has left the queue.
     armed: Option<Instant>,
-    /// The connection that is being established for it; until then it stands in the queue.
+    /// The connection that is being established for the request. `None` while the request is in the
+    /// queue.
     connection: Option<Slot>,
 }
 
 impl<C> Pool<C> {
-    /// A pool without connections: paused, at generation 0, with its created event queued
+    /// Creates a paused pool of generation 0 without connections, and queues its created event
     /// (CMAP-52).
     #[must_use]
     pub fn new(address: Address, options: PoolOptions, subscribed: bool) -> Self {
@@ -174,23 +199,26 @@ impl<C> Pool<C> {
         pool
     }
 
-    /// The server was checked and is usable: the pool serves from now on (CMAP-54, CMAP-58).
+    /// Marks the pool as ready after a successful check of its server (CMAP-54). Does nothing if
+    /// the pool is ready already (CMAP-58) or closed.
     pub fn handle_ready(&mut self, now: Instant) {
         if self.state != PoolState::Paused {
             return;
         }
         self.state = PoolState::Ready;
         self.emit(|address| PoolEvent::Ready { address });
-        // A new chance: what failed before the server was found usable says nothing any more.
+        // Failures from before the server became usable no longer delay population.
         self.populate_from = Instant::ZERO;
         self.settle(now);
     }
 
-    /// Asks for a connection, to be had by `deadline`.
+    /// Requests a connection, to be granted before `deadline`. The wait in the queue is limited by
+    /// `waitQueueTimeoutMS` as well.
     ///
-    /// What can be granted at once is granted in the answer. Otherwise `Action::Grant` or
-    /// `Action::Fail` follows, unless `cancel` comes first. A request that waits already is
-    /// refused.
+    /// Returns a connection if one is available and no other request waits. If the request has to
+    /// wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The check
+    /// out fails at once if the pool is paused, closed or has [`MAX_WAITERS`] requests in its
+    /// queue, or if a request with the same id waits already.
     pub fn check_out(
         &mut self,
         now: Instant,
@@ -200,8 +228,9 @@ impl<C> Pool<C> {
         self.ask(now, request, deadline, self.options.wait_queue_timeout)
     }
 
-    /// As `check_out`, for an operation with a time limit of its own, even one without end: that
-    /// switches off `waitQueueTimeoutMS` (CMAP-153).
+    /// Requests a connection as `check_out` does, for an operation with a time limit of its own.
+    /// `waitQueueTimeoutMS` does not apply to such an operation, even if its limit is infinite and
+    /// `deadline` is `None` (CMAP-153).
     pub fn check_out_timed(
         &mut self,
         now: Instant,
@@ -226,7 +255,7 @@ impl<C> Pool<C> {
             self.emit_failed(reason, &error, Duration::ZERO);
             return CheckOut::Failed(error);
         }
-        // CMAP-33: nobody is served before those who wait.
+        // A new request is not served before requests that wait (CMAP-33).
         if self.queue.is_empty()
             && let Some((slot, content)) = self.take_available(now)
         {
@@ -237,9 +266,10 @@ impl<C> Pool<C> {
         CheckOut::Waiting
     }
 
-    /// Takes a connection back (CMAP-88, CMAP-89).
+    /// Takes a connection back: closes it, makes it available or starts draining it (CMAP-88,
+    /// CMAP-89).
     ///
-    /// A connection that is not checked out of this pool is refused and nothing changes.
+    /// Returns an error and changes nothing if the connection is not checked out of this pool.
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -272,8 +302,8 @@ impl<C> Pool<C> {
         Ok(())
     }
 
-    /// The peer closed a connection that nobody uses, sent something that nobody asked for on it,
-    /// or did not send in time what was still due.
+    /// Closes an available or draining connection, because its peer closed it, sent unexpected
+    /// bytes, or did not send an outstanding reply in time. Does nothing for other connections.
     pub fn handle_idle_closed(
         &mut self,
         now: Instant,
@@ -283,7 +313,7 @@ impl<C> Pool<C> {
         let Some(slot) = self.find(connection) else {
             return;
         };
-        // Handed out in the meantime: its operation will notice.
+        // The connection was checked out in the meantime, and its operation meets the error.
         if let Place::Pending { .. } | Place::InUse { .. } = self.connections.get(slot).place {
             return;
         }
@@ -292,20 +322,21 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// The next thing to do, in order.
+    /// Returns the next action. The caller carries actions out in this order.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.actions.pop_front()
     }
 
-    /// When `handle_timeout` has something to do; it may be a moment that has passed already.
+    /// Returns the time at which `handle_timeout` has work to do. This time may have passed
+    /// already.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let waiter = self.deadlines.first().map(|&(at, _)| at);
         earliest(earliest(waiter, self.background), self.next_idle())
     }
 
-    /// Why a request cannot even wait.
+    /// Returns the reason and the error if the pool fails a new request at once.
     fn refusal(&self) -> Option<(CheckOutFailure, Error)> {
         match self.state {
             PoolState::Closed => Some((CheckOutFailure::PoolClosed, self.closed_error())),
@@ -323,8 +354,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// The newest available connection that is neither stale nor idle; worse ones that are met are
-    /// closed (CMAP-75).
+    /// Takes the newest available connection that is not perished. Perished connections that the
+    /// search meets are closed (CMAP-75).
     fn take_available(&mut self, now: Instant) -> Option<(Slot, C)> {
         while let Some(slot) = self.available.last() {
             match self.perished(now, slot) {
@@ -342,7 +373,8 @@ impl<C> Pool<C> {
         None
     }
 
-    /// Marks a connection that is in no list as in use, and returns where it was.
+    /// Marks a connection as in use and returns its previous state. The connection must not be in
+    /// the list of available connections.
     fn lend(&mut self, slot: Slot) -> Place<C> {
         let place = &mut self.connections.get_mut(slot).place;
         let in_use = Place::InUse {
@@ -366,12 +398,12 @@ impl<C> Pool<C> {
         ConnectionId::new(self.connections.id(slot), slot.0)
     }
 
-    /// The slot of a connection; none for one that is not there any more.
+    /// Returns the slot of a connection, or `None` if the connection was closed.
     fn find(&self, id: ConnectionId) -> Option<Slot> {
         self.connections.find(id.number(), Slot(id.slot()))
     }
 
-    /// The slot of a request that waits.
+    /// Returns the slot of a request, or `None` if the request was answered or cancelled.
     fn find_request(&self, id: CheckOutId) -> Option<Slot> {
         self.places.get(&id).copied()
     }
@@ -385,7 +417,7 @@ impl<C> Pool<C> {
         self.connections.push_last(&mut self.available, slot);
     }
 
-    /// Takes a connection out of the books, whatever its place, then tears it down (CMAP-63).
+    /// Removes a connection in any state from the pool, then orders its teardown (CMAP-63).
     fn close(&mut self, slot: Slot, reason: CloseReason, error: Option<Error>) {
         match self.connections.get(slot).place {
             Place::Pending { .. } => self.leave_pending(slot),
@@ -408,8 +440,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// What every input ends with: waiters get what is possible now, and background work that
-    /// became necessary is scheduled.
+    /// Ends an input: serves requests in the queue, and schedules background work that became due.
     fn settle(&mut self, now: Instant) {
         if !self.queue.is_empty() {
             self.serve_queue(now);
@@ -418,7 +449,7 @@ impl<C> Pool<C> {
         self.check();
     }
 
-    /// Invariants that hold between any two inputs.
+    /// Asserts the invariants that hold between two inputs.
     fn check(&self) {
         let total = self.connections.len();
         debug_assert!(total >= self.available.len() + self.pending + self.draining);
@@ -435,7 +466,8 @@ impl<C> Pool<C> {
         );
     }
 
-    /// CMAP-25.
+    /// True if the generation of the connection differs from that of its pool or, behind a load
+    /// balancer, from that of its service (CMAP-25).
     fn is_stale(&self, slot: Slot) -> bool {
         let connection = self.connections.get(slot);
         let current = match &connection.service {

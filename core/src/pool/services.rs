@@ -1,8 +1,10 @@
-//! Behind a load balancer: each service has a generation of its own, and pinned connections are
-//! counted.
+//! Pools behind a load balancer: each service has a generation of its own, and pinned connections
+//! are counted.
 //!
-//! The pool of a load balancer is never paused (nobody would ever make it ready again, since there
-//! is no monitor), and an error of one service says nothing about the connections to the others.
+//! A service is a server behind the load balancer, identified by `serviceId` in its hello reply.
+//! The pool of a load balancer is never paused: a load balancer has no monitor, so nothing would
+//! mark the pool as ready again. An error of one service makes only the connections to that service
+//! stale.
 
 use super::{ConnectionId, PinnedFor, Place, Pool, PoolState};
 use crate::{
@@ -13,44 +15,49 @@ use crate::{
 use bson::oid::ObjectId;
 use std::collections::BTreeMap;
 
-/// The services that have connections (CMAP-99), and how many connections are pinned to what
-/// (LB-43).
+/// The services that have connections (CMAP-99), and the number of pinned connections (LB-43).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Services {
     known: BTreeMap<ObjectId, Service>,
-    /// Connections that cursors hold.
+    /// The services that have connections, by `serviceId`.
+    /// The number of connections that are pinned to cursors.
     cursors: u32,
-    /// Connections that transactions hold, with or without a cursor.
+    /// The number of connections that are pinned to transactions, with or without a cursor.
     transactions: u32,
-    /// Whether available connections may be stale that are younger than some that are not.
+    /// True if stale connections may follow usable ones in the list of available connections. A
+    /// clear of one service causes this.
     is_mixed: bool,
 }
 
+/// A service behind a load balancer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
+    /// The number of clears of the service.
     generation: u64,
+    /// The number of connections to the service that are not closed.
     connections: u32,
 }
 
 impl Services {
-    /// The generation of a service; none of one that has no connections.
+    /// Returns the generation of a service, or `None` if the service has no connections.
     pub(super) fn generation(&self, service: &ObjectId) -> Option<u64> {
         self.known.get(service).map(|known| known.generation)
     }
 
-    /// How many connections they have together.
+    /// Returns the number of connections of all services.
     pub(super) fn connections(&self) -> u32 {
         self.known.values().map(|service| service.connections).sum()
     }
 
-    /// Counts one more connection of this service, and tells its generation.
+    /// Counts a new connection of a service and returns the generation of the service.
     fn join(&mut self, service: ObjectId) -> u64 {
         let known = self.known.entry(service).or_default();
         known.connections += 1;
         known.generation
     }
 
-    /// Counts one less. The generation is forgotten with the last connection (CMAP-100).
+    /// Counts one connection of a service less. The generation is dropped with the last connection
+    /// (CMAP-100).
     fn leave(&mut self, service: ObjectId) {
         let Some(known) = self.known.get_mut(&service) else {
             return;
@@ -71,9 +78,12 @@ impl Services {
 }
 
 impl<C> Pool<C> {
-    /// The service behind the load balancer answered this connection's hello: from now on the
-    /// connection is of that service's generation (CMAP-99, LB-49), which is returned. `None` if
-    /// the connection is not being established.
+    /// Assigns a pending connection to the service that answered its hello, and returns the
+    /// generation of that service (CMAP-99, LB-49). From now on the connection is of that
+    /// generation.
+    ///
+    /// Returns `None` and changes nothing if the connection is not pending or has a service
+    /// already.
     pub fn handle_greeted(&mut self, connection: ConnectionId, service: ObjectId) -> Option<u64> {
         let slot = self.find(connection)?;
         let pending = self.connections.get(slot);
@@ -87,14 +97,14 @@ impl<C> Pool<C> {
         Some(generation)
     }
 
-    /// One service behind the load balancer is in doubt: its connections become stale. The pool
-    /// goes on serving, and nobody who waits hears of it (CMAP-101, CMAP-102).
+    /// Clears one service behind the load balancer: its connections become stale. The pool stays
+    /// ready, and requests continue to wait (CMAP-101, CMAP-102).
     pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId) {
         if self.state == PoolState::Closed {
             return;
         }
         let Some(known) = self.services.known.get_mut(&service) else {
-            // No connection is left that could become stale.
+            // The service has no connections that could become stale.
             return;
         };
         known.generation += 1;
@@ -110,8 +120,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// What a connection that is checked out is kept for; an operation, unless this was said.
-    /// Nothing happens to one that is not checked out.
+    /// Sets what a checked-out connection is used for. After a check out this is one operation.
+    /// Does nothing if the connection is not checked out.
     pub fn hold_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
         let Some(slot) = self.find(connection) else {
             return;
@@ -132,7 +142,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// A checked out connection leaves its place.
+    /// Removes a checked-out connection from the counts of pinned connections.
     pub(super) fn release_hold(&mut self, slot: Slot) {
         if let Place::InUse { pinned_for, .. } = self.connections.get(slot).place
             && let Some(count) = self.services.count(pinned_for)
@@ -141,13 +151,13 @@ impl<C> Pool<C> {
         }
     }
 
-    /// A connection leaves the books, and its service with the last one.
+    /// Counts one connection of the service less.
     pub(super) fn leave_service(&mut self, service: ObjectId) {
         self.services.leave(service);
     }
 
-    /// Closes stale connections that stand between others that are not: services are cleared one by
-    /// one.
+    /// Closes stale connections anywhere in the list of available connections. The clear of one
+    /// service leaves usable connections between them.
     pub(super) fn close_stale_among_available(&mut self) {
         if !std::mem::take(&mut self.services.is_mixed) {
             return;
@@ -161,7 +171,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// LB-46: who has the connections that the request waited for.
+    /// Returns the error message of a timeout while the pool is full. The message counts the users
+    /// of the connections (LB-46).
     pub(super) fn full_pool_message(&self) -> String {
         let Services {
             cursors,

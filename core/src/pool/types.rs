@@ -1,4 +1,4 @@
-//! What goes into a pool and what comes out.
+//! The types in the interface of a pool.
 
 pub use crate::connection::ConnectionId;
 
@@ -9,29 +9,31 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// A request for a connection, by the number that its operation chose.
+/// Identifies a check out request. The caller chooses the number, for example an operation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckOutId(pub u64);
 
-/// The limits of a pool. All pools of a client have the same (CMAP-5).
+/// The options of a pool. All pools of a client have the same options (CMAP-5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// `maxPoolSize`: the most connections, pending ones included; 0 for no limit. Default 100.
+    /// `maxPoolSize`: the maximum number of connections, pending ones included. 0 means no limit.
+    /// Default 100.
     pub max_size: u32,
-    /// `minPoolSize`: kept open even when unused; never more than `max_size`. Default 0.
+    /// `minPoolSize`: the minimum number of connections that a ready pool keeps open. Has no effect
+    /// beyond `max_size`. Default 0.
     pub min_size: u32,
-    /// `maxIdleTimeMS`: connections that were unused for longer are closed. `None` and zero mean
-    /// no limit, which is the default.
+    /// `maxIdleTimeMS`: an available connection is closed when it was unused for longer. `None` and
+    /// zero mean no limit, which is the default.
     pub max_idle: Option<Duration>,
-    /// `maxConnecting`: the most connections in establishment; 0 counts as 1. Default 2.
+    /// `maxConnecting`: the maximum number of pending connections. 0 counts as 1. Default 2.
     pub max_connecting: u32,
-    /// `waitQueueTimeoutMS`: the longest stay in the queue. It does not bound establishment, which
-    /// the deadline of the request does. `None` and zero mean no limit, which is the default.
+    /// `waitQueueTimeoutMS`: the maximum time of a request in the queue. Only the deadline of the
+    /// request limits establishment. `None` and zero mean no limit, which is the default.
     pub wait_queue_timeout: Option<Duration>,
-    /// Behind the pool's address is a load balancer: services are cleared one by one, and a time
-    /// limit tells who has the connections.
+    /// True behind a load balancer. Services are then cleared one by one, and the error of a check
+    /// out that times out counts the users of the connections.
     pub load_balanced: bool,
-    /// What the created event tells of all this.
+    /// The options that the created event reports.
     pub reported: ReportedPoolOptions,
 }
 
@@ -52,51 +54,54 @@ impl Default for PoolOptions {
 /// Whether a pool hands out connections (CMAP-49 to CMAP-51).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// Nothing is handed out or made: at the beginning and after a clear.
+    /// The pool hands out and creates no connections. This is the state of a new pool and after a
+    /// clear.
     Paused,
-    /// Serving.
+    /// The pool serves check outs and creates connections.
     Ready,
-    /// Closed for good.
+    /// The pool is closed for good.
     Closed,
 }
 
-/// The answer to a request for a connection.
+/// The answer to a check out request.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a granted connection has to be used and checked in"]
 pub enum CheckOut<C> {
-    /// The connection, and what the pool held for it.
+    /// A connection is checked out. The second field is the value that the pool stored for it.
     Granted(ConnectionId, C),
-    /// `Action::Grant` or `Action::Fail` follows.
+    /// The request waits. `Action::Grant` or `Action::Fail` follows.
     Waiting,
-    /// No.
+    /// The check out failed. No action follows.
     Failed(Error),
 }
 
-/// The state in which a connection comes back.
+/// The condition of a connection at check in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition<C> {
-    /// The next operation can use it. The pool holds it until then.
+    /// The connection can be used again. The pool stores the value until the next check out.
     Healthy(C),
-    /// A reply is outstanding that nobody waits for. The client reads it and drops it; until the
-    /// connection is [drained](super::Pool::handle_drained) the pool gives it to nobody.
+    /// A reply is outstanding whose operation has ended. The client drops this late reply when it
+    /// arrives. Until the connection is [drained](super::Pool::handle_drained), the pool does not
+    /// hand it out.
     ReplyDue,
-    /// It cannot be used again: it broke, timed out or is out of step with its peer (CMAP-27).
+    /// The connection cannot be used again, for example after a network error or a timeout
+    /// (CMAP-27). The closed event reports the error.
     Broken(Option<Error>),
 }
 
-/// What a checked out connection is kept for (LB-43).
+/// The use of a checked-out connection. The pool counts connections in each class (LB-43).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PinnedFor {
-    /// One operation.
+    /// One operation uses the connection.
     #[default]
     Operation,
-    /// A cursor, until it is closed or exhausted.
+    /// A cursor holds the connection until it is closed or exhausted.
     Cursor,
-    /// A transaction, and the cursors that were opened in it (LB-44).
+    /// A transaction holds the connection, also for cursors that were opened in it (LB-44).
     Transaction,
 }
 
-/// A connection that nobody had checked out of this pool was checked in (CMAP-87).
+/// The error of a check in of a connection that is not checked out of this pool (CMAP-87).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotCheckedOut(pub ConnectionId);
 
@@ -108,55 +113,58 @@ impl fmt::Display for NotCheckedOut {
 
 impl std::error::Error for NotCheckedOut {}
 
-/// What a pool wants done, in this order.
+/// An action that the caller of a pool carries out. The order of the actions matters.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Action<C> {
-    /// Tell it to subscribers.
+    /// Give this event to the subscribers.
     Emit(PoolEvent),
-    /// Establish this connection; answer with `handle_established` or `handle_establish_failed`.
+    /// Establish this connection, and report the result with `handle_established` or
+    /// `handle_establish_failed`.
     Open(ConnectionId),
     /// Tear this connection down, or abort its establishment. Each opened connection gets exactly
-    /// one, also when its establishment failed.
+    /// one `Close`, also if its establishment fails.
     Close(ConnectionId),
-    /// This waiting request gets this connection.
+    /// Give this connection to a waiting request.
     Grant {
-        /// Who asked.
+        /// The request that is granted.
         request: CheckOutId,
-        /// What it gets.
+        /// The connection, which is now checked out.
         connection: ConnectionId,
-        /// What the pool held for the connection.
+        /// The value that the pool stored for the connection.
         content: C,
     },
-    /// This waiting request gets nothing.
+    /// Report to a waiting request that its check out failed.
     Fail {
-        /// Who asked.
+        /// The request that failed.
         request: CheckOutId,
-        /// Why.
+        /// The reason.
         error: Error,
     },
-    /// Break the operation that uses this connection; it then checks the connection in (CMAP-94).
+    /// Interrupt the operation that uses this connection. The connection is checked in afterwards
+    /// (CMAP-94).
     Interrupt {
-        /// The connection.
+        /// The connection that is in use.
         connection: ConnectionId,
-        /// What the operation fails with.
+        /// The error of the operation.
         error: Error,
     },
 }
 
-/// How many of what a pool has at this moment.
+/// The numbers of connections and requests of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections of all kinds: pending, available, in use and draining.
+    /// All connections: pending, available, in use and draining.
     pub total: u32,
-    /// Ready for the next request.
+    /// Connections that can be handed out.
     pub available: u32,
-    /// In establishment.
+    /// Connections that are being established.
     pub pending: u32,
-    /// Checked out.
+    /// Connections that are checked out.
     pub in_use: u32,
-    /// Checked in while a reply was outstanding.
+    /// Connections that were checked in while a reply was outstanding.
     pub draining: u32,
-    /// Requests in the queue; those whose connection is being established have left it (CMAP-82).
+    /// Requests in the queue. A request leaves the queue when its connection is being established
+    /// (CMAP-82).
     pub waiting: u32,
 }

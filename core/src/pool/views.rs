@@ -1,4 +1,4 @@
-//! What can be asked of a pool, and the errors by which it refuses.
+//! Read access to a pool, and the errors of refused check outs.
 
 use super::{ConnectionId, Counts, Pool, PoolState};
 use crate::{
@@ -8,42 +8,42 @@ use crate::{
 use bson::oid::ObjectId;
 
 impl<C> Pool<C> {
-    /// The server.
+    /// Returns the address of the server.
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.address
     }
 
-    /// How often the pool was cleared.
+    /// Returns the generation of the pool, which is the number of its clears.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The generation of this connection, which is that of its service behind a load balancer;
-    /// `None` if there is no such connection.
+    /// Returns the generation of a connection, or `None` if the connection was closed. Behind a
+    /// load balancer this is a generation of its service.
     #[must_use]
     pub fn generation_of(&self, connection: ConnectionId) -> Option<u64> {
         let slot = self.find(connection)?;
         Some(self.connections.get(slot).generation)
     }
 
-    /// True if the connection is of an earlier generation than its pool, or than its service behind
-    /// a load balancer; and for a connection that the pool does not know any more (CMAP-25).
+    /// True if the connection is stale: its generation differs from that of its pool or, behind a
+    /// load balancer, of its service (CMAP-25). True as well if the connection was closed.
     #[must_use]
     pub fn is_outdated(&self, connection: ConnectionId) -> bool {
         self.find(connection).is_none_or(|slot| self.is_stale(slot))
     }
 
-    /// Behind a load balancer, the service that this connection leads to; `None` while it is not
-    /// known.
+    /// Returns the service behind the load balancer that the connection leads to. `None` if the
+    /// service is not known.
     #[must_use]
     pub fn service_of(&self, connection: ConnectionId) -> Option<ObjectId> {
         let slot = self.find(connection)?;
         self.connections.get(slot).service
     }
 
-    /// The connection with this number, found by a search; for tests and reports.
+    /// Returns the connection with this number. The search is linear, for tests and reports.
     #[must_use]
     pub fn connection(&self, number: u64) -> Option<ConnectionId> {
         let mut all = self.connections.iter();
@@ -51,13 +51,13 @@ impl<C> Pool<C> {
         Some(ConnectionId::new(id, slot.0))
     }
 
-    /// Whether the pool serves.
+    /// Returns the state of the pool.
     #[must_use]
     pub const fn state(&self) -> PoolState {
         self.state
     }
 
-    /// How many of what there are.
+    /// Returns the numbers of connections and requests.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let (total, available) = (self.connections.len(), self.available.len());
@@ -71,13 +71,15 @@ impl<C> Pool<C> {
         }
     }
 
-    /// CMAP-141; the tests want the lower case form.
+    /// Returns the error of a check out from a closed pool (CMAP-141). The official tests expect
+    /// "a connection" in lower case.
     pub(super) fn closed_error(&self) -> Error {
         let message = "Attempted to check out a connection from closed connection pool".to_owned();
         Error::new(ErrorKind::PoolClosed { message }).with_server(&self.address)
     }
 
-    /// CMAP-142.
+    /// Returns the error of a check out from a pool that was cleared, or whose server was not
+    /// checked yet (CMAP-142).
     pub(super) fn cleared_error(&self) -> Error {
         let address = &self.address;
         let message = match &self.cause {

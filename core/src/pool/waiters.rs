@@ -1,4 +1,4 @@
-//! Requests that wait: the queue, its deadlines, and who gives up.
+//! The wait queue: requests, their deadlines, and their ends.
 
 use super::{Action, CheckOutId, ConnectionId, Place, Pool, Request};
 use crate::{
@@ -10,17 +10,18 @@ use crate::{
 use std::time::Duration;
 
 impl<C> Pool<C> {
-    /// The request is no longer wanted. If a connection is being established for it, that goes on
-    /// and the next one gets it: a server that is slow to answer would otherwise never get a
-    /// connection at all.
+    /// Cancels a waiting request. A connection that is being established for it is kept for another
+    /// request. If it were closed, requests with short time limits might never get a connection to
+    /// a server that accepts connections slowly.
     ///
-    /// A request that does not wait (any more) changes nothing; a connection that was granted to
-    /// it has to be checked in.
+    /// Does nothing if the request does not wait any more. A connection that was granted to the
+    /// request has to be checked in.
     pub fn cancel(&mut self, now: Instant, request: CheckOutId) {
         if self.find_request(request).is_none() {
             return;
         }
-        // No reason of the specification says "given up"; this one comes nearest.
+        // The specification has no failure reason for a cancelled request; a timeout is the
+        // closest.
         let error = self.timeout_error(request);
         self.finish_failed(now, request, CheckOutFailure::Timeout, &error);
         self.settle(now);
@@ -51,7 +52,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Serves the head of the queue as long as it can be served (CMAP-76, CMAP-77).
+    /// Serves requests from the head of the queue as long as possible (CMAP-76, CMAP-77).
     pub(super) fn serve_queue(&mut self, now: Instant) {
         while let Some(head) = self.queue.first() {
             if let Some((connection, content)) = self.take_available(now) {
@@ -65,7 +66,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Gives a connection that is marked as in use to a request that waits.
+    /// Grants a connection that is marked as in use to a waiting request.
     pub(super) fn grant(
         &mut self,
         now: Instant,
@@ -86,7 +87,7 @@ impl<C> Pool<C> {
         });
     }
 
-    /// Answers a request with an error.
+    /// Fails a request with an error.
     pub(super) fn fail(
         &mut self,
         now: Instant,
@@ -99,7 +100,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Answers everybody who stands in the queue with an error, first come first.
+    /// Fails all requests in the queue with an error, the oldest first.
     pub(super) fn fail_queue(&mut self, now: Instant, reason: CheckOutFailure, error: &Error) {
         while let Some(head) = self.queue.first() {
             let request = CheckOutId(self.requests.id(head));
@@ -107,7 +108,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// CMAP-32: who waited too long leaves at once.
+    /// Fails requests that waited longer than permitted, at once (CMAP-32).
     pub(super) fn expire_requests(&mut self, now: Instant) {
         while let Some(&(at, request)) = self.deadlines.first()
             && at <= now
@@ -117,14 +118,15 @@ impl<C> Pool<C> {
         }
     }
 
-    /// The head of the queue leaves it (CMAP-82) and a connection of its own is established.
+    /// Takes the head of the queue out of the queue (CMAP-82) and creates a connection for it.
     fn establish_for(&mut self, now: Instant, head: Slot) {
         let request = CheckOutId(self.requests.id(head));
         self.requests.unlink(&mut self.queue, head);
         let connection = self.create(now, Some(request));
         let waiting = self.requests.get_mut(head);
         waiting.connection = Some(connection);
-        // The limit of the queue is over; the deadline of the whole check out is not.
+        // `waitQueueTimeoutMS` ends with the time in the queue. The deadline of the check out
+        // remains.
         if waiting.armed != waiting.deadline {
             let (old, new) = (waiting.armed, waiting.deadline);
             waiting.armed = new;
@@ -137,6 +139,8 @@ impl<C> Pool<C> {
         }
     }
 
+    /// Removes a request and emits its check out failed event. Returns false if the request does
+    /// not wait.
     fn finish_failed(
         &mut self,
         now: Instant,
@@ -153,8 +157,7 @@ impl<C> Pool<C> {
         true
     }
 
-    /// Takes a request out of the books; a connection that was being established for it is
-    /// nobody's from now on.
+    /// Removes a request. A connection that is being established for it remains, without a request.
     fn forget(&mut self, slot: Slot) {
         let id = CheckOutId(self.requests.id(slot));
         let Request {
@@ -171,8 +174,9 @@ impl<C> Pool<C> {
         self.places.remove(&id);
     }
 
-    /// CMAP-143; the tests want the lower case form. Behind a load balancer a full pool tells those
-    /// who stand in its queue what it is full of (LB-45).
+    /// Returns the error of a request that timed out (CMAP-143). The official tests expect
+    /// "a connection" in lower case. For a queued request of a full pool behind a load balancer,
+    /// the error has a detailed message (LB-45).
     fn timeout_error(&self, request: CheckOutId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;
@@ -186,6 +190,7 @@ impl<C> Pool<C> {
         Error::new(ErrorKind::WaitQueueTimeout { message }).with_server(&self.address)
     }
 
+    /// Removes the link from a pending connection to a request.
     fn disown(&mut self, connection: Slot, id: CheckOutId) {
         if let Place::Pending { request, .. } = &mut self.connections.get_mut(connection).place
             && *request == Some(id)
@@ -194,7 +199,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// The request that this pending connection is made for.
+    /// Returns the request that a pending connection is established for.
     pub(super) fn owner(&self, connection: ConnectionId) -> Option<CheckOutId> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).place {

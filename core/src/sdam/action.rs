@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out of it.
+//! The options, actions and application errors of [`Sdam`](super::Sdam).
 
 use crate::{
     address::Address,
@@ -12,49 +12,53 @@ use crate::{
 use bson::oid::ObjectId;
 use std::time::Duration;
 
-/// What discovery has to know from the start.
+/// The options of [`Sdam`](super::Sdam).
 #[derive(Clone, Debug)]
 pub struct SdamOptions {
-    /// Names the topology in events.
+    /// The id of the topology in events.
     pub topology_id: TopologyId,
-    /// The configured servers, in the user's order. With several of them `direct_connection` and
-    /// `load_balanced` are not allowed; the connection string's rules see to that (SDAM-26).
+    /// The configured servers, in the user's order. With `direct_connection` or `load_balanced`
+    /// there is exactly one; the validation of the client options refuses several (SDAM-26,
+    /// SDAM-27, SDAM-29).
     pub seeds: Vec<Address>,
-    /// `replicaSet`: accept only this replica set. None by default.
+    /// `replicaSet`: the only set name that the client accepts. `None`, the default, accepts any.
     pub replica_set: Option<String>,
-    /// `directConnection`: talk to the one seed, whatever it is. False by default (SDAM-22).
+    /// `directConnection`: the client connects to its one seed, whatever the server type, and
+    /// discovers no other servers. False by default (SDAM-22).
     pub direct_connection: bool,
     /// `loadBalanced`: the one seed is a load balancer and is not monitored. False by default.
     pub load_balanced: bool,
-    /// `heartbeatFrequencyMS`: from the end of a check to the start of the next; never below
-    /// [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), by default
+    /// `heartbeatFrequencyMS`: the time from the end of a check to the start of the next. The
+    /// minimum is [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), the default
     /// [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: how long a check may take, connecting included (MON-10, MON-11); `None`
-    /// is no limit. 10 s by default.
+    /// `connectTimeoutMS`: the time limit of a check, connecting included (MON-10, MON-11). `None`
+    /// and zero mean no limit. 10 s by default.
     pub connect_timeout: Option<Duration>,
-    /// Servers that can push their changes are asked to (`serverMonitoringMode`, already resolved
-    /// with the platform the process runs on; MON-1 to MON-5). True by default.
+    /// Monitors use the streaming protocol with servers that support streaming. The value follows
+    /// from `serverMonitoringMode` and from the platform of the process (MON-1 to MON-5). True by
+    /// default.
     pub streaming: bool,
-    /// A server that another member calls primary is told apart from one of which nothing is known
-    /// (`PossiblePrimary`). Clients that scan do so in any case, for the order of their checks; for
-    /// others both are the same (SDAM-12). False by default.
+    /// A server that another member names as primary becomes `PossiblePrimary` instead of staying
+    /// Unknown (SDAM-12). With `scanning` this holds in any case, since the type decides the order
+    /// of checks. With background monitoring both types mean the same. False by default.
     pub possible_primary: bool,
-    /// Servers are checked by scans when operations ask for them, and not in the background; the
-    /// seed decides between servers whose turn it is equally. Then nothing streams, and
-    /// `heartbeat_frequency` is the time between scans. None by default.
+    /// The seed for the random choices of scans, in a client that checks servers on demand. Such a
+    /// client does not stream, and `heartbeat_frequency` is the time between two scans. `None`, the
+    /// default, means background monitoring.
     pub scanning: Option<Seed>,
-    /// Handshakes use the old name of `hello`, because no server API version is declared (MON-7).
-    /// True by default.
+    /// Handshakes use the legacy hello command, because the client declares no server API version
+    /// (MON-7). Checks on an open connection use it until a reply has `helloOk: true`. True by
+    /// default.
     pub legacy_hello: bool,
-    /// Somebody listens to the events; without, they are not built. True by default.
+    /// The machine emits events. Without subscribers no event is built. True by default.
     pub subscribed: bool,
-    /// Somebody listens to [`SdamEvent::NoServers`], even if to nothing else. False by default.
+    /// The machine emits [`SdamEvent::NoServers`], even if `subscribed` is false. False by default.
     pub notices: bool,
 }
 
 impl SdamOptions {
-    /// The defaults for these seeds.
+    /// Returns the default options with these seeds.
     #[must_use]
     pub fn new(topology_id: TopologyId, seeds: Vec<Address>) -> Self {
         Self {
@@ -75,104 +79,108 @@ impl SdamOptions {
     }
 }
 
-/// One connection that a monitor asked for. It is the driver's connection id of heartbeat events,
-/// given out before a socket exists (EVT-21).
+/// The id of a connection that a monitor opens. Heartbeat events contain it as the driver's
+/// connection id, so the id is allotted before the socket exists (EVT-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonitorConnectionId(pub u64);
 
-/// What a monitor's connection is for.
+/// The purpose of a monitor's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitorTask {
     /// Checks the server.
     Check,
-    /// Measures round trip times while the checking connection waits for pushed replies (MON-45).
+    /// Measures the round trip time while the connection that checks waits for streamed replies
+    /// (MON-45).
     Rtt,
 }
 
-/// An order of the machine. Orders are carried out one after the other, as they come.
+/// An action of the discovery machine. Actions are carried out one after the other, in their order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action {
     /// Publish an event.
     Emit(SdamEvent),
-    /// Connect and do the handshake, without authentication and without asking for mechanisms
-    /// (MON-15). Its reply is the outcome of the check (MON-19): answer with `handle_connected` or
-    /// `handle_failed`.
+    /// Connect and do the handshake, without authentication and without `saslSupportedMechs`
+    /// (MON-15). The reply of the handshake is the outcome of the check (MON-19). Report the end
+    /// with `handle_connected` or `handle_failed`.
     Open {
-        /// The new connection.
+        /// The id of the new connection.
         check: MonitorConnectionId,
-        /// Its server.
+        /// The server of the connection.
         server: ServerId,
-        /// Where to connect.
+        /// The address to connect to.
         address: Address,
-        /// What for; only names threads and logs.
+        /// The purpose of the connection, for the names of threads and for logs.
         purpose: MonitorTask,
     },
-    /// Send a hello on an open connection; answer with `handle_reply` or `handle_failed`. It
-    /// carries `helloOk: true` and nothing else of the handshake (MON-8, MON-9).
+    /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with
+    /// `handle_failed`. The command contains `helloOk: true` and no other argument of the handshake
+    /// (MON-8, MON-9).
     SendHello {
-        /// The connection.
+        /// The connection to send on.
         check: MonitorConnectionId,
-        /// Under its old name.
+        /// Use the legacy hello command.
         legacy: bool,
-        /// `topologyVersion` and `maxAwaitTimeMS`, with `exhaustAllowed` set on the message
-        /// (MON-34 to MON-36).
+        /// The `topologyVersion` and `maxAwaitTimeMS` of an awaitable `hello`, whose message has
+        /// the flag `exhaustAllowed` (MON-34 to MON-36). `None` for a plain `hello`.
         awaitable: Option<(TopologyVersion, Duration)>,
     },
-    /// Close the connection, whatever it is doing; nothing about it is wanted any more.
+    /// Close a connection in any state. Later inputs about this connection change nothing.
     Close {
-        /// The connection.
+        /// The connection to close.
         check: MonitorConnectionId,
     },
-    /// A pool is needed. It is paused.
+    /// Create the pool of a server. A new pool is paused.
     CreatePool {
-        /// Its server.
+        /// The server of the pool.
         server: ServerId,
-        /// Where to connect.
+        /// The address that the pool's connections connect to.
         address: Address,
     },
-    /// The pool may hand out connections.
+    /// Mark a pool as ready, so that connections can be checked out.
     ReadyPool {
-        /// Its server.
+        /// The server of the pool.
         server: ServerId,
     },
-    /// Connections of earlier generations are stale, and the pool is paused unless only one service
-    /// of a load balancer is meant.
+    /// Clear a pool: its connections become stale, and the pool is paused. With a `service`, only
+    /// connections of this service become stale, and the pool is not paused.
     ClearPool {
-        /// Its server.
+        /// The server of the pool.
         server: ServerId,
-        /// Behind a load balancer: only this service's connections.
+        /// The service whose connections become stale; `None` for all connections. Always `None`
+        /// without a load balancer.
         service: Option<ObjectId>,
-        /// Why.
+        /// The error that the pool is cleared for.
         cause: Error,
-        /// Break connections in use as well (MON-63).
+        /// Also interrupt connections in use (MON-63).
         interrupt: bool,
     },
-    /// The server is gone; its pool closes for good.
+    /// Close the pool of a server that left the topology, or of a client that closes.
     ClosePool {
-        /// Its server.
+        /// The server of the pool.
         server: ServerId,
     },
-    /// A check of the scan under way is over, and others follow. Operations that wait select again;
-    /// the next check begins with [`Sdam::set_waiting`](super::Sdam::set_waiting), if an operation
-    /// still waits then.
+    /// One check of the scan under way ended, and others follow. Let waiting operations select
+    /// again. If an operation still waits then, [`Sdam::set_waiting`](super::Sdam::set_waiting)
+    /// starts the next check.
     CheckEnded,
-    /// The scan that operations waited for is over (MON-26).
+    /// A scan ended. Let waiting operations select again (MON-26).
     ScanEnded,
-    /// There is a new description; whoever waits for a server looks again (MON-18).
+    /// The topology description was replaced. Let waiting operations select again (MON-18).
     Publish,
 }
 
-/// An error that an operation or a pool's connection met.
+/// An error of an operation or of a pool's connection, with the facts that decide its consequences.
 #[derive(Clone, Debug)]
 pub struct ApplicationError {
-    /// The error. Overload is recognised by its label (SDAM-104).
+    /// The error. The label `SystemOverloadedError` marks overload (SDAM-104).
     pub error: Error,
-    /// When it occurred.
+    /// The phase of the connection in which the error occurred.
     pub phase: Phase,
-    /// The connection is of an earlier generation than its pool, or than the service that it
-    /// talks to. Generations are counted by pools alone (SDAM-10).
+    /// The generation of the connection is older than that of its pool or, behind a load balancer,
+    /// of its service. Only pools count generations (SDAM-10).
     pub is_stale: bool,
-    /// Behind a load balancer, the service that the connection talks to.
+    /// The service of the connection behind a load balancer. `None` without a load balancer, and
+    /// before the reply to `hello`.
     pub service: Option<ObjectId>,
 }

@@ -1,45 +1,46 @@
-//! What an error of an operation or of a pool's connection says about its server: matrix A.8, with
-//! the newer rules, where the label tells overload from failure.
+//! The consequences of application errors: of operations, and of a pool's connections that could
+//! not be made (table A.8). The label `SystemOverloadedError` tells overload from failure.
 
 use super::{Phase, action::ApplicationError};
 use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
-/// A server that says that its state has changed (SDAM-89 to SDAM-91).
+/// The state that a state change error reports for its server (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateChange {
-    /// It can no longer be written to.
+    /// "Not writable primary": the server no longer accepts writes.
     NotPrimary,
-    /// It cannot be used for now.
+    /// "Node is recovering": the server cannot be used for some time.
     Recovering,
-    /// It goes away.
+    /// "Node is shutting down".
     ShuttingDown,
 }
 
-/// What becomes of the server's monitor.
+/// The consequence of an error for the monitor of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MonitorOrder {
-    /// It goes on.
+    /// The monitor continues.
     Leave,
-    /// It is to check at once (SDAM-96).
+    /// The monitor is requested to check the server at once (SDAM-96).
     Check,
-    /// Its check and its connection are given up (SDAM-109).
+    /// The running check is cancelled, and the monitor's connection is closed (SDAM-109).
     Cancel,
 }
 
-/// What an error leads to.
+/// The consequences of an application error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Consequence {
-    /// The server becomes unknown; never so for a load balancer.
+    /// The server becomes Unknown. Always false behind a load balancer.
     pub(super) mark_unknown: bool,
-    /// Its pool is cleared.
+    /// The pool of the server is cleared.
     pub(super) clear_pool: bool,
-    /// Its monitor.
+    /// The order to the monitor of the server.
     pub(super) monitor: MonitorOrder,
-    /// A client that scans does so before its next operation (SDAM-97). It does not for a server
-    /// that is recovering, which may take some time (A.12, point 6).
+    /// In a client that checks servers on demand, the topology becomes stale (SDAM-97; A.12, point
+    /// 6). A server that is recovering does not make it stale, since recovery may take some time.
     pub(super) rescan: bool,
 }
 
+/// The consequences of an error that changes nothing.
 const NOTHING: Consequence = Consequence {
     mark_unknown: false,
     clear_pool: false,
@@ -47,6 +48,7 @@ const NOTHING: Consequence = Consequence {
     rescan: false,
 };
 
+/// The consequences of an error after which the server counts as unreachable.
 const LOST: Consequence = Consequence {
     mark_unknown: true,
     clear_pool: true,
@@ -54,10 +56,10 @@ const LOST: Consequence = Consequence {
     rescan: false,
 };
 
-/// The consequence on an error that passed the tests of staleness.
+/// Returns the consequences of an error that is not stale by its generation or `topologyVersion`.
 pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequence {
     if load_balanced && error.phase <= Phase::Hello {
-        // SDAM-112: before the reply it is not even known which service was meant.
+        // Before the reply to `hello` the service is not known, so the error is ignored (SDAM-112).
         return NOTHING;
     }
     let consequence = match error.phase {
@@ -78,15 +80,15 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequenc
     }
 }
 
-/// SDAM-103, SDAM-104: whatever prevents a connection makes the server unknown, unless it is
-/// overload.
+/// Returns the consequences of an error in connecting, `hello` or authentication. The server
+/// becomes Unknown (SDAM-103), unless the error means overload (SDAM-104) or is the client's own.
 fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
     if error.has_label(&Label::SystemOverloadedError) || is_own(error) {
         return NOTHING;
     }
     match state_change(error) {
-        // The pool is cleared for any of them: it cannot make connections (A.12, point 3). Behind a
-        // load balancer only for a service that shuts down, as in operations.
+        // The pool cannot make connections, so every state change clears it (A.12, point 3). Behind
+        // a load balancer only a shutdown clears the connections of the service, as for operations.
         Some(change) => Consequence {
             mark_unknown: true,
             clear_pool: !load_balanced || change == StateChange::ShuttingDown,
@@ -97,7 +99,9 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
     }
 }
 
-/// SDAM-95 to SDAM-101, SDAM-110.
+/// Returns the consequences of an error in an operation. Network errors and state change errors
+/// make the server Unknown (SDAM-95 to SDAM-100); timeouts and other errors do not (SDAM-101,
+/// SDAM-110).
 fn judge_operation(error: &Error) -> Consequence {
     match error.kind() {
         ErrorKind::Network { .. } | ErrorKind::Tls { .. }
@@ -114,13 +118,13 @@ fn judge_operation(error: &Error) -> Consequence {
             },
             None => NOTHING,
         },
-        // A timeout says that the operation was slow, not that the server is gone; the rest is the
-        // client's own or concerns one connection only.
+        // After a timeout the operation was slow, but the server may be reachable. The other errors
+        // are the client's own or concern only one connection.
         _ => NOTHING,
     }
 }
 
-/// The `topologyVersion` that came with the error (SDAM-87).
+/// Returns the `topologyVersion` in the reply that caused the error (SDAM-87).
 pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     match error.kind() {
         ErrorKind::Write(fault) => fault.topology_version,
@@ -128,6 +132,7 @@ pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     }
 }
 
+/// Returns the server's reply with `ok: 0` that caused the error.
 fn command_error(error: &Error) -> Option<&CommandError> {
     match error.kind() {
         ErrorKind::Command(fault) => Some(fault),
@@ -136,8 +141,8 @@ fn command_error(error: &Error) -> Option<&CommandError> {
     }
 }
 
-/// True for errors that the client made for itself: they say nothing about a server (SDAM-116). So
-/// does a process that has no descriptors left: the connections that there are go on.
+/// True for errors that the client itself caused, which say nothing about the server (SDAM-116).
+/// One of them is a lack of free sockets, which leaves the existing connections intact.
 fn is_own(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
@@ -165,8 +170,10 @@ fn is_own(error: &Error) -> bool {
     }
 }
 
+/// Returns the state change that an error reports, by its code, or without a code by its message.
+/// For a write, only the write concern error counts (SDAM-93).
 pub(super) fn state_change(error: &Error) -> Option<StateChange> {
-    // Errors of single statements are not looked at (SDAM-94).
+    // `writeErrors` are not examined for state changes (SDAM-94). Code 0 means no code.
     let (code, message) = match error.kind() {
         ErrorKind::Write(fault) => {
             let concern = fault.write_concern.as_ref()?;
@@ -187,7 +194,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
         Some(10107 | 13435 | 10058) => Some(StateChange::NotPrimary),
         // InterruptedDueToReplStateChange, NotPrimaryOrSecondary, PrimarySteppedDown
         Some(11602 | 13436 | 189) => Some(StateChange::Recovering),
-        // A code, even an unknown one, switches the text off (SDAM-88, SDAM-92).
+        // Any other code means that the message is not examined (SDAM-88, SDAM-92).
         Some(_) => None,
         None if message.contains("node is recovering")
             || message.contains("not master or secondary") =>
@@ -252,7 +259,7 @@ mod tests {
 
     #[test]
     fn operations_follow_the_matrix() {
-        // A.8, phase operation
+        // The errors of operations and their consequences are the rows of table A.8.
         for (error, expected) in [
             (network(), LOST),
             (network().with_label(Label::SystemOverloadedError), NOTHING),
@@ -265,9 +272,9 @@ mod tests {
             (code(189), RECOVERING),
             (code(11600), SHUT_DOWN),
             (code(91), SHUT_DOWN),
-            // SDAM-88: an unrelated code decides against the text.
+            // With an unrelated code, the text does not count (SDAM-88).
             (code(1), NOTHING),
-            // SDAM-110
+            // Other transient errors do not make the server Unknown (SDAM-110).
             (code(6), NOTHING),
             (command(rawdoc! { "ok": 0, "errmsg": "not master" }), MOVED),
             (
@@ -282,7 +289,7 @@ mod tests {
                 command(rawdoc! { "ok": 0, "errmsg": "no such command" }),
                 NOTHING,
             ),
-            // SDAM-93
+            // A write concern error is examined like a command error (SDAM-93).
             (
                 write(rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "x" } }),
                 SHUT_DOWN,
@@ -291,7 +298,8 @@ mod tests {
                 write(rawdoc! { "ok": 1, "writeConcernError": { "code": 64, "errmsg": "x" } }),
                 NOTHING,
             ),
-            // SDAM-93: the code that users see is that of the statement, and it hides nothing.
+            // The code of the failed statement, which users see, does not hide that of the write
+            // concern error (SDAM-93).
             (
                 write(rawdoc! {
                     "ok": 1,
@@ -300,7 +308,7 @@ mod tests {
                 }),
                 SHUT_DOWN,
             ),
-            // SDAM-94
+            // Errors of single statements are not examined (SDAM-94).
             (
                 write(
                     rawdoc! { "ok": 1, "writeErrors": [{ "code": 10107, "errmsg": "not master" }] },
@@ -330,7 +338,8 @@ mod tests {
 
     #[test]
     fn handshakes_follow_the_matrix_and_the_label_decides() {
-        // A.8, phases connect, hello and authentication; SDAM-104
+        // The errors of connecting, `hello` and authentication follow table A.8; overload changes
+        // nothing (SDAM-104).
         let labelled = |error: Error| error.with_label(Label::SystemOverloadedError);
         let tls = Error::new(ErrorKind::Tls {
             fault: TlsFault::Certificate,
@@ -384,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_load_balancer_never_becomes_unknown() {
-        // SDAM-112 to SDAM-114
+        // Before the reply to `hello`, errors are ignored. Later errors can clear a service's
+        // connections, and none makes the server Unknown (SDAM-112 to SDAM-114).
         let clear = Consequence {
             clear_pool: true,
             ..NOTHING

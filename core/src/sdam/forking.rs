@@ -1,11 +1,13 @@
-//! The process is another one: a child that was forked.
+//! The reset of the discovery machine in a forked child process.
 
 use super::{Life, Sdam, step::PoolOrder};
 use crate::{description::ServerId, error::Error, time::Instant};
 
 impl Sdam {
-    /// All connections are those of the parent, which uses them on. They are given up, pools are
-    /// cleared, and all servers are looked at anew, on connections of this process (CMAP-103).
+    /// Resets the machine in a forked child process. The open connections belong to the parent,
+    /// which still uses them. So the child closes them, clears all pools, and checks all servers
+    /// anew on its own connections (CMAP-103). `cause` is the error of the cancelled checks and of
+    /// the clears.
     pub fn handle_forked(&mut self, now: Instant, cause: &Error) {
         if self.phase != Life::Running {
             return;
@@ -35,8 +37,9 @@ impl Sdam {
         self.plan_scan(now);
     }
 
-    /// Nobody checks a load balancer, so that nothing would ever find it usable again. It begins
-    /// another life at once, with another pool.
+    /// Replaces the load balancer's server by a new one with the same address and a new pool. No
+    /// monitor checks a load balancer, so after an Unknown description it would never be usable
+    /// again.
     fn replace_balancer(&mut self, now: Instant, id: ServerId, cause: &Error) {
         let Some(server) = self.servers.remove(&id) else {
             return;

@@ -1,4 +1,5 @@
-//! The facts that the machine takes.
+//! The inputs of the discovery machine: replies and errors of checks, errors of operations, and
+//! time.
 
 use super::{
     Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
@@ -18,7 +19,7 @@ use bson::RawDocument;
 use std::time::Duration;
 
 impl Sdam {
-    /// Time has passed: everything due by `now` happens. Harmless before the deadline.
+    /// Handles all timers that are due at `now`. A call before the deadline changes nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((deadline, timer)) = self.out.timers.pop_expired(now) {
             match timer {
@@ -39,8 +40,9 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// The handshake of a connection that was ordered open was answered. `round_trip` is the time
-    /// from sending the hello to its reply.
+    /// Handles the reply to the handshake of a connection that
+    /// [`Action::Open`](super::Action::Open) ordered. `round_trip` is the time from sending `hello`
+    /// to its reply.
     pub fn handle_connected(
         &mut self,
         now: Instant,
@@ -52,8 +54,9 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// A hello on an open connection was answered; with `more_to_come` the server goes on to send
-    /// replies of itself, and each is handed in here.
+    /// Handles a reply to a `hello` on an open connection. With `more_to_come` the server sends
+    /// further replies without a request; call this method for each of them. `round_trip` is the
+    /// time from sending `hello` to its reply.
     pub fn handle_reply(
         &mut self,
         now: Instant,
@@ -66,7 +69,7 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// A monitor's connection could not be made, or broke.
+    /// Handles the error of a monitor's connection that could not be made or that broke.
     pub fn handle_failed(&mut self, now: Instant, check: MonitorConnectionId, error: Error) {
         let Some((id, owns, checking)) = self.find(check) else {
             return;
@@ -81,9 +84,10 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// A new connection of a pool shook hands: what its server says is news as well (MON-22). A
-    /// server that is unknown stays so until its monitor has reached it, because the reply may be
-    /// older than the error that made it unknown.
+    /// Handles the reply to the `hello` of a pool's new connection: the reply updates the server
+    /// description as the reply to a check does (MON-22). An Unknown server stays Unknown until its
+    /// monitor gets a reply, since this reply can be older than the error that made the server
+    /// Unknown.
     pub fn handle_application_handshake(
         &mut self,
         now: Instant,
@@ -101,14 +105,14 @@ impl Sdam {
         self.apply(now, new, PoolOrder::Ready);
     }
 
-    /// An operation failed, or a connection of a pool could not be made.
+    /// Handles an error of an operation, or of a pool's connection that could not be made.
     pub fn handle_application_error(
         &mut self,
         now: Instant,
         server: ServerId,
         error: &ApplicationError,
     ) {
-        // SDAM-86: first of all, is the connection older than what is known?
+        // An error of an older generation changes nothing (SDAM-86). This test comes first.
         if error.is_stale || !self.servers.contains_key(&server) {
             return;
         }
@@ -134,7 +138,8 @@ impl Sdam {
             } else {
                 PoolOrder::Leave
             };
-            // Any other error makes a default Unknown (SDAM-55, SDAM-95).
+            // Only a state change error stores its `topologyVersion`. Every other error gives a
+            // default Unknown description (SDAM-55, SDAM-95).
             let version = version.filter(|_| consequence.monitor == MonitorOrder::Check);
             self.mark_unknown(now, server, &error.error, version, pool);
             self.doubt_scanned(server);
@@ -152,9 +157,10 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// Operations wait for a suitable server, or no longer do: while they wait, all servers are
-    /// checked at once and then every 500 ms (SDAM-119). Where servers are scanned, the scan that a
-    /// stale topology needs begins, at once or 500 ms after the last one (MON-26).
+    /// Sets whether operations wait for a suitable server. While they wait, all servers are checked
+    /// at once and then every 500 ms (SDAM-119). A client that checks servers on demand instead
+    /// begins or continues a scan if the topology is stale. A new scan begins 500 ms after the end
+    /// of the last one at the earliest (MON-26).
     pub fn set_waiting(&mut self, now: Instant, waiting: bool) {
         if self.phase != Life::Running {
             return;
@@ -176,8 +182,9 @@ impl Sdam {
         }
     }
 
-    /// Every server is wanted checked soon; one whose check runs is left alone (MON-17). Where
-    /// servers are scanned, the next operation begins with a scan.
+    /// Requests an immediate check of every server. A server whose check is running ignores the
+    /// request (MON-17). In a client that checks servers on demand, the topology becomes stale
+    /// instead, so that a scan comes before the next server selection.
     pub fn request_check(&mut self, now: Instant) {
         self.mark_stale(now);
         for server in self.servers.values_mut() {
@@ -187,6 +194,8 @@ impl Sdam {
         }
     }
 
+    /// Handles a reply on a monitor's connection: a measurement of the round trip time, or the
+    /// outcome of a check. With `connected` the reply is that of the handshake.
     fn on_answer(
         &mut self,
         now: Instant,
@@ -233,6 +242,7 @@ impl Sdam {
         });
     }
 
+    /// Handles a check that was not answered within its time limit.
     fn on_check_timeout(&mut self, now: Instant, id: ServerId) {
         let Some(monitor) = self.servers.get(&id).and_then(|s| s.monitor.as_ref()) else {
             return;
@@ -251,8 +261,9 @@ impl Sdam {
         self.on_check_failed(now, id, &error);
     }
 
-    /// A failed check: the connection is closed, the server unknown and its pool cleared; a server
-    /// that was known and now cannot be reached is checked again at once (MON-62 to MON-67).
+    /// Handles a failed check. The monitor closes its connection, the server becomes Unknown, and
+    /// its pool is cleared. After a network error of a server that was known, the next check
+    /// follows at once (MON-62 to MON-67).
     fn on_check_failed(&mut self, now: Instant, id: ServerId, error: &Error) {
         let was_known = self
             .server(id)
@@ -261,7 +272,9 @@ impl Sdam {
         self.with_monitor(id, |m, out| m.fail(now, out, error));
         let pool = PoolOrder::Clear {
             cause: error,
-            // MON-63: the server does not answer. One whose answer is that time was up does.
+            // Only a timeout of the network interrupts connections in use (MON-63). A reply with
+            // the code of `MaxTimeMSExpired` is a timeout as well, but shows that the server
+            // answers.
             interrupt: error.is_timeout() && error.is_network(),
         };
         self.mark_unknown(now, id, error, None, pool);
@@ -274,6 +287,7 @@ impl Sdam {
         });
     }
 
+    /// Replaces a server description by a default Unknown with this error and `topology_version`.
     pub(super) fn mark_unknown(
         &mut self,
         now: Instant,
@@ -294,7 +308,8 @@ impl Sdam {
         self.apply(now, unknown, pool);
     }
 
-    /// Whose connection it is, whether it is the checking one, and whether a check runs.
+    /// Returns the server of a connection, whether the connection is the one that checks, and
+    /// whether a check is running.
     fn find(&self, check: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
         let id = self.out.server_of(check)?;
         let monitor = self.servers.get(&id)?.monitor.as_ref()?;
@@ -302,7 +317,8 @@ impl Sdam {
     }
 }
 
-/// SDAM-87: an error with the version that is known already, or an older one, is old news.
+/// True if the error's `topologyVersion` is not newer than the known one. Such an error is ignored
+/// (SDAM-87).
 fn is_old_news(error: Option<TopologyVersion>, known: Option<TopologyVersion>) -> bool {
     match (error, known) {
         (Some(error), Some(known)) => {

@@ -1,8 +1,9 @@
-//! Discovery and monitoring of servers: what deployment is this, and which server can do what?
+//! Server discovery and monitoring: finds the servers of a deployment and keeps a description of
+//! each.
 //!
-//! One machine holds the deployment's description, a monitor for each server, and the generations
-//! of the pools, so that "the server is lost" and "its pool is stale" are one step (SDAM-85). It is
-//! driven as every machine of the core is; see [`Sdam`].
+//! The machine [`Sdam`] holds the topology description, a monitor for each server, and the last
+//! action for each server's pool. So a server becomes Unknown and its pool is cleared in one step
+//! (SDAM-85).
 
 mod action;
 mod application;
@@ -51,13 +52,13 @@ use std::{
 use token_bucket::TokenBucket;
 use topology::Topology;
 
-/// Discovers a deployment and keeps watch over it.
+/// A state machine that discovers the servers of a deployment and monitors them.
 ///
-/// Feed one input, carry out everything that [`poll_action`](Self::poll_action) gives, then wait
-/// for the [`deadline`](Self::deadline). Answers for connections that were closed meanwhile, and
-/// facts about servers that are gone, change nothing.
+/// After each input, carry out all actions that [`poll_action`](Self::poll_action) returns. Then
+/// wait for the next input or for the [`deadline`](Self::deadline). Inputs about connections that
+/// were closed, or about servers that were removed, change nothing.
 ///
-/// A clone is a second machine in the same state: what could come next can be tried on it.
+/// A clone is an independent machine in the same state, so that several next inputs can be tried.
 ///
 /// ```
 /// use onionskin_core::{
@@ -87,53 +88,68 @@ use topology::Topology;
 #[derive(Clone, Debug)]
 pub struct Sdam {
     options: SdamOptions,
+    /// The current topology description.
     topology: Topology,
+    /// The servers of the topology, with their monitors and the states of their pools.
     servers: BTreeMap<ServerId, Server>,
+    /// The id of each server, by its address.
     ids: BTreeMap<Address, ServerId>,
-    /// How many servers that others name may be checked at once.
+    /// Limits the immediate first checks of servers that replies name. Without a token, the first
+    /// check waits for a heartbeat.
     newcomers: TokenBucket,
+    /// The queue of actions and the timers.
     out: Outbox,
-    /// None where monitors work in the background.
+    /// The scans of a client that checks servers on demand; `None` with background monitoring.
     scan: Option<Scan>,
     phase: Life,
+    /// True while operations wait for a suitable server, or for a scan.
     waiting: bool,
+    /// The number of the newest [`ServerId`]; 0 before the first.
     last_server: u64,
+    /// The version of the topology description; see [`Sdam::version`].
     version: u64,
 }
 
-/// Where in its life the machine is.
+/// The phase of the machine's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
+    /// [`Sdam::start`] was not called yet.
     New,
+    /// The machine was started and is not closed.
     Running,
+    /// [`Sdam::close`] was called.
     Closed,
 }
 
-/// Behind a load balancer nothing is checked, so there is nothing to scan either.
+/// Returns the seed for the random choices of scans. `None` with background monitoring, and behind
+/// a load balancer, where no server is checked.
 fn scanning(options: &SdamOptions) -> Option<&Seed> {
     options.scanning.as_ref().filter(|_| !options.load_balanced)
 }
 
-/// A server of the topology, with what belongs to it.
+/// A server of the topology, with its monitor and the state of its pool.
 #[derive(Clone, Debug)]
 struct Server {
     address: Address,
-    /// None behind a load balancer (SDAM-111).
+    /// `None` behind a load balancer (SDAM-111), and until the monitor starts.
     monitor: Option<Monitor>,
     pool: PoolState,
 }
 
-/// What was last ordered of a server's pool.
+/// The state of a server's pool after the last action for this pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PoolState {
+    /// No pool was created.
     None,
+    /// The pool was cleared.
     Paused,
+    /// The pool was marked as ready.
     Ready,
 }
 
 impl Sdam {
-    /// A machine that has not started: it has no servers and wants nothing. A seed given twice
-    /// counts once.
+    /// Returns a machine that has not started. It has no servers and gives no actions. A seed that
+    /// occurs twice counts once.
     #[must_use]
     pub fn new(mut options: SdamOptions) -> Self {
         let mut seen = BTreeSet::new();
@@ -153,44 +169,47 @@ impl Sdam {
         }
     }
 
-    /// The next order, in the order in which they are to be carried out.
+    /// Returns the next action. Actions are carried out in the order in which this method returns
+    /// them.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.actions.pop_front()
     }
 
-    /// When the machine wants to be woken.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has to be called; `None`
+    /// while no timer is armed.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.out.timers.next().map(|(deadline, _)| deadline)
     }
 
-    /// Why it wants to be woken then.
+    /// Returns the timer that expires at the [`deadline`](Self::deadline).
     #[must_use]
     pub fn deadline_reason(&self) -> Option<Timer> {
         self.out.timers.next().map(|(_, timer)| timer)
     }
 
-    /// What is known of the deployment.
+    /// Returns the topology description.
     #[must_use]
     pub fn description(&self) -> &Arc<TopologyDescription> {
         self.topology.description()
     }
 
-    /// Grows with each change of the description, round trip times included. Equal versions are
-    /// equal descriptions.
+    /// Returns the version of the topology description, which grows with each change, changes of
+    /// round trip times included. Equal versions mean equal descriptions.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The present life of the server at an address.
+    /// Returns the id of the server at an address; `None` if the topology has no such server. A
+    /// server that is removed and added again gets a new id.
     #[must_use]
     pub fn server_id(&self, address: &Address) -> Option<ServerId> {
         self.ids.get(address).copied()
     }
 
-    /// What is known of a server; `None` once it is gone.
+    /// Returns the description of a server; `None` once the server was removed.
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<&Arc<ServerDescription>> {
         self.topology.server(&self.servers.get(&id)?.address)

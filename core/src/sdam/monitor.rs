@@ -1,7 +1,8 @@
-//! The monitor of one server: one check at a time, on a connection of its own (table E.4, MON-14).
+//! The monitor of one server. It runs one check at a time, on its own connection (table E.4,
+//! MON-14).
 //!
-//! Servers whose replies have a `topologyVersion` are asked to push them (MON-33), and each pushed
-//! reply is a check of its own, in the order of arrival (MON-37, MON-53).
+//! If the replies of the server have a `topologyVersion`, the monitor uses the streaming protocol
+//! (MON-33). Each streamed reply is a check of its own, in the order of arrival (MON-37, MON-53).
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
@@ -23,65 +24,74 @@ use crate::{
 use bson::RawDocument;
 use std::{sync::Arc, time::Duration};
 
-/// What the monitor is doing.
+/// The state of a monitor (table E.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between two checks.
+    /// No check is running.
     Waiting {
-        /// When the last one ended; `None` before the first.
+        /// The end of the last check, or the start of a monitor whose first check waits. `None` if
+        /// the next check can begin at once.
         ended: Option<Instant>,
     },
-    /// A check that opens a connection.
+    /// A check is running that opens a connection and does the handshake.
     Connecting {
-        /// When it began.
+        /// The time at which the check began.
         started: Instant,
     },
-    /// A check on an open connection, to be answered at once.
+    /// A check is running with a plain `hello` on an open connection.
     Asking {
-        /// When it began.
+        /// The time at which the check began.
         started: Instant,
     },
-    /// A check whose answer the server holds back until something changes.
+    /// A check is running whose reply the server sends when its state changes, or after
+    /// `maxAwaitTimeMS`.
     Streaming {
-        /// When it began.
+        /// The time at which the check began.
         started: Instant,
     },
-    /// The server is gone or the client closed.
+    /// The server left the topology, or the client was closed.
     Stopped,
 }
 
-/// A running check, as its events describe it.
+/// A running check, as its heartbeat events describe it.
 #[derive(Clone, Copy)]
 struct Running {
+    /// The time at which the check began.
     started: Instant,
+    /// The check waits for an awaited reply (EVT-23).
     awaited: bool,
 }
 
-/// Checks one server.
+/// The monitor of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Monitor {
     id: ServerId,
     address: Address,
     state: State,
+    /// The connection for checks, also while it is being opened; `None` while there is none.
     connection: Option<MonitorConnectionId>,
+    /// The `connectionId` that the server sent on this connection.
     server_connection_id: Option<i64>,
+    /// The last reply had `helloOk: true`, so the next command is `hello` and not legacy hello.
     hello_ok: bool,
     round_trips: RoundTrips,
+    /// Measures the round trip time while this monitor streams; `None` otherwise.
     rtt_monitor: Option<RttMonitor>,
-    /// When a check last followed a failed one without a wait.
+    /// The time of the last retry that followed a failed check at once.
     retried: Option<Instant>,
-    /// How many awaited replies may still come early.
+    /// Limits the early replies to awaited checks; see [`MAX_EARLY_REPLIES`].
     token_bucket: TokenBucket,
-    /// The reply to the last check was an early one.
+    /// The reply to the last check was early.
     was_early: bool,
-    /// After the wait, the next check on the open connection is awaited, from this version on.
+    /// The `topologyVersion` of the awaitable `hello` that the next check sends on the open
+    /// connection, after a wait. `None` if the next check is a plain `hello`.
     next_awaited: Option<TopologyVersion>,
 }
 
 impl Monitor {
-    /// A monitor whose first check begins at once, or with the next scan. If it `waits`, the server
-    /// counts as one that was checked just now: the check comes with the next heartbeat, or after
-    /// [`MIN_HEARTBEAT_FREQUENCY`] if it is requested.
+    /// Starts a monitor whose first check begins at once, or with the next scan in a client that
+    /// checks servers on demand. If `waits` is true, the first check begins after
+    /// `heartbeatFrequencyMS`, or after [`MIN_HEARTBEAT_FREQUENCY`] if a check is requested.
     pub(super) fn start(
         now: Instant,
         out: &mut Outbox,
@@ -113,16 +123,16 @@ impl Monitor {
         monitor
     }
 
-    /// The time for the next check has come, or the server's turn in a scan.
+    /// Begins a check that is due, or whose turn has come in a scan.
     pub(super) fn on_due(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
         }
     }
 
-    /// Somebody wants a check soon: it comes as early as 500 ms after the last one; a running one
-    /// is enough (MON-17). Its reply is wanted at once, so that it is no awaited one. Scans have an
-    /// order of their own.
+    /// Requests an immediate check: a plain `hello`, 500 ms after the end of the last check at the
+    /// earliest. A monitor whose check is running ignores the request (MON-17). So does a monitor
+    /// in a client that checks servers on demand, where scans decide the order of checks.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
@@ -143,7 +153,8 @@ impl Monitor {
         }
     }
 
-    /// True if a handshake's answer (`connected`) or a further one is what the connection owes.
+    /// True if the running check waits for this kind of reply: with `connected` for the reply to
+    /// the handshake, otherwise for a later one.
     pub(super) fn expects(&self, connected: bool) -> bool {
         match self.state {
             State::Connecting { .. } => connected,
@@ -152,13 +163,13 @@ impl Monitor {
         }
     }
 
-    /// True if the running check may have more replies than one.
+    /// True if the running check waits for an awaited reply, which other replies may follow.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self.state, State::Streaming { .. })
     }
 
-    /// The check was answered with `ok: 1`. What comes next is up to [`Self::proceed`], once the
-    /// answer is known to all.
+    /// Ends the running check after a reply with `ok: 1`. After the new server description is
+    /// applied, call [`Self::proceed`] to begin the next check or a wait.
     pub(super) fn succeed(
         &mut self,
         now: Instant,
@@ -175,7 +186,8 @@ impl Monitor {
         let duration = if running.awaited {
             now - running.started
         } else {
-            // An awaited answer says nothing about the way to the server (MON-47, MON-72).
+            // The duration of an awaited reply contains the server's wait, so it is no sample of
+            // the round trip time (MON-47, MON-72).
             self.round_trips.add(round_trip, out.check_limit(false));
             round_trip
         };
@@ -195,8 +207,9 @@ impl Monitor {
         });
     }
 
-    /// Goes on after a success: the next awaited check at once, or a wait (MON-20, MON-39, MON-40,
-    /// MON-56). A server whose replies come early too often is checked again after 500 ms only.
+    /// Begins the next awaited check at once, or waits, after a successful check (MON-20, MON-39,
+    /// MON-40, MON-56). If too many replies of the server were early, the next check begins after
+    /// 500 ms.
     pub(super) fn proceed(
         &mut self,
         now: Instant,
@@ -235,10 +248,10 @@ impl Monitor {
         }
     }
 
-    /// Closes the connection of a server that pushes too many replies; nothing else makes it stop.
-    /// That says nothing about the server, which stays known: a client whose process stood still
-    /// for an hour finds the pushed replies of an hour as well. The next check opens another
-    /// connection, and its handshake tells the latest state.
+    /// Closes the connection of a server that streams too many early replies, since only this ends
+    /// the stream. The server stays known: after a pause of the client's process, the streamed
+    /// replies of the whole pause arrive at once. The next check opens a new connection, and its
+    /// handshake brings the current state of the server.
     fn give_up_stream(&mut self, out: &mut Outbox, check: MonitorConnectionId) {
         out.close(check);
         self.connection = None;
@@ -246,15 +259,15 @@ impl Monitor {
         self.hello_ok = false;
     }
 
-    /// The check failed: its connection is closed and what was measured forgotten. What comes next
-    /// is up to [`Self::retry`] or [`Self::wait`].
+    /// Ends the running check after an error. Closes the connections and resets the round trip
+    /// times. After the new server description is applied, call [`Self::retry`] or [`Self::wait`].
     pub(super) fn fail(&mut self, now: Instant, out: &mut Outbox, error: &Error) {
         self.end_with_failure(now, out, error);
         self.disconnect(out);
     }
 
-    /// Returns the earliest time of the next turn in a scan, if that is later than `now`: 500 ms
-    /// after the end of the last check, however that ended (MON-31).
+    /// Returns the earliest time at which a scan may check this server, if that is later than
+    /// `now`. It is 500 ms after the end of the last check, whatever the outcome (MON-31).
     pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
         let State::Waiting { ended: Some(ended) } = self.state else {
             return None;
@@ -262,16 +275,16 @@ impl Monitor {
         Some(ended + MIN_HEARTBEAT_FREQUENCY).filter(|&turn| turn > now)
     }
 
-    /// Forgets the time of the last check, which another process made.
+    /// Forgets the end of the last check, because the parent process made that check.
     pub(super) fn forget_last_check(&mut self) {
         if let State::Waiting { ended } = &mut self.state {
             *ended = None;
         }
     }
 
-    /// Checks again without a wait (MON-66). A server that shakes hands and breaks every later
-    /// check could be asked without end in this way, so that a second time within 500 ms waits for
-    /// their end.
+    /// Checks again at once, after a network error of a known server (MON-66). A server that
+    /// completes each handshake and breaks each later check would then be checked in a tight loop.
+    /// So a second retry within 500 ms waits for the end of this time, or for the next scan.
     pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
         if !matches!(self.state, State::Waiting { .. }) {
             return;
@@ -287,7 +300,8 @@ impl Monitor {
         }
     }
 
-    /// Waits for the next check, counted from now (MON-16), or for the next scan (MON-29).
+    /// Schedules the next check `heartbeatFrequencyMS` after `now` (MON-16). Without background
+    /// monitoring, the next scan takes the place of this wait (MON-29).
     pub(super) fn wait(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) && !out.scanning {
             let due = now + out.heartbeat_frequency;
@@ -295,8 +309,9 @@ impl Monitor {
         }
     }
 
-    /// An operation found the server lost: a running check is given up, without a word about the
-    /// server; while waiting only the connection goes (MON-59, MON-60).
+    /// Cancels a running check and closes the connections, for example after a network error of an
+    /// operation (MON-59). The server description does not change, and the next check begins after
+    /// `heartbeatFrequencyMS` (MON-60). If no check was running, the time of the next check stays.
     pub(super) fn cancel(&mut self, now: Instant, out: &mut Outbox, cause: &Error) {
         let was_running = self.end_with_failure(now, out, cause);
         self.disconnect(out);
@@ -305,7 +320,8 @@ impl Monitor {
         }
     }
 
-    /// The end: nothing of it stays armed or open (MON-57, MON-58).
+    /// Stops the monitor: ends a running check, closes the connections and cancels all timers
+    /// (MON-57, MON-58).
     pub(super) fn stop(mut self, now: Instant, out: &mut Outbox, cause: &Error) {
         self.end_with_failure(now, out, cause);
         self.disconnect(out);
@@ -313,34 +329,35 @@ impl Monitor {
         self.state = State::Stopped;
     }
 
-    /// The connection broke between two checks: the next one opens another.
+    /// Closes a connection that broke between two checks. The next check opens a new one.
     pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.disconnect(out);
         }
     }
 
-    /// True while a check runs.
+    /// True while a check is running.
     pub(super) fn is_checking(&self) -> bool {
         self.running().is_some()
     }
 
-    /// True for the connection that checks.
+    /// True if `check` is the connection for checks.
     pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
         self.connection == Some(check)
     }
 
-    /// The round trip times measured.
+    /// Returns the round trip times of the server.
     pub(super) fn round_trips(&self) -> &RoundTrips {
         &self.round_trips
     }
 
-    /// The server is unknown, for another reason than a failed check.
+    /// Makes the next sample replace the average round trip time, because the server became
+    /// Unknown.
     pub(super) fn doubt_round_trips(&mut self) {
         self.round_trips.begin_anew();
     }
 
-    /// A measuring connection was answered.
+    /// Handles a reply on the connection that measures the round trip time.
     pub(super) fn on_ping_reply(
         &mut self,
         now: Instant,
@@ -359,21 +376,21 @@ impl Monitor {
         }
     }
 
-    /// The measuring connection failed, or took too long.
+    /// Handles an error or a timeout of the connection that measures the round trip time.
     pub(super) fn on_ping_failed(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
             rtt_monitor.on_failed(now, out, self.id);
         }
     }
 
-    /// The time for the next measurement has come.
+    /// Begins the next measurement of the round trip time.
     pub(super) fn on_ping_due(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
             rtt_monitor.ping(now, out, self.id, &self.address);
         }
     }
 
-    /// Starts a check on the open connection, or on a new one.
+    /// Begins a check on the open connection, or on a new one.
     fn check(&mut self, now: Instant, out: &mut Outbox) {
         out.timers.cancel(Timer::Heartbeat(self.id));
         let awaited = self.next_awaited.take();
@@ -392,7 +409,8 @@ impl Monitor {
         }
     }
 
-    /// Enters the state of a running check, with its limit and its event (EVT-18).
+    /// Enters the state of a running check, arms its time limit, and emits its heartbeat started
+    /// event (EVT-18).
     fn begin(&mut self, now: Instant, out: &mut Outbox, state: State) {
         self.state = state;
         let awaited = self.is_streaming();
@@ -410,7 +428,8 @@ impl Monitor {
         });
     }
 
-    /// Ends a running check, if there is one, with the event that it needs (EVT-5).
+    /// Ends a running check with a heartbeat failed event (EVT-5). Returns false if none was
+    /// running.
     fn end_with_failure(&mut self, now: Instant, out: &mut Outbox, failure: &Error) -> bool {
         let Some(running) = self.running() else {
             return false;
@@ -431,7 +450,7 @@ impl Monitor {
         true
     }
 
-    /// Closes both connections; the next one starts with nothing known (MON-52, MON-62).
+    /// Closes both connections and forgets what was learned on them (MON-52, MON-62).
     fn disconnect(&mut self, out: &mut Outbox) {
         if let Some(check) = self.connection.take() {
             out.close(check);
@@ -449,10 +468,12 @@ impl Monitor {
         }
     }
 
+    /// Returns the driver's connection id for events; 0 without a connection.
     fn connection_number(&self) -> u64 {
         self.connection.map_or(0, |check| check.0)
     }
 
+    /// Returns the running check, if there is one.
     fn running(&self) -> Option<Running> {
         let (started, awaited) = match self.state {
             State::Connecting { started } | State::Asking { started } => (started, false),

@@ -1,4 +1,4 @@
-//! What the monitors of all servers write to: the queue of orders, the timers, the connections.
+//! The outbox that all monitors write to: the queue of actions, the timers and the connections.
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
@@ -16,21 +16,32 @@ use std::{
     time::Duration,
 };
 
-/// Orders and timers, with the options that decide about them.
+/// The queue of actions and the timers, with the options that monitors need.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
+    /// The actions that the caller has not taken yet.
     pub(super) actions: VecDeque<Action>,
+    /// The armed timers.
     pub(super) timers: Timers,
+    /// The id of the topology in events.
     pub(super) topology: TopologyId,
+    /// `heartbeatFrequencyMS`, at least [`MIN_HEARTBEAT_FREQUENCY`].
     pub(super) heartbeat_frequency: Duration,
+    /// Monitors use the streaming protocol with servers that support it.
     pub(super) streaming: bool,
-    /// Monitors check only when a scan tells them to.
+    /// The client checks servers on demand, so a monitor checks only in its turn of a scan.
     pub(super) scanning: bool,
+    /// The client declares no server API version; see [`SdamOptions::legacy_hello`].
     pub(super) legacy_hello: bool,
+    /// Events are emitted.
     pub(super) subscribed: bool,
+    /// [`SdamEvent::NoServers`] is emitted.
     notices: bool,
+    /// `connectTimeoutMS`; `None` for no limit.
     connect_timeout: Option<Duration>,
+    /// The server of each connection that is not closed.
     connections: BTreeMap<MonitorConnectionId, ServerId>,
+    /// The number of the newest [`MonitorConnectionId`]; 0 before the first.
     last_check: u64,
 }
 
@@ -41,7 +52,8 @@ impl Outbox {
             timers: Timers::default(),
             topology: options.topology_id,
             heartbeat_frequency: options.heartbeat_frequency.max(MIN_HEARTBEAT_FREQUENCY),
-            // A pushed reply would come when nobody listens.
+            // Between operations, a client that checks servers on demand does not read streamed
+            // replies.
             streaming: options.streaming && options.scanning.is_none(),
             scanning: options.scanning.is_some(),
             legacy_hello: options.legacy_hello,
@@ -53,7 +65,8 @@ impl Outbox {
         }
     }
 
-    /// How long a check may take (MON-43, MON-44).
+    /// Returns the time limit of a check, which is longer for an awaited reply (MON-43, MON-44).
+    /// `None` for no limit.
     pub(super) fn check_limit(&self, awaited: bool) -> Option<Duration> {
         let limit = self.connect_timeout?;
         Some(if awaited {
@@ -63,12 +76,12 @@ impl Outbox {
         })
     }
 
-    /// Orders an action.
+    /// Queues an action.
     pub(super) fn push(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
-    /// Publishes an event, if somebody listens.
+    /// Emits an event. Without subscribers the event is not built.
     pub(super) fn emit(&mut self, event: impl FnOnce(TopologyId) -> SdamEvent) {
         if self.subscribed {
             let event = event(self.topology);
@@ -76,7 +89,7 @@ impl Outbox {
         }
     }
 
-    /// Publishes that no server is left (SDAM-65).
+    /// Emits the event that the topology has no servers (SDAM-65).
     pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
         if self.notices {
             let topology = self.topology;
@@ -85,7 +98,8 @@ impl Outbox {
         }
     }
 
-    /// A number for the next connection, before it is ordered.
+    /// Returns an id for a new connection. The id is allotted before [`Self::open`], because the
+    /// heartbeat started event contains it.
     pub(super) fn reserve(&mut self, server: ServerId) -> MonitorConnectionId {
         self.last_check += 1;
         let check = MonitorConnectionId(self.last_check);
@@ -93,7 +107,7 @@ impl Outbox {
         check
     }
 
-    /// Orders the connection of that number.
+    /// Queues the action that opens a connection.
     pub(super) fn open(
         &mut self,
         check: MonitorConnectionId,
@@ -109,7 +123,8 @@ impl Outbox {
         });
     }
 
-    /// Orders a hello; the old name is used until a reply says that the new one is understood.
+    /// Queues a `hello` on an open connection. Without a server API version, legacy hello is sent
+    /// until a reply has `helloOk: true`.
     pub(super) fn send_hello(
         &mut self,
         check: MonitorConnectionId,
@@ -124,14 +139,14 @@ impl Outbox {
         self.push(action);
     }
 
-    /// Orders a connection closed and forgets its number.
+    /// Queues the action that closes a connection, unless it is closed already.
     pub(super) fn close(&mut self, check: MonitorConnectionId) {
         if self.connections.remove(&check).is_some() {
             self.push(Action::Close { check });
         }
     }
 
-    /// Whose connection that is; `None` for one that was closed.
+    /// Returns the server of a connection; `None` after the connection was closed.
     pub(super) fn server_of(&self, check: MonitorConnectionId) -> Option<ServerId> {
         self.connections.get(&check).copied()
     }

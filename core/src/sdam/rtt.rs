@@ -1,26 +1,27 @@
-//! Round trip times of one server (MON-49, MON-51, SEL-51, SEL-55). They are durations, which
-//! cannot be negative (SEL-54).
+//! The round trip times of one server: the moving average (MON-51, SEL-51) and the minimum (MON-49,
+//! SEL-55). Both are durations, which cannot be negative (SEL-54).
 
 use std::{collections::VecDeque, time::Duration};
 
-/// How many of the latest round trips the minimum looks at.
+/// The number of latest samples from which the minimum is taken.
 const MINIMUM_WINDOW: usize = 10;
 
-/// Average and minimum of the round trips measured since the server was last lost.
+/// The average and the minimum of a server's round trip times since the last reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundTrips {
     average: Option<Duration>,
+    /// The latest samples, at most [`MINIMUM_WINDOW`].
     latest: VecDeque<Duration>,
-    /// The server was lost since the last measurement: the next one counts alone. Until it comes
-    /// the old average is better than none, for replies that a server pushes are no measurement.
+    /// The server became Unknown after the last sample, so the next sample replaces the average.
+    /// The old average stays in use until then, because streamed replies give no sample.
     is_old: bool,
 }
 
 impl RoundTrips {
-    /// Adds a measurement. The first one is the average; later ones weigh a fifth.
+    /// Adds a sample. The first sample is the average; each later one has a weight of 0.2 (MON-51).
     ///
-    /// What took longer than the limit of a check came in because the process stood still: it
-    /// measured the pause, and counts only as long as there is nothing better.
+    /// A sample above `limit`, the time limit of a check, includes a pause of the process. Such a
+    /// sample is ignored if there is an average. Otherwise it is the average until the next sample.
     pub(super) fn add(&mut self, sample: Duration, limit: Option<Duration>) {
         let is_pause = |duration: Duration| limit.is_some_and(|limit| duration > limit);
         let is_usable = |&average: &Duration| !is_pause(average) && !self.is_old;
@@ -42,23 +43,24 @@ impl RoundTrips {
         self.latest.push_back(sample);
     }
 
-    /// Forgets everything: the connection to the server was lost (MON-52).
+    /// Forgets all samples, after the connection to the server was closed (MON-52).
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// The server became unknown, though its connection stands: when it is back, the average begins
-    /// anew (SEL-52, SEL-53, MON-51).
+    /// Makes the next sample replace the average, for a server that became Unknown while its
+    /// connection stays open (SEL-52, SEL-53, MON-51).
     pub(super) fn begin_anew(&mut self) {
         self.is_old = true;
     }
 
-    /// The moving average; `None` before the first measurement.
+    /// Returns the moving average; `None` before the first sample.
     pub(super) fn average(&self) -> Option<Duration> {
         self.average
     }
 
-    /// The smallest of the latest ten; zero until there are two.
+    /// Returns the smallest of the latest ten samples; zero while there are fewer than two
+    /// (MON-49).
     pub(super) fn minimum(&self) -> Duration {
         match self.latest.len() {
             0 | 1 => Duration::ZERO,
@@ -67,7 +69,8 @@ impl RoundTrips {
     }
 }
 
-/// `0.2 * sample + 0.8 * average` in whole nanoseconds, so that every platform computes the same.
+/// Returns `0.2 * sample + 0.8 * average`, in whole nanoseconds, so that every platform computes
+/// the same value.
 fn weigh(sample: Duration, average: Duration) -> Duration {
     let nanos = (sample.as_nanos() + 4 * average.as_nanos()) / 5;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_average_weighs_a_new_round_trip_with_a_fifth() {
-        // MON-51; the values of `server-selection/tests/rtt`.
+        // The samples and averages are those of `server-selection/tests/rtt` (MON-51).
         for (samples, expected) in [
             (&[10.0][..], 10.0),
             (&[0.0], 0.0),
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_minimum_looks_at_ten_and_needs_two() {
-        // MON-49
+        // The minimum is the smallest of the last 10 samples, and zero until there are 2 (MON-49).
         let mut trips = RoundTrips::default();
         assert_eq!(trips.minimum(), Duration::ZERO);
         trips.add(Duration::from_millis(1), None);
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_before_a_loss_counts_until_there_is_something_newer() {
-        // SEL-P2
+        // The first sample after the loss of a server is its new average (SEL-P2).
         let millis = Duration::from_millis;
         let mut trips = RoundTrips::default();
         trips.add(millis(1), None);

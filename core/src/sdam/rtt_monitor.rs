@@ -1,4 +1,5 @@
-//! Measures round trips while the monitor's own connection waits for pushed replies (MON-45).
+//! Measures the round trip time of a server while the monitor's own connection waits for streamed
+//! replies (MON-45).
 
 use super::{
     action::{MonitorConnectionId, MonitorTask},
@@ -7,17 +8,21 @@ use super::{
 };
 use crate::{address::Address, description::ServerId, hello::HelloReply, time::Instant};
 
-/// A second connection that says hello at the pace of the heartbeat. Nothing that happens to it is
-/// an event or changes a description (MON-48, MON-54).
+/// A second connection to a server, with a `hello` every `heartbeatFrequencyMS` that measures the
+/// round trip time. The replies and errors on this connection do not change the topology (MON-48)
+/// and emit no events (MON-54).
 #[derive(Clone, Debug)]
 pub(super) struct RttMonitor {
+    /// The connection, also while it is being opened; `None` after an error.
     connection: Option<MonitorConnectionId>,
+    /// A measurement is running.
     busy: bool,
+    /// The last reply had `helloOk: true`, so the next command is `hello` and not legacy hello.
     hello_ok: bool,
 }
 
 impl RttMonitor {
-    /// The first measurement begins at once.
+    /// Starts the measurements; the first one begins at once.
     pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: &Address) -> Self {
         let mut rtt_monitor = Self {
             connection: None,
@@ -28,7 +33,7 @@ impl RttMonitor {
         rtt_monitor
     }
 
-    /// Asks once more, on a new connection if there is none.
+    /// Begins a measurement, on a new connection if there is none.
     pub(super) fn ping(&mut self, now: Instant, out: &mut Outbox, id: ServerId, address: &Address) {
         self.busy = true;
         match self.connection {
@@ -45,7 +50,8 @@ impl RttMonitor {
         }
     }
 
-    /// True if the answer is a measurement.
+    /// Handles a reply and returns true if its round trip time is a sample. A reply without `ok: 1`
+    /// closes the connection.
     pub(super) fn on_reply(
         &mut self,
         now: Instant,
@@ -65,7 +71,8 @@ impl RttMonitor {
         true
     }
 
-    /// The connection broke or took too long: the next measurement makes another.
+    /// Closes the connection after an error or a timeout. The next measurement opens a new one
+    /// (MON-52).
     pub(super) fn on_failed(&mut self, now: Instant, out: &mut Outbox, id: ServerId) {
         if let Some(check) = self.connection.take() {
             out.close(check);
@@ -75,7 +82,7 @@ impl RttMonitor {
         }
     }
 
-    /// Ends it.
+    /// Closes the connection and cancels the timers.
     pub(super) fn stop(self, out: &mut Outbox, id: ServerId) {
         out.timers.cancel(Timer::RttLimit(id));
         out.timers.cancel(Timer::RttPace(id));
@@ -84,10 +91,12 @@ impl RttMonitor {
         }
     }
 
+    /// True if `check` is the connection that measures.
     pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
         self.connection == Some(check)
     }
 
+    /// Ends the measurement. The next one begins after `heartbeatFrequencyMS` (MON-70).
     fn rest(&mut self, now: Instant, out: &mut Outbox, id: ServerId) {
         self.busy = false;
         out.timers.cancel(Timer::RttLimit(id));

@@ -1,35 +1,34 @@
-//! Scans: how a client without background tasks checks its servers, between two steps of an
-//! operation and never by itself (MON-23 to MON-30).
+//! Scans: the checks of a client that checks servers on demand, while operations wait (MON-23 to
+//! MON-30).
 //!
-//! The monitors are the same; here it is decided which of them checks next. Three points differ
-//! from the specification's text, each for a reason:
+//! The monitors are the same as with background monitoring; this module decides which server is
+//! checked next. It departs from the specification in three points:
 //!
-//! * Checks have a connection per server of their own, as those of other clients have, where the
-//!   text lets single-threaded clients check on the connections that operations use. So no check is
-//!   ever authenticated, and none can be refused for that (MON-15, MON-30).
-//! * Which servers a scan has still to check is remembered, not read from the times of the last
-//!   updates. A description is replaced for other reasons than a check as well, and a server that
-//!   calls itself primary but is an old one would be checked without end.
-//! * The pause after a network error counts only errors of checks, as the text of `cooldownMS`
-//!   says, and not those of operations, as its pseudocode would: a server that an operation found
-//!   stepped down is what the next scan has to look at.
+//! * Checks have their own connection per server. The specification lets single-threaded clients
+//!   check on the connections of operations. So no check is authenticated, and no server can refuse
+//!   one for that reason (MON-15, MON-30).
+//! * A scan remembers which servers it has checked. The specification compares the times of the
+//!   last updates, but a description is also replaced without a check. And a stale primary, whose
+//!   description becomes a default without a time, would be checked without end.
+//! * Only a network error of a check starts the cooldown of a server, as the text about
+//!   `cooldownMS` says. Its pseudocode also counts errors of operations. But a server that an
+//!   operation found to have stepped down is one that the next scan has to check.
 //!
-//! A scan asks one server at a time, so one server that does not answer could stop all operations.
-//! Four rules prevent that. They depart from "scans all the servers before selecting" (MON-25):
+//! A scan checks one server at a time, so a server that does not answer could block all operations.
+//! Four rules prevent this. They depart from "scans all the servers before selecting" (MON-25):
 //!
-//! * After each check the scan pauses until the client has let the waiting operations select again.
-//!   An operation that needs the primary continues as soon as the primary was checked in this scan.
-//!   The other members are checked when an operation needs them.
-//! * A scan for which no operation waits any more is suspended. The next operation continues it
-//!   instead of starting the same scan again. A suspended scan ends after `heartbeatFrequencyMS`,
-//!   and when the topology becomes stale.
-//! * The check under way is cancelled when its scan is suspended. That is no error of the server,
-//!   so the server description stays. The server is asked after all others from then on. As after
-//!   each check, 500 ms pass before the next check of this server begins (MON-31); the scan checks
-//!   other servers meanwhile.
-//! * Operations do not wait for servers whose checks were cancelled or ended less than 500 ms ago,
-//!   nor for the rest of a scan that outlasted `serverSelectionTimeoutMS`, if a server that was
-//!   checked in this scan suits.
+//! * After each check the scan pauses until the waiting operations have selected again. An
+//!   operation that needs the primary continues as soon as the primary was checked in this scan.
+//!   The other servers are checked when an operation needs them.
+//! * A scan is suspended when no operation waits for it any more. The next operation continues it.
+//!   A suspended scan ends `heartbeatFrequencyMS` after its start, and when the topology becomes
+//!   stale.
+//! * The check under way is cancelled when its scan is suspended. The cancellation is no error of
+//!   the server, so the server description stays. The server is then checked after all others, and
+//!   500 ms after the cancellation at the earliest (MON-31).
+//! * If a server that was checked in this scan is suitable, an operation does not wait for servers
+//!   whose checks were cancelled or ended less than 500 ms ago. It does not wait either for a scan
+//!   that outlasted `serverSelectionTimeoutMS`.
 
 use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
 use crate::{
@@ -44,51 +43,54 @@ use std::{
     time::Duration,
 };
 
-/// `cooldownMS`: how long scans leave a server out whose check met a network error (MON-23). Not an
-/// option.
+/// `cooldownMS`: the time for which scans skip a server whose check failed with a network error
+/// (MON-23). The value is not configurable.
 pub const COOLDOWN: Duration = Duration::from_secs(5);
 
-/// When scans are due, and how far the running one has come.
+/// The state of scans: when the next one is due, and the progress of the one under way.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
-    /// Breaks ties between servers that were last checked at the same time.
+    /// Chooses between servers that are equal in the order of checks.
     pub(super) random: Random,
-    /// `stale` (SDAM-14): a scan comes before the next selection.
+    /// The topology is stale (SDAM-14): a scan has to come before the next server selection.
     stale: bool,
+    /// The scan under way, also while it is suspended.
     pub(super) running: Option<Running>,
-    /// Scans that came to their end.
+    /// The number of scans that ended.
     completed: u64,
-    /// When the last of them did.
+    /// The end of the last scan; `None` before the first.
     ended: Option<Instant>,
-    /// The earliest begin of the next one (MON-31).
+    /// The earliest start of the next scan, 500 ms after the last one (MON-26).
     earliest: Instant,
-    /// Until when servers are left out, by the last network error of a check.
+    /// The ends of the cooldowns of servers whose last check failed with a network error.
     cooldowns: BTreeMap<ServerId, Instant>,
-    /// Servers whose last check was cancelled because the last waiting operation ended, with the
-    /// time of the cancellation. They are checked after all other servers, oldest first.
+    /// Servers whose last check was cancelled because its scan was suspended, with the time of the
+    /// cancellation. A scan checks them after all other servers, oldest cancellation first.
     pub(super) cancelled: BTreeMap<ServerId, Instant>,
 }
 
 /// A scan under way.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
+    /// The time at which the scan began.
     started: Instant,
-    /// Servers whose turn has come, so that each has one (MON-28).
+    /// The servers that were checked in this scan, or whose check is under way. Each server is
+    /// checked once in a scan (MON-28).
     pub(super) checked: BTreeSet<ServerId>,
-    /// The server whose check is under way; none between two checks.
+    /// The server whose check is under way; `None` between two checks.
     current: Option<ServerId>,
-    /// When the check under way began.
+    /// The time at which the check under way began.
     turn_began: Instant,
-    /// The moment since which no operation waits for this scan; `None` while one does.
+    /// The time since which no operation waits for this scan; `None` while one does.
     suspended: Option<Instant>,
-    /// An operation waited for `serverSelectionTimeoutMS` and used a part of this scan.
+    /// The scan outlasted the `serverSelectionTimeoutMS` of an operation, which used a part of it.
     is_overdue: bool,
-    /// Something made the topology stale meanwhile, so that one more scan has to follow.
+    /// The topology became stale again during this scan, so that another scan has to follow.
     outdated: bool,
 }
 
 impl Scan {
-    /// Nothing is known, so the first operation begins with a scan (SDAM-35).
+    /// Returns the state of a new client, whose first operation begins with a scan (SDAM-35).
     pub(super) fn new(random: Random) -> Self {
         Self {
             random,
@@ -104,29 +106,31 @@ impl Scan {
 }
 
 impl Running {
-    /// True if the server was checked in this scan, and the check is over.
+    /// True if the server was checked in this scan and the check has ended.
     fn has_checked(&self, id: ServerId) -> bool {
         self.checked.contains(&id) && self.current != Some(id)
     }
 }
 
 impl Sdam {
-    /// True if servers are checked by scans. What follows here does nothing otherwise.
+    /// True if this client checks servers on demand. Otherwise the methods for scans change
+    /// nothing.
     #[must_use]
     pub fn scans(&self) -> bool {
         self.scan.is_some()
     }
 
-    /// An operation begins: does a scan come before its selection? It does when the last one ended
-    /// `heartbeat_frequency` ago, or when something happened since that makes the topology stale
-    /// (MON-25).
+    /// True if a scan has to come before the server selection of an operation that begins now
+    /// (MON-25). That is so if the last scan ended `heartbeat_frequency` ago, or if the topology
+    /// became stale since.
     pub fn wants_scan(&mut self, now: Instant) -> bool {
         let frequency = self.out.heartbeat_frequency;
         let Some(scan) = &mut self.scan else {
             return false;
         };
         scan.stale |= scan.ended.is_none_or(|ended| ended + frequency <= now);
-        // What a suspended scan learned is too old.
+        // The results of a suspended scan are dropped when they are as old as
+        // `heartbeat_frequency`.
         if let Some(running) = &scan.running
             && running.suspended.is_some()
             && running.started + frequency <= now
@@ -136,13 +140,14 @@ impl Sdam {
         scan.stale
     }
 
-    /// True while a scan has to come before the next selection, and while one is under way.
+    /// True while the topology is stale: a scan has to come before the next server selection, or is
+    /// under way.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.scan.as_ref().is_some_and(|scan| scan.stale)
     }
 
-    /// True from the begin of a scan to its end, also while it is suspended.
+    /// True from the start of a scan to its end, also while the scan is suspended.
     #[must_use]
     pub fn is_scan_under_way(&self) -> bool {
         self.scan
@@ -150,8 +155,9 @@ impl Sdam {
             .is_some_and(|scan| scan.running.is_some())
     }
 
-    /// The next selection has to wait for a scan: the last one found nothing, or an operation was
-    /// told that a server is no longer what it was (MON-26, SDAM-97).
+    /// Marks the topology as stale, so that the next server selection waits for a scan. Callers do
+    /// this if no server suited after the last scan (MON-26), and after a state change error
+    /// (SDAM-97).
     pub fn mark_stale(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.stale = true;
@@ -170,14 +176,15 @@ impl Sdam {
         }
     }
 
-    /// How many scans came to their end.
+    /// Returns the number of scans that ended.
     #[must_use]
     pub fn scans_completed(&self) -> u64 {
         self.scan.as_ref().map_or(0, |scan| scan.completed)
     }
 
-    /// The value of [`scans_completed`](Self::scans_completed) up to which a selection that begins
-    /// now has not seen a whole scan. A scan that is continued checked some servers too early.
+    /// Returns a number for an operation that begins to select a server now. When
+    /// [`scans_completed`](Self::scans_completed) exceeds it, a whole scan took place since then. A
+    /// suspended scan does not count, because some of its checks came before.
     #[must_use]
     pub(crate) fn scans_begun_before(&self) -> u64 {
         let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
@@ -185,7 +192,7 @@ impl Sdam {
         self.scans_completed() + u64::from(is_suspended)
     }
 
-    /// True if the primary of a replica set was checked in the scan that is under way.
+    /// True if the primary of a replica set was checked in the scan under way.
     #[must_use]
     pub(crate) fn has_scanned_primary(&self) -> bool {
         let Some(running) = self.scan.as_ref().and_then(|scan| scan.running.as_ref()) else {
@@ -198,9 +205,9 @@ impl Sdam {
             .is_some_and(|id| running.has_checked(id))
     }
 
-    /// True if no operation that has a suitable server waits for the rest of the scan under way:
-    /// the scan is overdue, or the checks of all servers that are left were cancelled before or
-    /// ended less than 500 ms ago.
+    /// True if an operation with a suitable server does not wait for the rest of the scan under
+    /// way. That is so if the scan is overdue, or if the check of each server that is left was
+    /// cancelled or ended less than 500 ms ago.
     #[must_use]
     pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
@@ -216,17 +223,18 @@ impl Sdam {
         running.is_overdue || left.next().is_none()
     }
 
-    /// An operation waited for `serverSelectionTimeoutMS` and does not wait for the rest of the
-    /// scan under way. From now on no other operation does that could be served.
+    /// Marks the scan under way as overdue: an operation waited for it for
+    /// `serverSelectionTimeoutMS`. From now on, no operation with a suitable server waits for the
+    /// rest of this scan.
     pub(crate) fn note_scan_overdue(&mut self) {
         if let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) {
             running.is_overdue = true;
         }
     }
 
-    /// The topology description as far as the scan under way has come: servers that were not
-    /// checked in it are Unknown. `None` while no scan is under way and before its first check is
-    /// over.
+    /// Returns the topology description with only the results of the scan under way: servers that
+    /// were not checked in it are Unknown. `None` if no scan is under way, or before the end of its
+    /// first check.
     #[must_use]
     pub(crate) fn scanned_description(&self) -> Option<TopologyDescription> {
         let running = self.scan.as_ref()?.running.as_ref()?;
@@ -243,7 +251,7 @@ impl Sdam {
         Some(description)
     }
 
-    /// The earliest begin of the next scan: 500 ms after the last one (MON-26).
+    /// Returns the earliest start of the next scan, 500 ms after the last one (MON-26).
     #[must_use]
     pub fn earliest_scan(&self) -> Instant {
         self.scan
@@ -251,9 +259,9 @@ impl Sdam {
             .map_or(Instant::ZERO, |scan| scan.earliest)
     }
 
-    /// Operations wait for a scan, or no operation does any more. Then the scan under way is
-    /// suspended and its check cancelled, because no thread would move the bytes of the check. The
-    /// server description stays as it is.
+    /// Sets whether operations wait for a scan. If none does, the scan under way is suspended and
+    /// its check is cancelled, because no thread would move the bytes of the check. The server
+    /// description does not change.
     pub(super) fn set_waiting_for_scan(&mut self, now: Instant, waiting: bool) {
         self.waiting = waiting;
         if waiting {
@@ -270,7 +278,8 @@ impl Sdam {
         running.suspended.get_or_insert(now);
         if let Some(current) = running.current.take() {
             running.checked.remove(&current);
-            // A check that was cancelled at the moment of its begin was not given any time.
+            // A check that is cancelled at the instant of its start had no time to succeed, so this
+            // server does not have to wait for all others.
             if running.turn_began < now {
                 scan.cancelled.insert(current, now);
             }
@@ -279,8 +288,7 @@ impl Sdam {
         }
     }
 
-    /// The time for a scan has come: an operation waits for it, and the last one ended long enough
-    /// ago.
+    /// Starts a scan with the check of its first server.
     fn begin_scan(&mut self, now: Instant) {
         let Some(scan) = &mut self.scan else {
             return;
@@ -302,8 +310,8 @@ impl Sdam {
         self.take_turn(now);
     }
 
-    /// The next server has its turn, the scan waits until one may be checked again, or the scan is
-    /// over.
+    /// Begins the check of the next server. If each server that is left was checked less than 500
+    /// ms ago, the scan waits until one may be checked. If no server is left, the scan ends.
     fn take_turn(&mut self, now: Instant) {
         let next = self.next_to_check(now);
         self.out.timers.cancel(Timer::Scan);
@@ -331,8 +339,8 @@ impl Sdam {
         self.out.push(Action::ScanEnded);
     }
 
-    /// Ends each input: once a check is over, waiting operations select again before the next
-    /// server has its turn. After the last check the scan is over.
+    /// Continues the scan under way after each input. When a check has ended, waiting operations
+    /// select again before the next check. When no server is left, the scan ends.
     pub(super) fn continue_scan(&mut self, now: Instant) {
         let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) else {
             return;
@@ -352,8 +360,8 @@ impl Sdam {
         }
     }
 
-    /// An operation found a server that was checked in a suspended scan no longer usable. It is
-    /// checked once more when the scan continues.
+    /// Lets a suspended scan check this server once more, because an operation found the server to
+    /// be no longer usable.
     pub(super) fn doubt_scanned(&mut self, id: ServerId) {
         let running = self.scan.as_mut().and_then(|scan| scan.running.as_mut());
         if let Some(running) = running.filter(|running| running.suspended.is_some()) {
@@ -361,7 +369,8 @@ impl Sdam {
         }
     }
 
-    /// A check was answered, or failed.
+    /// Records the outcome of a check: a network error starts the cooldown of the server, and every
+    /// other outcome ends it (MON-23).
     pub(super) fn note_check(&mut self, now: Instant, id: ServerId, failure: Option<&Error>) {
         let Some(scan) = &mut self.scan else {
             return;
@@ -374,14 +383,15 @@ impl Sdam {
         }
     }
 
-    /// The client closes.
+    /// Drops the scan under way, because the client closes.
     pub(super) fn end_scans(&mut self) {
         if let Some(scan) = &mut self.scan {
             scan.running = None;
         }
     }
 
-    /// A scan under way is forgotten, and the next one comes as soon as somebody waits for it.
+    /// Drops the scan under way and all cooldowns, in a forked child process. The next scan starts
+    /// as soon as an operation waits for it.
     pub(super) fn drop_scan(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.running = None;
@@ -392,6 +402,8 @@ impl Sdam {
         }
     }
 
+    /// Starts or continues a scan if operations wait and the topology is stale. Arms the timer if
+    /// the next scan may not start yet.
     pub(super) fn plan_scan(&mut self, now: Instant) {
         let Some(scan) = &self.scan else {
             return;
@@ -413,7 +425,7 @@ impl Sdam {
 }
 
 impl Scan {
-    /// True if this scan leaves the server out (MON-23).
+    /// True if the scan `running` skips this server during its cooldown (MON-23).
     pub(super) fn is_cooling(&self, running: &Running, id: ServerId) -> bool {
         let until = self.cooldowns.get(&id);
         until.is_some_and(|&until| until > running.started)

@@ -1,4 +1,4 @@
-//! Which server a scan checks next: the order of MON-27.
+//! The order in which a scan checks the servers (MON-27).
 
 use super::{Sdam, Server, transition::MAX_SERVERS};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Whose turn comes first: the order of MON-27.
+/// The rank of a server type in a scan: servers of a lower rank are checked first (MON-27).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Primary,
@@ -17,6 +17,7 @@ enum Rank {
 }
 
 impl Rank {
+    /// Returns the rank of a server type.
     const fn of(server: ServerType) -> Self {
         match server {
             ServerType::RsPrimary => Self::Primary,
@@ -33,8 +34,8 @@ impl Rank {
 }
 
 impl Sdam {
-    /// Returns the server that the scan under way checks next. `None` if no server is left, or each
-    /// of them was checked less than 500 ms ago.
+    /// Returns the server that the scan under way checks next. `None` if no server is left, or if
+    /// each of them was checked less than 500 ms ago. Chance decides between equals.
     pub(super) fn next_to_check(&mut self, now: Instant) -> Option<ServerId> {
         let first = self.candidates(now);
         match first.len() {
@@ -47,8 +48,8 @@ impl Sdam {
         }
     }
 
-    /// Returns the earliest time at which a server that is left may be checked; `None` if no server
-    /// is left, or one may be checked now.
+    /// Returns the earliest time at which a server that is left may be checked. `None` if no server
+    /// is left, or if one may be checked now.
     pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
         let turns = self.left_to_check().map(|(_, server, _)| {
             let monitor = server.monitor.as_ref()?;
@@ -57,8 +58,8 @@ impl Sdam {
         turns.min().flatten()
     }
 
-    /// Returns the servers that the scan under way has still to check. A scan has a bound, whatever
-    /// names servers report meanwhile.
+    /// Returns the servers that the scan under way has still to check. A scan checks at most
+    /// [`MAX_SERVERS`] servers, even if replies name new ones without end.
     pub(super) fn left_to_check(
         &self,
     ) -> impl Iterator<Item = (ServerId, &Server, &Arc<ServerDescription>)> {
@@ -74,8 +75,9 @@ impl Sdam {
         })
     }
 
-    /// The servers of which one is checked next: those that come first in the order of MON-27,
-    /// without those that were checked less than 500 ms ago (MON-31).
+    /// Returns the servers that are first in the order of MON-27, all of them equal. Servers that
+    /// were checked less than 500 ms ago are left out (MON-31), and servers whose check was
+    /// cancelled come last.
     fn candidates(&self, now: Instant) -> Vec<ServerId> {
         let mut first = Vec::new();
         let Some(scan) = &self.scan else {
@@ -107,7 +109,8 @@ impl Server {
     }
 }
 
-/// By rank; within a rank the longest unchecked first, those never checked before all others.
+/// Returns the sort key of a server: its rank, and then the time of its last update. Servers that
+/// were never checked come first in their rank.
 fn order(server: &ServerDescription) -> (Rank, Option<Instant>) {
     (Rank::of(server.server_type), server.last_update_time)
 }

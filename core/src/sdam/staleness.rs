@@ -1,14 +1,15 @@
-//! Is a primary the current one? Decided by the pair (electionId, setVersion), table A.6.
+//! Recognition of stale primaries by the pair of `electionId` and `setVersion` (table A.6).
 
 use crate::description::{ServerDescription, TopologyDescription};
 use bson::oid::ObjectId;
 use std::fmt;
 
-/// Servers from this wire version on (6.0) compare the election first.
+/// The wire version of MongoDB 6.0. From this version on, `electionId` is compared before
+/// `setVersion`.
 const ELECTION_FIRST_WIRE_VERSION: i32 = 17;
 
-/// Takes the pair of `primary` into `topology`, or says why that primary is an old one (SDAM-46,
-/// SDAM-72, SDAM-73). Which rule holds depends on the server that answered.
+/// Accepts `primary` and stores its pair in `topology`, or returns the error text for a stale
+/// primary (SDAM-46). The wire version of `primary` decides which rule holds (SDAM-72, SDAM-73).
 pub(super) fn accept_primary(
     topology: &mut TopologyDescription,
     primary: &ServerDescription,
@@ -28,8 +29,9 @@ pub(super) fn accept_primary(
     ))
 }
 
-/// Nothing is less than anything and equal to nothing; ids compare as bytes. `Option` and arrays
-/// order exactly so. The pair is replaced as a pair: the set version may fall.
+/// Compares `electionId` first, as bytes, and then `setVersion`. Null is less than every value and
+/// equal to null, as in the order of `Option`. An accepted pair replaces both maxima, so the
+/// maximum of `setVersion` can become smaller.
 fn accept_by_election(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
     let new = (
         primary.election_id.map(|id| id.bytes()),
@@ -47,6 +49,7 @@ fn accept_by_election(topology: &mut TopologyDescription, primary: &ServerDescri
     true
 }
 
+/// Compares `setVersion` first, and then `electionId`. A primary with a null value is never stale.
 fn accept_by_set_version(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
     if let (Some(election), Some(version)) = (primary.election_id, primary.set_version) {
         if let (Some(max_election), Some(max_version)) =
@@ -57,11 +60,12 @@ fn accept_by_set_version(topology: &mut TopologyDescription, primary: &ServerDes
         }
         topology.max_election_id = Some(election);
     }
-    // Nothing is less than every version.
+    // `None` is less than every version.
     topology.max_set_version = topology.max_set_version.max(primary.set_version);
     true
 }
 
+/// `electionId` and `setVersion`, as the error text shows them.
 struct Pair(Option<ObjectId>, Option<i64>);
 
 impl fmt::Display for Pair {
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
     use crate::{address::Address, description::TopologyId};
 
-    /// (electionId's last byte, setVersion); `None` is null.
+    /// The last byte of `electionId`, and `setVersion`; `None` is null.
     type Known = (Option<u8>, Option<i64>);
 
     fn id(byte: u8) -> ObjectId {
@@ -91,7 +95,7 @@ mod tests {
         ObjectId::from_bytes(bytes)
     }
 
-    /// The maxima afterwards, or `None` for a stale primary.
+    /// Returns the maxima after `new` was accepted; `None` if `new` is stale.
     fn step(max_wire_version: i32, known: Known, new: Known) -> Option<Known> {
         let mut topology = TopologyDescription::unknown(TopologyId(id(0)));
         topology.max_election_id = known.0.map(id);
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_error_names_both_pairs() {
-        // SDAM-46
+        // The error text contains the pair of the primary and the maxima (SDAM-46).
         let mut topology = TopologyDescription::unknown(TopologyId(id(0)));
         topology.max_election_id = Some(id(2));
         let mut primary = ServerDescription::unknown(Address::tcp("a", 1));
@@ -125,7 +129,8 @@ mod tests {
 
     #[test]
     fn from_17_the_election_decides_and_the_pair_is_replaced_whole() {
-        // SDAM-72
+        // From wire version 17 on, `electionId` is compared first, and an accepted pair replaces
+        // both maxima (SDAM-72).
         let known = (Some(2), Some(2));
         for (new, expected) in [
             ((Some(2), Some(2)), Some((Some(2), Some(2)))),
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn below_17_the_set_version_decides_and_null_is_never_stale() {
-        // SDAM-73
+        // Below wire version 17, `setVersion` is compared first, and null is never stale (SDAM-73).
         let known = (Some(2), Some(2));
         for (new, expected) in [
             ((Some(2), Some(2)), Some((Some(2), Some(2)))),
@@ -159,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(step(16, known, new), expected, "{new:?}");
         }
-        // An election without a set version is not stored.
+        // An `electionId` without `setVersion` is not stored.
         assert_eq!(step(16, (None, None), (Some(1), None)), Some((None, None)));
     }
 }

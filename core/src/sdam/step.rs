@@ -1,5 +1,6 @@
-//! One step of the topology: the new description, the pools, the events, the monitors, in the order
-//! of table E.5. The start and the end of the topology's life are steps too.
+//! The steps that change the topology: the start, the replacement of a server description with its
+//! consequences for pools, events and monitors, and the close. The order within a step is that of
+//! table E.5.
 
 use super::{
     Life, PoolState, Sdam, Server,
@@ -18,24 +19,26 @@ use crate::{
 use bson::oid::ObjectId;
 use std::sync::Arc;
 
-/// What happens to the pool of the server that a step is about.
+/// The order for the pool of the server whose description a step replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PoolOrder<'a> {
-    /// Nothing.
+    /// The pool stays as it is.
     Leave,
-    /// It is made, and made ready, if the server turns out to be one that wants a pool.
+    /// The pool is created if there is none, and marked as ready, if the new server type needs a
+    /// pool (SDAM-84).
     Ready,
-    /// It becomes stale and paused.
+    /// The pool is cleared and paused.
     Clear {
-        /// Why.
+        /// The error that the pool is cleared for.
         cause: &'a Error,
-        /// Connections in use are broken too.
+        /// Connections in use are interrupted.
         interrupt: bool,
     },
 }
 
 impl Sdam {
-    /// Discovery begins: all seeds are checked. Behind a load balancer nothing is to be discovered.
+    /// Starts the machine: adds the seeds and starts their monitors. A load balancer gets no
+    /// monitor (SDAM-111).
     pub fn start(&mut self, now: Instant) {
         if self.phase != Life::New {
             return;
@@ -50,7 +53,7 @@ impl Sdam {
         self.publish();
         self.out
             .emit(|topology| SdamEvent::TopologyOpening { topology });
-        // The first change is told even if it is none (B.5, trap 1).
+        // The first event comes even if the description has not changed (B.5, trap 1).
         self.emit_topology(previous);
         let seeds = self.options.seeds.clone();
         self.emit_opening(&seeds);
@@ -66,7 +69,8 @@ impl Sdam {
         }
     }
 
-    /// The client closes: every server goes, and nothing stays armed or open (SDAM-36).
+    /// Closes the machine: removes all servers, closes their connections and pools, and cancels all
+    /// timers (SDAM-36).
     pub fn close(&mut self, now: Instant) {
         let life = std::mem::replace(&mut self.phase, Life::Closed);
         if life != Life::Running {
@@ -92,7 +96,8 @@ impl Sdam {
             .emit(|topology| SdamEvent::TopologyClosed { topology });
     }
 
-    /// A load balancer is taken for what it is said to be, and its pool is ready at once.
+    /// Sets the description of a load balancer, whose type comes from the options, and makes its
+    /// pool ready.
     pub(super) fn add_balancer(&mut self, now: Instant, address: Address) {
         let new = ServerDescription {
             server_type: ServerType::LoadBalancer,
@@ -102,7 +107,8 @@ impl Sdam {
         self.apply(now, new, PoolOrder::Ready);
     }
 
-    /// Replaces a server's description and does everything that follows.
+    /// Replaces a server description. The order for the pool, the events and the monitors follow
+    /// from the change (table E.5).
     pub(super) fn apply(&mut self, now: Instant, new: ServerDescription, pool: PoolOrder<'_>) {
         let Some(id) = self.server_id(&new.address) else {
             return;
@@ -127,7 +133,7 @@ impl Sdam {
             self.with_monitor(id, |monitor, _| monitor.doubt_round_trips());
         }
         for change in &update.invalidated {
-            // SDAM-74
+            // The old primary is checked at once (SDAM-74).
             if let Some(id) = self.server_id(&change.new.address) {
                 self.with_monitor(id, |monitor, out| {
                     monitor.doubt_round_trips();
@@ -138,7 +144,7 @@ impl Sdam {
         self.check_invariants();
     }
 
-    /// Orders the pool to be cleared; nothing happens where there is no pool yet.
+    /// Queues the action that clears a pool, if the server has one.
     pub(super) fn clear_pool(
         &mut self,
         id: ServerId,
@@ -163,7 +169,7 @@ impl Sdam {
         });
     }
 
-    /// Hands a server's monitor, if it has one, the outbox.
+    /// Calls `act` with the monitor of a server and the outbox, if the server has a monitor.
     pub(super) fn with_monitor(
         &mut self,
         id: ServerId,
@@ -174,6 +180,7 @@ impl Sdam {
         }
     }
 
+    /// Carries out the order for the pool of the `subject` of a step.
     fn order_pool(&mut self, id: ServerId, subject: &Change, pool: PoolOrder<'_>) {
         match pool {
             PoolOrder::Leave => {}
@@ -187,6 +194,7 @@ impl Sdam {
         }
     }
 
+    /// Queues the actions that create a pool, if there is none, and mark it as ready.
     fn ready_pool(&mut self, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
@@ -203,6 +211,7 @@ impl Sdam {
         }
     }
 
+    /// Adds a server with a new id, without monitor and without pool.
     pub(super) fn add_server(&mut self, address: Address) {
         if self.ids.contains_key(&address) {
             return;
@@ -218,9 +227,9 @@ impl Sdam {
         self.servers.insert(id, server);
     }
 
-    /// Starts the monitors of new servers (MON-12). `named`: servers name them. The first checks of
-    /// a whole topology begin at once, but members that are removed and added again and again are
-    /// not checked at the pace of the replies that say so.
+    /// Starts the monitors of new servers (MON-12). With `named`, which means that replies named
+    /// the servers, the first check waits if too many new servers were named. So members that are
+    /// removed and added again and again are not checked at the pace of these replies.
     fn start_monitors(&mut self, now: Instant, addresses: &[Address], named: bool) {
         for address in addresses {
             let Some(id) = self.ids.get(address) else {
@@ -236,6 +245,7 @@ impl Sdam {
         }
     }
 
+    /// Stops the monitors of removed servers and closes their pools (SDAM-78).
     fn stop_removed(&mut self, now: Instant, removed: &[Address]) {
         for address in removed {
             let Some(id) = self.ids.remove(address) else {
@@ -253,15 +263,16 @@ impl Sdam {
         self.out.push(Action::Publish);
     }
 
-    /// The description as it is, if somebody will be told how it changed. Without listeners the
-    /// description then is changed in place.
+    /// Returns the topology description for a later comparison; `None` without subscribers. While
+    /// nobody holds the description, a change needs no copy of it.
     fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
         self.out
             .subscribed
             .then(|| Arc::clone(self.topology.description()))
     }
 
-    /// EVT-38.
+    /// Emits the events of an update: changed servers, added servers, removed servers, the topology
+    /// (EVT-38).
     fn emit_update(&mut self, update: &Update, previous: Option<Arc<TopologyDescription>>) {
         let Some(previous) = previous else {
             return;
@@ -314,13 +325,13 @@ impl Sdam {
         }
     }
 
-    /// What must hold after each step.
+    /// Checks in debug builds the invariants that hold after each step.
     fn check_invariants(&self) {
         let description = self.topology.description();
         debug_assert_eq!(self.ids.len(), self.servers.len());
         debug_assert_eq!(self.ids.len(), description.servers.len());
         debug_assert!(description.topology_type != TopologyType::Single || self.servers.len() == 1);
-        // A server that can be selected has a pool that hands out connections (E.6, property 3).
+        // A server that can be selected has a pool that is ready (E.6, property 3).
         debug_assert!(self.servers.values().all(|server| {
             let known = description.servers.get(&server.address);
             server.pool == PoolState::Ready
@@ -330,6 +341,7 @@ impl Sdam {
 }
 
 impl Server {
+    /// Stops the monitor of the server and closes its pool.
     pub(super) fn stop(self, now: Instant, out: &mut Outbox, id: ServerId, cause: &Error) {
         if let Some(monitor) = self.monitor {
             monitor.stop(now, out, cause);

@@ -1,13 +1,14 @@
-//! What the description of a server keeps of the error that made the server unknown.
+//! The form in which a server description stores the error that made the server Unknown.
 
 use crate::error::{
     CommandError, Error, ErrorKind, MAX_CAUSE_TEXT_BYTES, WriteConcernError, WriteFailure,
     shortened,
 };
 
-/// The same error without the server's whole reply, which holds times and would make two equal
-/// failures unequal (B.5, trap 4), and with no more of the server's words than a description needs.
-/// Of a write's errors only that of the write concern tells about a server (SDAM-94).
+/// Returns the error without the server's whole reply and with a shortened message. The reply
+/// contains times, which would make two equal errors unequal (B.5, trap 4). Of a write's errors
+/// only the write concern error is kept, since errors of statements say nothing about the server
+/// (SDAM-94).
 pub(super) fn without_reply(error: &Error) -> Error {
     let kind = match error.kind() {
         ErrorKind::Command(fault) => ErrorKind::Command(bare(fault)),
@@ -43,6 +44,7 @@ pub(super) fn without_reply(error: &Error) -> Error {
     }
 }
 
+/// Returns a command error without its reply and with a shortened message.
 fn bare(fault: &CommandError) -> Box<CommandError> {
     Box::new(CommandError {
         message: shortened(&fault.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn equal_failures_compare_equal_without_their_replies() {
-        // B.5, trap 4
+        // Two checks that fail with the same error must give equal descriptions (B.5, trap 4).
         let at = |time| {
             without_reply(&command(
                 rawdoc! { "ok": 0, "code": 1, "errmsg": "x", "time": time },

@@ -1,24 +1,25 @@
-//! Deadlines, each with its reason.
+//! The timers of the discovery machine.
 
 use crate::{description::ServerId, time};
 
-/// The timers of discovery.
+/// The armed timers with their deadlines.
 pub(super) type Timers = time::Timers<Timer>;
 
-/// Why the machine wants to be woken (table E.3).
+/// A timer of the discovery machine (table E.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A check was not answered in time.
+    /// The time limit of a check (timer T-3).
     CheckLimit(ServerId),
-    /// A measurement of the round trip was not answered in time.
+    /// The time limit of a measurement of the round trip time (timer T-5).
     RttLimit(ServerId),
-    /// A check is due.
+    /// The next check of a server is due (timers T-1 and T-2).
     Heartbeat(ServerId),
-    /// A measurement of the round trip is due.
+    /// The next measurement of the round trip time is due (timer T-4).
     RttPace(ServerId),
-    /// Operations wait, and the pause since the last scan is over.
+    /// The scan that operations wait for can begin or continue.
     Scan,
-    /// Operations wait: every server is due to be asked again.
+    /// The next check of all servers is due, because operations wait for a suitable server (timer
+    /// T-6).
     Waiters,
 }
 

@@ -1,29 +1,29 @@
-//! How much may be done at once because servers say so, before the next of it waits.
+//! A limit on the checks that begin without a wait because of a server's replies.
 
 use super::MIN_HEARTBEAT_FREQUENCY;
 use crate::time::Instant;
 use std::time::Duration;
 
-/// How many awaited replies of one server may come early, each less than
-/// [`MIN_HEARTBEAT_FREQUENCY`] after its request or after the reply before it, before the next
-/// check waits. An election changes a server a handful of times.
+/// The number of early replies to awaited checks of one server after which the next check waits. A
+/// reply is early if it arrives less than [`MIN_HEARTBEAT_FREQUENCY`] after its request or after
+/// the reply before it. An election changes the state of a server only a few times.
 pub const MAX_EARLY_REPLIES: u32 = 10;
 
-/// A token bucket, which gains one token every [`MIN_HEARTBEAT_FREQUENCY`].
+/// A token bucket that gains one token every [`MIN_HEARTBEAT_FREQUENCY`].
 ///
-/// The specification has no such bound: it lets a client that streams check without any wait
-/// (MON-56) and check a server at once that is new (MON-12). Servers that answer awaited checks at
-/// once, or name new members in each reply, would then set the pace of the client's work.
+/// The specification has no such limit. A client that streams checks again without a wait (MON-56),
+/// and a new server is checked at once (MON-12). So servers that answer awaited checks at once, or
+/// that name new members in each reply, would decide how much work the client does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
-    /// When all tokens are there again.
+    /// The time at which the bucket is full.
     whole_at: Instant,
-    /// How long it takes from no token to all.
+    /// The time in which an empty bucket becomes full.
     whole: Duration,
 }
 
 impl TokenBucket {
-    /// A bucket that holds that many tokens, all of them.
+    /// Returns a full bucket with that many tokens.
     pub(super) const fn new(tokens: u32) -> Self {
         Self {
             whole_at: Instant::ZERO,
@@ -31,8 +31,9 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token. False if there is none: what asks for it then waits for
-    /// [`MIN_HEARTBEAT_FREQUENCY`] or longer, and uses the token that comes meanwhile.
+    /// Takes a token, or returns false if there is none. A caller without a token has to wait for
+    /// at least [`MIN_HEARTBEAT_FREQUENCY`]. The refused call uses up the token that arrives in
+    /// this time.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let missing = (self.whole_at - now).min(self.whole);
         let used = missing + MIN_HEARTBEAT_FREQUENCY;
@@ -57,7 +58,7 @@ mod tests {
     fn a_burst_is_granted_and_then_one_token_for_each_500_ms() {
         let mut token_bucket = TokenBucket::new(10);
         assert_eq!(taken(&mut token_bucket, at(0)), 10);
-        // The refused reply's token is used by the check that waited.
+        // The refused call used the token that arrived at 500 ms.
         assert!(!token_bucket.take(at(500)));
         assert!(!token_bucket.take(at(1_499)));
         assert_eq!(taken(&mut token_bucket, at(4_000)), 5);

@@ -1,4 +1,4 @@
-//! The deployment's description and what holds for it as a whole.
+//! The current topology description, and the values in it that depend on all servers.
 
 use super::{
     action::SdamOptions,
@@ -11,16 +11,17 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The oldest wire version that this driver speaks: MongoDB 4.2.
+/// The smallest wire version that the driver supports, which is that of MongoDB 4.2.
 pub const MIN_WIRE_VERSION: i32 = 8;
 
-/// The newest wire version that this driver speaks.
+/// The largest wire version that the driver supports.
 pub const MAX_WIRE_VERSION: i32 = 29;
 
-/// The release that [`MIN_WIRE_VERSION`] came with.
+/// The MongoDB version with [`MIN_WIRE_VERSION`].
 const MIN_SERVER_RELEASE: &str = "4.2";
 
-/// The current description. It is shared with whoever looks at it and copied only to be changed.
+/// The current topology description. Readers share it; a change copies it only if a reader holds
+/// it.
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
@@ -28,7 +29,7 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// Nothing known, no servers.
+    /// Returns a topology of type Unknown without servers.
     pub(super) fn new(options: &SdamOptions) -> Self {
         Self {
             description: Arc::new(TopologyDescription::unknown(options.topology_id)),
@@ -39,7 +40,7 @@ impl Topology {
         }
     }
 
-    /// Sets the type that the options ask for, with all seeds unknown (SDAM-21).
+    /// Sets the topology type by the options, and adds all seeds as Unknown servers (SDAM-21).
     pub(super) fn open(&mut self, options: &SdamOptions) {
         let description = Arc::make_mut(&mut self.description);
         description.topology_type = if options.load_balanced {
@@ -58,8 +59,9 @@ impl Topology {
         }
     }
 
-    /// Replaces one server's description and everything that follows from it. `None` if the server
-    /// is not in the topology or what is known is newer (SDAM-37, SDAM-66).
+    /// Replaces a server description and updates the topology. Returns `None` without any change if
+    /// the server is not in the topology (SDAM-66), or if the `topologyVersion` of its current
+    /// description is newer (SDAM-37).
     pub(super) fn apply(&mut self, new: ServerDescription) -> Option<Update> {
         let previous = Arc::clone(self.description.servers.get(&new.address)?);
         if TopologyVersion::is_older(new.topology_version, previous.topology_version) {
@@ -68,9 +70,10 @@ impl Topology {
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let update = apply(description, self.rules, previous, Arc::new(new));
-        // Both look at every server, and at nothing that a repeated reply brings.
+        // Both values are computed from all servers. A description equal to the previous one does
+        // not change them.
         if is_news || !update.is_confined() {
-            // LB-15
+            // A load balanced topology is always compatible (LB-15).
             if description.topology_type != TopologyType::LoadBalanced {
                 description.compatibility_error = compatibility_error(description);
             }
@@ -79,29 +82,30 @@ impl Topology {
         Some(update)
     }
 
-    /// Forgets everything (SDAM-36).
+    /// Removes all servers and sets the type Unknown (SDAM-36).
     pub(super) fn close(&mut self) {
         self.description = Arc::new(TopologyDescription::unknown(self.description.id));
     }
 
-    /// What is known now.
+    /// Returns the topology description.
     pub(super) fn description(&self) -> &Arc<TopologyDescription> {
         &self.description
     }
 
-    /// What is known of one server.
+    /// Returns the description of the server at an address.
     pub(super) fn server(&self, address: &Address) -> Option<&Arc<ServerDescription>> {
         self.description.servers.get(address)
     }
 
-    /// True for a server whose pool is to be ready after a successful check (SDAM-84).
+    /// True if a successful check of a server of this type makes its pool ready (SDAM-84).
     pub(super) fn wants_pool(&self, server: ServerType) -> bool {
         server.is_data_bearing()
             || (self.description.topology_type == TopologyType::Single && server.is_available())
     }
 }
 
-/// SDAM-60, SDAM-61: the text for the first server, by address, that cannot be talked to.
+/// Returns the error text for the first incompatible server, in the order of addresses (SDAM-60).
+/// `None` if all servers are compatible (SDAM-61).
 fn compatibility_error(topology: &TopologyDescription) -> Option<String> {
     let mut known = topology
         .servers
@@ -126,13 +130,14 @@ fn compatibility_error(topology: &TopologyDescription) -> Option<String> {
     })
 }
 
-/// SDAM-83: the smallest value of the servers that hold data; none if one of them has none.
+/// Returns the smallest session timeout of the data-bearing servers, in minutes. `None` if one of
+/// them has no value, or if there is no such server (SDAM-83).
 fn session_timeout(topology: &TopologyDescription) -> Option<i64> {
     let data_bearing = topology
         .servers
         .values()
         .filter(|s| s.server_type.is_data_bearing());
-    // Nothing is less than every number, so one missing value makes the result missing.
+    // `None` is less than every `Some`, so one missing value makes the minimum `None`.
     data_bearing
         .map(|s| s.logical_session_timeout_minutes)
         .min()

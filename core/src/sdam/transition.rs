@@ -1,9 +1,8 @@
-//! How one server's new description changes what is known of the deployment: the transition table
-//! (A.4) and its actions (A.5), all in this file.
+//! The transitions of the topology: how the new description of one server changes the topology
+//! description. Table A.4 has the transitions and table A.5 their actions.
 //!
-//! `PossiblePrimary`, a server that another member calls primary, puts the scans of single-threaded
-//! clients in order. For all other purposes it counts as unknown, and for clients with monitors it
-//! is not told apart from that (SDAM-12).
+//! A server that another member names as primary is a `PossiblePrimary`. The type orders the scans
+//! of a client that checks servers on demand, and counts as Unknown otherwise (SDAM-12).
 
 use super::staleness::accept_primary;
 use crate::{
@@ -13,48 +12,48 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// How many servers a topology can grow to by what servers report. Without a primary nothing is
-/// ever removed, so a hostile member could otherwise name new ones for ever. A replica set has at
-/// most 50 members. A server that is added costs about a microsecond under the client's lock.
+/// The maximum number of servers that replies can add a topology up to. Without a primary no server
+/// is removed, so a hostile member could otherwise name new servers without end. A replica set has
+/// at most 50 members. To add a server takes about a microsecond under the client's lock.
 pub const MAX_SERVERS: usize = 256;
 
-/// A description that was replaced.
+/// A server description before and after a step.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) previous: Arc<ServerDescription>,
     pub(super) new: Arc<ServerDescription>,
 }
 
-/// What one step did.
+/// The changes that one step made.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The server that the step is about.
+    /// The server whose description the step replaced.
     pub(super) subject: Change,
-    /// Primaries that were found to be old ones (SDAM-74).
+    /// Primaries that became Unknown, because a newer primary was found (SDAM-74).
     pub(super) invalidated: Vec<Change>,
-    /// New servers, in the order in which they were reported.
+    /// The added servers, in the order of the reply.
     pub(super) added: Vec<Address>,
-    /// Servers that are gone.
+    /// The removed servers.
     pub(super) removed: Vec<Address>,
 }
 
 impl Update {
-    /// True if no other server than the subject was touched, and that one is still there.
+    /// True if the step changed only the subject and did not remove it.
     pub(super) fn is_confined(&self) -> bool {
         self.invalidated.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 }
 
-/// What decides about transitions and is given from the start.
+/// The options that transitions depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// One server was configured.
+    /// The client was configured with exactly one seed.
     pub(super) single_seed: bool,
-    /// Hints which server is the primary are followed.
+    /// A server that a member names as primary becomes `PossiblePrimary`.
     pub(super) possible_primary: bool,
 }
 
-/// Puts `new` in the place of `previous` and applies the transition table.
+/// Replaces the server description `previous` by `new` and carries out the transition of table A.4.
 pub(super) fn apply(
     topology: &mut TopologyDescription,
     rules: Rules,
@@ -84,6 +83,7 @@ pub(super) fn apply(
     }
 }
 
+/// One step under way.
 struct Step<'a> {
     topology: &'a mut TopologyDescription,
     rules: Rules,
@@ -95,7 +95,8 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Table A.4, one row each (SDAM-67). A server may become anything (SDAM-42).
+    /// Carries out the row of table A.4 for the topology type (SDAM-67). A server may change from
+    /// any type to any other (SDAM-42).
     fn transition(&mut self) {
         match self.topology.topology_type {
             TopologyType::Single => self.verify_set_name(),
@@ -107,6 +108,7 @@ impl Step<'_> {
         }
     }
 
+    /// Table A.4, row Unknown.
     fn transition_from_unknown(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -124,6 +126,7 @@ impl Step<'_> {
         }
     }
 
+    /// Table A.4, row Sharded.
     fn transition_from_sharded(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -137,6 +140,7 @@ impl Step<'_> {
         }
     }
 
+    /// Table A.4, row ReplicaSetNoPrimary.
     fn transition_from_no_primary(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -150,6 +154,7 @@ impl Step<'_> {
         }
     }
 
+    /// Table A.4, row ReplicaSetWithPrimary.
     fn transition_from_with_primary(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -165,8 +170,8 @@ impl Step<'_> {
         }
     }
 
-    /// SDAM-62: with a direct connection, a server of another replica set than the demanded one
-    /// stays in the topology as an unknown one.
+    /// Compares the set name in a topology of type `Single`. A server with a wrong set name becomes
+    /// a default Unknown and stays in the topology (SDAM-62).
     fn verify_set_name(&mut self) {
         let demanded = &self.topology.set_name;
         if demanded.is_none() || !self.new.server_type.is_available() {
@@ -183,8 +188,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateUnknownWithStandalone (SDAM-68): the only configured seed, not the only server (A.11,
-    /// trap 6).
+    /// The action updateUnknownWithStandalone (SDAM-68). The number of configured seeds decides,
+    /// not the current number of servers (A.11, trap 6).
     fn on_standalone(&mut self) {
         if self.rules.single_seed {
             self.topology.topology_type = TopologyType::Single;
@@ -193,8 +198,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSWithoutPrimary (SDAM-69). The member's list counts even if the member itself then
-    /// has to go.
+    /// The action updateRSWithoutPrimary (SDAM-69). The servers in the member's lists are added
+    /// even if the member itself is then removed because of its `me`.
     fn on_member_without_primary(&mut self) {
         if !self.has_right_set_name() {
             self.remove_subject();
@@ -207,8 +212,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSWithPrimaryFromMember (SDAM-70). Nothing is added: the primary's list is the one
-    /// that counts.
+    /// The action updateRSWithPrimaryFromMember (SDAM-70). It adds no servers, because the
+    /// primary's list is authoritative.
     fn on_member_with_primary(&mut self) {
         if self.topology.set_name != self.new.set_name || self.calls_itself_otherwise() {
             self.remove_subject();
@@ -221,7 +226,8 @@ impl Step<'_> {
         }
     }
 
-    /// updateRSFromPrimary (SDAM-71). Only a primary's set version counts (SDAM-81).
+    /// The action updateRSFromPrimary (SDAM-71). The `setVersion` of other members is ignored
+    /// (SDAM-81).
     fn on_primary(&mut self) {
         if !self.has_right_set_name() {
             self.remove_subject();
@@ -234,13 +240,15 @@ impl Step<'_> {
             return;
         }
         self.invalidate_other_primaries();
-        // The other way round than in A.5, so that strangers never take the members' room.
+        // Table A.5 adds members before it removes servers. With the reverse order, servers that
+        // are to be removed do not count for `MAX_SERVERS`.
         self.remove_non_members();
         self.add_members();
         self.check_if_has_primary();
     }
 
-    /// SDAM-74, SDAM-75: the old primary is unknown until it is checked; its pool stays.
+    /// Makes all other primaries default Unknown servers (SDAM-74). Their pools are not cleared
+    /// (SDAM-75).
     fn invalidate_other_primaries(&mut self) {
         let others: Vec<_> = self
             .topology
@@ -256,7 +264,7 @@ impl Step<'_> {
         }
     }
 
-    /// Replaces a description by that of an unknown server with this error.
+    /// Replaces a server description by a default Unknown with this error, and returns the new one.
     fn reject(
         &mut self,
         server: &Arc<ServerDescription>,
@@ -272,7 +280,8 @@ impl Step<'_> {
         unknown
     }
 
-    /// Takes the name of the set where none is known yet.
+    /// True if the set name of the server is that of the topology. A topology without set name
+    /// first takes that of the server.
     fn has_right_set_name(&mut self) -> bool {
         if self.topology.set_name.is_none() {
             self.topology.set_name.clone_from(&self.new.set_name);
@@ -280,11 +289,13 @@ impl Step<'_> {
         self.topology.set_name == self.new.set_name
     }
 
-    /// A missing `me` is no mismatch (A.11, trap 3).
+    /// True if `me` differs from the address of the server. A missing `me` is no mismatch (A.11,
+    /// trap 3).
     fn calls_itself_otherwise(&self) -> bool {
         self.new.me.as_ref().is_some_and(|me| *me != self.address)
     }
 
+    /// Adds the servers in the lists of the new description, up to `MAX_SERVERS` in total.
     fn add_members(&mut self) {
         let new = Arc::clone(&self.new);
         for address in new.members() {
@@ -299,8 +310,8 @@ impl Step<'_> {
         }
     }
 
-    /// A server of which nothing is known but that this member holds it for the primary (SDAM-12).
-    /// No event tells of that alone, as the official files want it.
+    /// Makes the server that this member names as primary a `PossiblePrimary`, if it is Unknown
+    /// (SDAM-12). The official tests expect no server description change event for this.
     fn follow_hint(&mut self) {
         if !self.rules.possible_primary {
             return;
@@ -314,7 +325,8 @@ impl Step<'_> {
         }
     }
 
-    /// SDAM-80: the primary's list is authoritative, even if the primary itself is not in it.
+    /// Removes all servers that are not in the primary's lists, possibly the primary itself
+    /// (SDAM-80).
     fn remove_non_members(&mut self) {
         let new = Arc::clone(&self.new);
         let removed = &mut self.removed;
@@ -327,12 +339,15 @@ impl Step<'_> {
         });
     }
 
+    /// Removes the server whose description was replaced.
     fn remove_subject(&mut self) {
         if self.topology.servers.remove(&self.address).is_some() {
             self.removed.push(self.address.clone());
         }
     }
 
+    /// The action checkIfHasPrimary: sets the topology type by whether a primary is known
+    /// (SDAM-77).
     fn check_if_has_primary(&mut self) {
         self.topology.topology_type = if self.topology.primary().is_some() {
             TopologyType::ReplicaSetWithPrimary

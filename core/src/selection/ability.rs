@@ -1,4 +1,4 @@
-//! What a deployment can do at the moment, for whoever listens to its changes.
+//! Whether a topology has servers for reads and for writes.
 
 use super::{Criteria, suitable};
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
 use std::sync::Arc;
 
 impl TopologyDescription {
-    /// True if a server is known from which this read preference may read; without one, the primary
-    /// is meant (EVT-24, table B.2).
+    /// True if a known server suits this read preference; without an argument, mode primary applies
+    /// (EVT-24, table B.2).
     ///
-    /// How stale a member is can only be estimated with the client's `heartbeatFrequencyMS`, which
-    /// a description does not hold: its default is assumed. A read preference whose staleness
-    /// cannot be told here is suited by no member.
+    /// The estimate of staleness needs `heartbeatFrequencyMS`, which a topology description does
+    /// not contain; the default is used. No server suits a maximum staleness below the smallest one
+    /// allowed.
     ///
     /// ```
     /// use onionskin_core::{
@@ -45,7 +45,7 @@ impl TopologyDescription {
         }
     }
 
-    /// True if a server is known that takes writes (EVT-24, table B.2).
+    /// True if a known server accepts writes (EVT-24, table B.2).
     #[must_use]
     pub fn has_writable_server(&self) -> bool {
         match self.topology_type {
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn reading_and_writing_follow_the_table() {
-        // EVT-24, B.2. The columns: readable without preference, by a secondary only, by the
-        // nearest; writable.
+        // The rows are those of table B.2 (EVT-24). The columns: readable without read preference,
+        // readable with mode secondary, readable with mode nearest, writable.
         use ServerType::{LoadBalancer, Mongos, RsArbiter, RsPrimary, RsSecondary, Standalone};
         use TopologyType::{
             LoadBalanced, ReplicaSetNoPrimary, ReplicaSetWithPrimary, Sharded, Single,

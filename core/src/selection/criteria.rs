@@ -1,4 +1,4 @@
-//! What an operation demands of a server.
+//! The criteria by which server selection finds suitable servers.
 
 use crate::{
     description::{TopologyDescription, TopologyType},
@@ -6,27 +6,29 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// From this wire version (server 5.0) on, secondaries accept aggregations that write (SEL-34).
+/// The wire version of MongoDB 5.0, from which on secondaries accept aggregations that write
+/// (SEL-34).
 const WRITING_AGGREGATE_WIRE_VERSION: i32 = 13;
 
 static PRIMARY: ReadPreference = ReadPreference::new(ReadMode::Primary);
 
-/// What an operation demands of a server.
+/// The criteria of an operation for its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Criteria {
-    /// It has to accept writes.
+    /// The server accepts writes.
     Writable,
-    /// It has to be one that this read preference allows.
+    /// The read preference allows the server.
     Readable(Arc<ReadPreference>),
-    /// An aggregation that ends in `$out` or `$merge`: as readable, but by the primary as long as
-    /// some available server is older than 5.0 (SEL-34).
+    /// For an aggregation with `$out` or `$merge`: the read preference allows the server. While an
+    /// available server is older than 5.0, only the primary is suitable (SEL-34).
     WritingAggregate(Arc<ReadPreference>),
 }
 
 impl Criteria {
-    /// The read preference by which the choice is made with this description, which is also the one
-    /// to send (SEL-26); `None` for writes. It can change while an operation waits.
+    /// Returns the read preference that applies with this topology description, and that is sent to
+    /// the server (SEL-26). `None` for writes. For [`Self::WritingAggregate`] it can change between
+    /// two descriptions.
     #[must_use]
     pub fn read_preference(&self, description: &TopologyDescription) -> Option<&ReadPreference> {
         match self {
@@ -37,14 +39,15 @@ impl Criteria {
                     server.server_type.is_available()
                         && server.max_wire_version < WRITING_AGGREGATE_WIRE_VERSION
                 });
-                // A load balancer tells no version; what stands behind it is 5.0 or newer.
+                // A load balancer reports no wire version; the servers behind it are 5.0 or newer.
                 let old = old && description.topology_type != TopologyType::LoadBalanced;
                 Some(if old { &PRIMARY } else { preference })
             }
         }
     }
 
-    /// Equality that is quick where it matters: operations share their client's preference.
+    /// True if both criteria are equal. Operations of a client often share one read preference, so
+    /// the pointers are compared first.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Writable, Self::Writable) => true,

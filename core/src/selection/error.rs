@@ -1,4 +1,4 @@
-//! The error of a selection that found nothing in time.
+//! The error of a server selection that found no suitable server.
 
 use super::Criteria;
 use crate::{
@@ -7,11 +7,12 @@ use crate::{
 };
 use std::{fmt::Write, sync::Arc};
 
-/// Servers that the text names one by one; of the others it tells how many there are.
+/// The maximum number of servers that an error lists; of the others it gives only the number.
 const MAX_LISTED_SERVERS: usize = 10;
 
-/// Why nothing suited (SEL-60): servers that can be reached but do not suit, the one error that all
-/// of them share, or all errors.
+/// Returns the error of a failed server selection (SEL-60). If a server is available, the text
+/// lists all servers. Otherwise the text contains the error that all servers share, or the error of
+/// each server.
 #[must_use]
 pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -> Error {
     let servers = || description.servers.values();
@@ -19,7 +20,7 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
     let cause = servers().find_map(|s| Some(s.error.clone()?.with_server(&s.address)));
     let message = if description.servers.is_empty() {
         match &description.set_name {
-            // SDAM drops servers that answer for another set, or for none.
+            // Discovery removes servers of another replica set and servers that belong to none.
             Some(name) => format!(
                 "no server is known: of the hosts of the connection string none belongs to the \
                  replica set \"{name}\""
@@ -59,7 +60,7 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
     }
 }
 
-/// The addresses of servers with a remark each; those without remark are left out.
+/// Returns the addresses of servers, each with its remark. Servers without a remark are left out.
 fn listed(
     description: &TopologyDescription,
     remark: impl Fn(&Arc<ServerDescription>) -> Option<String>,

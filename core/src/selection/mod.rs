@@ -1,5 +1,5 @@
-//! Which server an operation goes to: read preferences, staleness, the latency window, and the
-//! choice inside it.
+//! Server selection: read preferences, staleness, the latency window, and the choice within the
+//! window.
 
 mod ability;
 mod criteria;

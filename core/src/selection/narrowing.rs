@@ -1,4 +1,4 @@
-//! Questions to the application's server selector, which is asked outside of the client's lock.
+//! Server selector questions: the application's server selector runs outside of the client's lock.
 
 use crate::{
     address::Address,
@@ -12,21 +12,25 @@ use std::{
     sync::Arc,
 };
 
-/// Servers that suit an operation, of which the application's [`ServerSelector`] is to say which it
-/// wants (SEL-10).
+/// A server selector question: the suitable servers that the application's [`ServerSelector`]
+/// reduces to those it accepts (SEL-10).
 ///
-/// The selector is foreign code: it may take long, call the client or panic. So the client gives
-/// the question away, and whoever performs the operation calls [`ask`](Self::ask).
+/// The selector is code of the application: it may take long, call the client or panic. So the
+/// client returns the question, and the task of the operation calls [`ask`](Self::ask) outside of
+/// the lock.
 #[must_use = "the operation goes on when the question is answered"]
 pub struct SelectorQuestion {
+    /// The application's selector.
     pub(super) custom: ServerSelector,
+    /// The version of the topology description that the servers come from.
     pub(super) version: u64,
+    /// The suitable servers.
     pub(super) servers: Vec<Arc<ServerDescription>>,
 }
 
 impl SelectorQuestion {
-    /// Calls the application's selector. A panic of it becomes the operation's error and leaves
-    /// nothing half done.
+    /// Calls the application's selector and returns its answer. If the selector panics, the
+    /// operation fails with an error.
     #[must_use]
     pub fn ask(self) -> SelectorAnswer {
         let Self {
@@ -42,7 +46,7 @@ impl SelectorQuestion {
                 Ok(addresses)
             }
             Err(payload) => {
-                // What it panicked with may panic when it is dropped.
+                // The payload of the panic may itself panic when it is dropped.
                 if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                     std::mem::forget(again);
                 }
@@ -63,21 +67,23 @@ impl fmt::Debug for SelectorQuestion {
     }
 }
 
-/// What the application's selector left of the servers that it was asked about.
+/// The answer to a [`SelectorQuestion`]: the servers that the application's selector accepts.
 #[derive(Clone, Debug)]
 pub struct SelectorAnswer {
     /// The version of the topology description that the question was about.
     version: u64,
-    /// Sorted.
+    /// The addresses of the accepted servers, sorted; the error if the selector panicked.
     addresses: Result<Vec<Address>>,
 }
 
 impl SelectorAnswer {
+    /// Returns the version of the topology description that the question was about.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Removes of `servers` what the application does not want; what it added does not count.
+    /// Removes the servers that the application did not accept. Servers that the application added
+    /// to its list are not added.
     pub(super) fn narrow(&self, servers: &mut Vec<&Arc<ServerDescription>>) -> Result<()> {
         let addresses = self.addresses.as_ref().map_err(Clone::clone)?;
         servers.retain(|server| addresses.binary_search(&server.address).is_ok());

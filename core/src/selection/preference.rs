@@ -1,4 +1,4 @@
-//! How a server is told the read preference.
+//! The read preference as it is sent to servers (`$readPreference`).
 
 use crate::{
     bson::DocumentWriter,
@@ -8,8 +8,8 @@ use crate::{
 
 static PRIMARY_PREFERRED: ReadPreference = ReadPreference::new(ReadMode::PrimaryPreferred);
 
-/// The read preference to send with a read as `$readPreference`, or `None` if none is sent (SEL-24,
-/// table 1.1.1). `None` as the preference means that the operation has none, as with writes.
+/// Returns the read preference to send as `$readPreference`, or `None` if none is sent (SEL-24).
+/// `preference` is `None` for operations without a read preference, such as writes.
 #[must_use]
 pub fn read_preference_to_send(
     topology_type: TopologyType,
@@ -19,8 +19,8 @@ pub fn read_preference_to_send(
     let chosen = preference.filter(|p| !p.is_primary());
     match (topology_type, server_type) {
         (_, ServerType::Standalone) => None,
-        // A member that is talked to directly refuses reads while it is no primary, unless told
-        // that this is intended.
+        // On a direct connection, a member that is not primary refuses reads with mode primary. So
+        // mode primaryPreferred is sent instead.
         (
             TopologyType::Single,
             ServerType::RsPrimary
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     #[allow(deprecated, reason = "old servers still know it")]
     fn hedging_is_sent_if_chosen_and_refused_for_the_primary() {
-        // SEL-17, SEL-25
+        // `hedge` is sent if the user chose it (SEL-17, SEL-25).
         let nearest = ReadPreference::new(ReadMode::Nearest);
         for enabled in [true, false] {
             let hedged = nearest.clone().with_hedge(enabled).expect("legal");

@@ -1,4 +1,4 @@
-//! The candidates for one kind of operation in one version of the description, in order.
+//! The suitable servers for some criteria in one version of the topology description, in order.
 
 use super::{
     Criteria, suitable,
@@ -11,25 +11,28 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A server that suits.
+/// A suitable server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
-    /// Servers of the lowest rank are chosen from; the others only when there are none of it.
+    /// The rank by which the server suits; only servers of the lowest rank are chosen.
     rank: u32,
+    /// The average round trip time; the largest duration before the first sample.
     distance: Duration,
     pub(super) server: ServerId,
 }
 
-/// The servers that suit some criteria, best first.
+/// The suitable servers for some criteria, sorted by rank and round trip time.
 #[derive(Debug)]
 pub(super) struct Ranking {
     pub(super) criteria: Criteria,
     pub(super) entries: Vec<Entry>,
+    /// The version of the topology description that the entries come from.
     version: u64,
 }
 
 impl Ranking {
-    /// The ranking of a description.
+    /// Returns the ranking of a topology description. Fails if the maximum staleness is too small
+    /// (STALE-6).
     pub(super) fn new(
         version: u64,
         description: &TopologyDescription,
@@ -46,8 +49,8 @@ impl Ranking {
         Ok(ranking)
     }
 
-    /// Reads the description if its version is another one. Where that fails, the next call tries
-    /// again.
+    /// Computes the entries again if the version of the topology description has changed. After an
+    /// error, the next call computes them again.
     pub(super) fn refresh(
         &mut self,
         version: u64,
@@ -62,8 +65,9 @@ impl Ranking {
         Ok(())
     }
 
-    /// True if one server's news can change how another one ranks: staleness is measured against
-    /// the freshest, and writing aggregations look at the oldest.
+    /// True if a change of one server can change the rank of another one. Staleness is relative to
+    /// the primary or to the most recent write. An aggregation that writes depends on the oldest
+    /// server.
     fn depends_on_others(&self) -> bool {
         match &self.criteria {
             Criteria::Writable => false,
@@ -72,6 +76,7 @@ impl Ranking {
         }
     }
 
+    /// Computes the entries from a topology description.
     fn rebuild(
         &mut self,
         description: &TopologyDescription,
@@ -102,7 +107,7 @@ impl Ranking {
     }
 }
 
-/// The entries among which chance decides (SEL-57).
+/// Returns the entries within the latency window, one of which is chosen at random (SEL-57).
 pub(super) fn window(entries: &[Entry], local_threshold: Duration) -> &[Entry] {
     let Some(first) = entries.first() else {
         return entries;

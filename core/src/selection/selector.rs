@@ -1,4 +1,5 @@
-//! The choice of one server, and what it remembers between operations.
+//! The choice of one server, with the suitable servers and operation counts kept between
+//! operations.
 
 use super::{
     Criteria, SelectorAnswer, SelectorQuestion, in_window,
@@ -14,31 +15,38 @@ use crate::{
 };
 use std::time::Duration;
 
-/// For how many different criteria the candidates are remembered at once. Applications use few; one
-/// that makes up a new read preference for each read recomputes, and memory does not grow.
+/// The maximum number of criteria whose suitable servers are kept. Most applications use few. An
+/// application that makes a new read preference for each read computes them each time, without
+/// using more memory.
 pub const MAX_CACHED_WINDOWS: usize = 16;
 
-/// Chooses servers for the operations of one client and counts what each has to do (SEL-38).
+/// Chooses servers for the operations of one client and counts the operations at each server
+/// (SEL-38).
 ///
-/// The candidates for each kind of operation are computed once for each version of the description.
-/// While the version stays, a selection compares two of them and allocates nothing.
+/// The suitable servers for some criteria are computed once per version of the topology
+/// description. A choice from kept servers allocates nothing.
 #[derive(Debug)]
 pub struct Selector {
+    /// `localThresholdMS`, the width of the latency window.
     local_threshold: Duration,
+    /// `heartbeatFrequencyMS`, for the estimate of staleness.
     heartbeat_frequency: Duration,
     random: Random,
+    /// The application's server selector.
     custom: Option<ServerSelector>,
-    /// One draw decides.
+    /// Chooses one server at random, without comparing the operation counts of two.
     plain: bool,
+    /// The kept suitable servers, one ranking per criteria.
     rankings: Vec<Ranking>,
-    /// Which ranking gives way to the next new one.
+    /// The index of the ranking that the next new one replaces, once `MAX_CACHED_WINDOWS` are kept.
     oldest: usize,
-    /// Servers at which operations run, sorted, and how many.
+    /// The number of operations at each server, sorted by server. A server without operations is
+    /// absent.
     counts: Vec<(ServerId, u32)>,
 }
 
 impl Selector {
-    /// A selector of a client with these options.
+    /// Returns a selector with these options.
     #[must_use]
     pub const fn new(
         local_threshold: Duration,
@@ -57,34 +65,35 @@ impl Selector {
         }
     }
 
-    /// Draws from here on. Children of one process that all drew what it would have drawn would go
-    /// to the same servers at the same time.
+    /// Replaces the source of random choices, in a forked child process. Otherwise all children of
+    /// a process would choose the same servers in the same order.
     pub fn reseed(&mut self, random: Random) {
         self.random = random;
     }
 
-    /// Lets the application have a say (SEL-10): each selection is a [`question`](Self::question)
-    /// first, and then [`select_narrowed`](Self::select_narrowed).
+    /// Sets the application's server selector (SEL-10). With one, each selection asks a
+    /// [`question`](Self::question) and then calls [`select_narrowed`](Self::select_narrowed).
     #[must_use]
     pub fn with_server_selector(mut self, custom: Option<ServerSelector>) -> Self {
         self.custom = custom;
         self
     }
 
-    /// Takes any server of the window, whatever the others have to do: for clients whose operations
-    /// come one after the other (SEL-58).
+    /// Sets whether the choice within the latency window is plainly random, without operation
+    /// counts. Single-threaded clients choose so (SEL-58).
     #[must_use]
     pub const fn with_plain_choice(mut self, plain: bool) -> Self {
         self.plain = plain;
         self
     }
 
-    /// Chooses a server and counts the operation as begun there; `finished` has to follow when it
-    /// ends, however it ends. `None` means that no server suits now: wait for a change.
+    /// Chooses a server and counts the operation there. Call [`finished`](Self::finished) when the
+    /// operation ends, whatever its outcome. `None` means that no server is suitable with this
+    /// topology description.
     ///
-    /// `version` is that of the description ([`Sdam::version`](crate::sdam::Sdam::version)); the
-    /// candidates of one version are computed once. The error is an incompatible server (SEL-40) or
-    /// a staleness limit that cannot be used here (STALE-6); waiting would change neither.
+    /// `version` is the version of the description ([`Sdam::version`](crate::sdam::Sdam::version)).
+    /// Fails if a server is incompatible (SEL-40) or if the maximum staleness is too small
+    /// (STALE-6).
     pub fn select(
         &mut self,
         version: u64,
@@ -94,7 +103,8 @@ impl Selector {
         deprioritized: &[Address],
     ) -> Result<Option<ServerId>, Error> {
         check_compatibility(description)?;
-        // Retries that avoid servers are rare, and no two of them need be alike.
+        // Only some retries have deprioritized servers, and seldom the same ones, so nothing is
+        // kept.
         if !deprioritized.is_empty() {
             let window = self.compute(description, server_id, criteria, deprioritized, None)?;
             return Ok(self.choose(&window, |&id| id));
@@ -106,8 +116,8 @@ impl Selector {
         Ok(chosen)
     }
 
-    /// Chooses as [`select`](Self::select) does, without remembering the candidates: for a
-    /// description that is used once.
+    /// Chooses a server as [`select`](Self::select) does, and keeps nothing, for a description that
+    /// is used once.
     pub fn select_once(
         &mut self,
         description: &TopologyDescription,
@@ -120,8 +130,8 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// What to ask the application before a server is chosen (SEL-10). `None` where it has no say,
-    /// or where no server suits that it could keep.
+    /// Returns the question to the application's server selector (SEL-10). `None` without such a
+    /// selector, or if no server is suitable.
     pub fn question(
         &self,
         version: u64,
@@ -142,8 +152,8 @@ impl Selector {
         }))
     }
 
-    /// Chooses as [`select`](Self::select) does, among the servers that the application left. Those
-    /// that do not suit any more are passed over.
+    /// Chooses a server as [`select`](Self::select) does, among the servers in the answer of the
+    /// application's server selector that are still suitable.
     pub fn select_narrowed(
         &mut self,
         description: &TopologyDescription,
@@ -158,7 +168,7 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// An operation that was bound to this server has begun there without being selected.
+    /// Counts an operation at a server for which it was not selected, such as one of a cursor.
     pub fn started(&mut self, server: ServerId) {
         match self.counts.binary_search_by_key(&server, |&(id, _)| id) {
             Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(1),
@@ -166,7 +176,7 @@ impl Selector {
         }
     }
 
-    /// An operation that was counted at this server has ended.
+    /// Ends the count of one operation at a server.
     pub fn finished(&mut self, server: ServerId) {
         if let Ok(at) = self.counts.binary_search_by_key(&server, |&(id, _)| id) {
             if self.counts[at].1 > 1 {
@@ -177,21 +187,21 @@ impl Selector {
         }
     }
 
-    /// True if the application narrows the choice (SEL-10).
+    /// True if the application has a server selector (SEL-10).
     #[must_use]
     pub const fn is_narrowed(&self) -> bool {
         self.custom.is_some()
     }
 
-    /// How many operations run at this server.
+    /// Returns the number of operations at a server.
     #[must_use]
     pub fn operation_count(&self, server: ServerId) -> u32 {
         let at = self.counts.binary_search_by_key(&server, |&(id, _)| id);
         at.map_or(0, |at| self.counts[at].1)
     }
 
-    /// Two different candidates are drawn and the one with less to do is taken (SEL-39, steps 6 to
-    /// 8). The first drawn wins a tie; the pair comes in random order.
+    /// Draws two different candidates and takes the one with the lower operation count (SEL-39). If
+    /// both counts are equal, the first one drawn is taken.
     fn choose<T>(&mut self, candidates: &[T], id: impl Fn(&T) -> ServerId) -> Option<ServerId> {
         let chosen = match candidates {
             [] => return None,
@@ -215,7 +225,8 @@ impl Selector {
         Some(chosen)
     }
 
-    /// The place of the ranking for these criteria, brought up to date.
+    /// Returns the index of the ranking for these criteria, computed again if the version has
+    /// changed.
     fn ranking(
         &mut self,
         version: u64,
@@ -236,7 +247,7 @@ impl Selector {
         Ok(at)
     }
 
-    /// The window as it is computed from nothing, for what is not remembered.
+    /// Returns the servers in the latency window, computed without a kept ranking.
     fn compute(
         &self,
         description: &TopologyDescription,
@@ -259,6 +270,7 @@ impl Selector {
         Ok(ids.collect())
     }
 
+    /// Keeps a ranking, in place of the oldest one if there are too many, and returns its index.
     fn remember(&mut self, ranking: Ranking) -> usize {
         if self.rankings.len() < MAX_CACHED_WINDOWS {
             self.rankings.push(ranking);
@@ -271,7 +283,7 @@ impl Selector {
     }
 }
 
-/// A server that speaks no version that the driver does fails every selection (SEL-40).
+/// Fails if a server is incompatible by its wire version (SEL-40).
 fn check_compatibility(description: &TopologyDescription) -> Result<(), Error> {
     match &description.compatibility_error {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! How far behind a secondary is, by estimate (section 2 of the requirements).
+//! The estimate of how stale a secondary is (Max Staleness).
 
 use crate::{
     description::{ServerDescription, ServerType, TopologyDescription},
@@ -7,15 +7,15 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How often an idle primary writes something, so that secondaries can tell how far they are
-/// (SEL-9).
+/// `idleWritePeriodMS`: the interval at which an idle primary writes to its log, so that
+/// secondaries have a recent last write (SEL-9).
 pub const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 
-/// The smallest limit that makes sense (SEL-9).
+/// `smallestMaxStalenessSeconds`: the smallest maximum staleness that is allowed (SEL-9).
 pub const SMALLEST_MAX_STALENESS: Duration = Duration::from_secs(90);
 
-/// Refuses limits that are smaller than what the estimate can resolve (STALE-6), in replica sets
-/// only (STALE-7).
+/// Fails if the maximum staleness is smaller than the estimate can resolve (STALE-6). The check
+/// applies to replica sets only (STALE-7).
 pub(super) fn validate(
     description: &TopologyDescription,
     preference: &ReadPreference,
@@ -41,7 +41,7 @@ pub(super) fn validate(
     }))
 }
 
-/// Keeps the candidates that are not too stale (STALE-8 to STALE-10).
+/// Removes the secondaries that are too stale (STALE-8 to STALE-10).
 pub(super) fn retain_fresh(
     description: &TopologyDescription,
     preference: &ReadPreference,
@@ -51,7 +51,8 @@ pub(super) fn retain_fresh(
     let Some(limit) = preference.max_staleness() else {
         return;
     };
-    // Over the whole topology, not over the candidates: they are fewer.
+    // The reference is that of the whole topology, because the candidates may lack the primary or
+    // the most recent write.
     let reference = match description.primary() {
         Some(primary) => lag(primary),
         None => {
@@ -74,8 +75,9 @@ pub(super) fn retain_fresh(
     });
 }
 
-/// How long after its last write a server was checked. The two clocks differ by the same amount for
-/// all servers of a synchronised set, so that differences of this value mean something.
+/// Returns the time from the last write of a server to its last check. The two times come from
+/// different clocks, of the server and of the client. Differences between two servers are valid,
+/// because the clocks of the servers agree.
 fn lag(server: &ServerDescription) -> i128 {
     let updated = server
         .last_update_time
@@ -83,6 +85,7 @@ fn lag(server: &ServerDescription) -> i128 {
     updated - write_nanos(server)
 }
 
+/// Returns the date of the last write, in nanoseconds since 1970; 0 without one.
 fn write_nanos(server: &ServerDescription) -> i128 {
     let millis = server.last_write_date.map_or(0, |t| t.as_unix_millis());
     i128::from(millis) * 1_000_000

@@ -1,4 +1,4 @@
-//! Which servers suit an operation, and which of them are near enough.
+//! The suitable servers for an operation, and those of them in the latency window.
 
 use super::{Criteria, staleness};
 use crate::{
@@ -11,11 +11,10 @@ use std::{sync::Arc, time::Duration};
 
 type Servers<'a> = Vec<&'a Arc<ServerDescription>>;
 
-/// The servers that suit, by address, whatever their distance (step 3 of SEL-39).
+/// Returns the suitable servers, sorted by address, before the latency window (SEL-39).
 ///
-/// Servers whose address is in `deprioritized` are left out, unless nothing else suits (SEL-41,
-/// SEL-42).
-/// The error is a staleness limit that cannot be used here (STALE-6).
+/// Servers in `deprioritized` are left out unless no other server is suitable (SEL-41, SEL-42).
+/// Fails if the maximum staleness is too small (STALE-6).
 pub fn suitable<'a>(
     description: &'a TopologyDescription,
     criteria: &Criteria,
@@ -41,8 +40,8 @@ pub fn suitable<'a>(
     Ok(found)
 }
 
-/// Keeps the servers whose round trip time exceeds the smallest by `local_threshold` at most, both
-/// ends included (SEL-57).
+/// Keeps the servers in the latency window: those whose average round trip time is at most the
+/// smallest one plus `local_threshold` (SEL-57).
 pub fn in_window(servers: &mut Vec<&Arc<ServerDescription>>, local_threshold: Duration) {
     let Some(nearest) = servers.iter().map(|s| distance(s)).min() else {
         return;
@@ -51,16 +50,16 @@ pub fn in_window(servers: &mut Vec<&Arc<ServerDescription>>, local_threshold: Du
     servers.retain(|s| distance(s) <= limit);
 }
 
-/// How far away a server is. An available one without a measurement yet counts as far away.
+/// Returns the average round trip time of a server; the largest duration before the first sample.
 pub(super) fn distance(server: &ServerDescription) -> Duration {
     server.round_trip_time.unwrap_or(Duration::MAX)
 }
 
-/// How well one server suits, judged by itself: those with the lowest rank of all are the ones that
-/// [`suitable`] finds. `None` for a server that never suits.
+/// Returns the rank by which a server suits, without regard to other servers. The servers with the
+/// lowest rank are those that [`suitable`] returns. `None` for a server that is never suitable.
 ///
-/// Only for criteria under which servers do not depend on each other, that is without a limit of
-/// staleness.
+/// The criteria must not depend on other servers: they have no maximum staleness and are not those
+/// of an aggregation that writes.
 pub(super) fn rank(
     description: &TopologyDescription,
     server: &ServerDescription,
@@ -76,7 +75,8 @@ pub(super) fn rank(
             let Some(preference) = criteria.read_preference(description) else {
                 return is(ServerType::RsPrimary);
             };
-            // The first set that fits anybody decides; so the first that fits this one is its rank.
+            // The first tag set that matches any server decides (SEL-21). So the rank of a server
+            // is the index of the first tag set that matches it.
             let sets = preference.tag_sets();
             let tagged = || match sets {
                 [] => Some(0),
@@ -109,18 +109,19 @@ fn by_topology<'a>(
         servers
     };
     match description.topology_type {
-        // SEL-44
+        // No server is suitable (SEL-44).
         TopologyType::Unknown => Vec::new(),
-        // SEL-45
+        // The one server is suitable if it is available (SEL-45).
         TopologyType::Single => {
             servers.retain(|s| s.server_type.is_available());
             servers
         }
-        // SEL-49
+        // Each mongos is suitable (SEL-49).
         TopologyType::Sharded => only(servers, ServerType::Mongos),
-        // SEL-46
+        // The load balancer is suitable (SEL-46).
         TopologyType::LoadBalanced => only(servers, ServerType::LoadBalancer),
-        // SEL-47, SEL-48
+        // Reads follow the same rules with and without a primary (SEL-47). Only a primary is
+        // suitable for writes (SEL-48).
         TopologyType::ReplicaSetNoPrimary | TopologyType::ReplicaSetWithPrimary => {
             let Some(preference) = preference else {
                 return only(servers, ServerType::RsPrimary);
@@ -140,7 +141,9 @@ fn by_topology<'a>(
             };
             let primary = || only(servers.clone(), ServerType::RsPrimary);
             let secondaries = || eligible(only(servers.clone(), ServerType::RsSecondary));
-            // SEL-12, SEL-13, SEL-22, SEL-23
+            // The mode selects among primary and secondaries (SEL-12, SEL-13). Staleness comes
+            // before tags (SEL-22), and neither restricts the primary except in mode nearest
+            // (SEL-23).
             match preference.mode() {
                 ReadMode::Primary => primary(),
                 ReadMode::PrimaryPreferred => or_else(primary(), &secondaries),
@@ -156,7 +159,7 @@ fn by_topology<'a>(
     }
 }
 
-/// SEL-21
+/// Keeps the candidates that match the first tag set that matches any of them (SEL-21).
 fn retain_tagged(preference: &ReadPreference, candidates: &mut Servers<'_>) {
     if preference.tag_sets().is_empty() {
         return;
@@ -168,7 +171,7 @@ fn retain_tagged(preference: &ReadPreference, candidates: &mut Servers<'_>) {
     }
 }
 
-/// SEL-20
+/// True if the server has all names and values of the tag set (SEL-20).
 fn has_tags(server: &ServerDescription, set: &Tags) -> bool {
     set.iter()
         .all(|(name, value)| server.tags.get(name) == Some(value))

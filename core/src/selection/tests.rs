@@ -1,4 +1,4 @@
-//! What the official files do not look at: memory between selections, counts, errors.
+//! Tests of what no official test checks: kept servers, operation counts, errors.
 
 mod custom;
 mod memory;
@@ -82,7 +82,7 @@ fn memory_for_criteria_is_bounded_and_answers_stay_right() {
 
 #[test]
 fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
-    // SEL-38
+    // The server with fewer operations is chosen (SEL-38).
     let (description, mut selector) = (mongos(2), selector());
     let mut chosen: BTreeMap<ServerId, u32> = BTreeMap::new();
     for _ in 0..10 {
@@ -108,7 +108,7 @@ fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
 
 #[test]
 fn deprioritized_servers_come_last_and_are_not_remembered() {
-    // SEL-41
+    // A deprioritized server is chosen only if no other server is suitable (SEL-41).
     let (description, mut selector) = (mongos(2), selector());
     for _ in 0..20 {
         let found = selector.select(1, &description, id, &Criteria::Writable, &[address(0)]);
@@ -124,7 +124,7 @@ fn deprioritized_servers_come_last_and_are_not_remembered() {
 
 #[test]
 fn nothing_suitable_means_wait_and_incompatible_means_never() {
-    // SEL-40
+    // An incompatible topology is an error in each selection (SEL-40).
     let mut description = mongos(0);
     let mut selector = selector();
     let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
@@ -137,7 +137,8 @@ fn nothing_suitable_means_wait_and_incompatible_means_never() {
 
 #[test]
 fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
-    // SEL-34
+    // An aggregation with `$out` or `$merge` uses the primary while an available server is older
+    // than 5.0 (SEL-34).
     let preference = Arc::new(ReadPreference::new(ReadMode::Secondary));
     let criteria = Criteria::WritingAggregate(preference);
     let mut description = mongos(2);
@@ -167,7 +168,7 @@ fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
 
 #[test]
 fn a_read_preference_is_checked_when_it_is_made() {
-    // SEL-14, SEL-16, STALE-4
+    // Mode primary excludes tags (SEL-14, SEL-16) and a maximum staleness (STALE-4).
     let tagged = || vec![[("dc".to_owned(), "ny".to_owned())].into()];
     let primary = ReadPreference::default;
     assert!(primary().with_tag_sets(tagged()).is_err());
@@ -187,7 +188,8 @@ fn a_read_preference_is_checked_when_it_is_made() {
 
 #[test]
 fn the_error_tells_why_nothing_suited() {
-    // SEL-60
+    // The error text contains the criteria if servers are available, or else the errors of the
+    // servers (SEL-60).
     let criteria = secondary("a");
     let text = |d: &TopologyDescription| selection_error(d, &criteria).kind().to_string();
     let mut description = mongos(2);

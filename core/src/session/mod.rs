@@ -1,4 +1,4 @@
-//! Sessions: those in use by id, and the pool of those that are not (Driver Sessions,
+//! Server sessions: a table of the sessions in use, and the pool of the others (Driver Sessions,
 //! "ServerSession Pool").
 
 mod pool;

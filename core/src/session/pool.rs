@@ -1,28 +1,29 @@
-//! The pool of server sessions.
+//! The pool of server sessions that are not in use.
 
 use crate::{random::Random, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
-/// How many ids one `endSessions` command carries at most; the limit of the specification.
+/// The highest number of ids in one `endSessions` command: 10,000, the limit of the specification.
 pub const END_SESSIONS_BATCH: usize = 10_000;
 
-/// The most unused sessions that are kept. A burst of more operations than this at once makes the
-/// oldest ones be forgotten; the server ends them by itself.
+/// The highest number of sessions in the pool. When the pool is full, a session that is put back
+/// replaces the oldest one, which the server ends by itself.
 pub const MAX_POOLED_SESSIONS: usize = 100_000;
 
-/// A session closer to its end than this is not used again: it could end on the way.
+/// A session that the server would end within this time is not used again, because it could end
+/// before the command arrives.
 const SAFETY_MARGIN: Duration = Duration::from_secs(60);
 
-/// A session as the server knows it.
+/// A session of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSession {
-    /// A random (version 4) UUID, the id on the wire.
+    /// The id of the session on the wire: a random (version 4) UUID.
     pub id: [u8; 16],
-    /// The number of the latest transaction or retryable write; none yet while zero.
+    /// The latest number of a transaction or retryable write; 0 if there was none.
     pub txn_number: i64,
     last_use: Instant,
     dirty: bool,
-    /// The pool's number when it was made.
+    /// The value of [`SessionPool::process`] when the session was made.
     process: u32,
 }
 
@@ -30,7 +31,7 @@ impl ServerSession {
     fn new(now: Instant, random: &mut Random, process: u32) -> Self {
         let mut id = [0; 16];
         random.fill(&mut id);
-        // RFC 4122, section 4.4: version and variant.
+        // The version and the variant of the UUID (RFC 4122, section 4.4).
         id[6] = id[6] & 0x0f | 0x40;
         id[8] = id[8] & 0x3f | 0x80;
         Self {
@@ -42,24 +43,25 @@ impl ServerSession {
         }
     }
 
-    /// A command with this session is being sent: its time on the server starts again.
+    /// Notes that a command with this session is being sent, which restarts the session's timeout
+    /// on the server.
     pub fn handle_use(&mut self, now: Instant) {
         self.last_use = self.last_use.max(now);
     }
 
-    /// A command with this session met a network error: whether the server still works on it is
-    /// not known, so that it must not be used again.
+    /// Marks the session as dirty, so that it is not used again. No reply was received to one of
+    /// its commands, as after a network error, and the server may still be working on that command.
     pub fn mark_dirty(&mut self) {
         self.dirty = true;
     }
 
-    /// The number for the next transaction or retryable write.
+    /// Returns the number for the next transaction or retryable write.
     pub fn next_txn_number(&mut self) -> i64 {
         self.txn_number += 1;
         self.txn_number
     }
 
-    /// Whether it must not be used again.
+    /// True if the session must not be used again.
     #[must_use]
     pub const fn is_dirty(&self) -> bool {
         self.dirty
@@ -75,8 +77,8 @@ impl ServerSession {
     }
 }
 
-/// The sessions that nobody uses at the moment. The latest given back is the first taken, so that
-/// surplus sessions end by age.
+/// The server sessions that are not in use. The session that was put back last is taken first, so
+/// that surplus sessions reach their timeout.
 ///
 /// ```
 /// use onionskin_core::{random::Seed, session::SessionPool, time::Instant};
@@ -90,14 +92,14 @@ impl ServerSession {
 /// ```
 #[derive(Debug, Default)]
 pub struct SessionPool {
-    /// Oldest first.
+    /// The sessions, with the one that was put back first in front.
     sessions: VecDeque<ServerSession>,
-    /// How many forks lie behind it.
+    /// The number of forks between the process that made the pool and this process.
     process: u32,
 }
 
 impl SessionPool {
-    /// An empty pool.
+    /// Returns an empty pool.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -106,10 +108,11 @@ impl SessionPool {
         }
     }
 
-    /// A session for an operation: the one given back last, or a new one.
+    /// Takes the session that was put back last, or makes a new one.
     ///
-    /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; behind a load balancer
-    /// it is ignored (LB-22), so that `None` has to be given.
+    /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
+    /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
+    /// (LB-22).
     #[must_use = "a session that is not put back is lost"]
     pub fn take(
         &mut self,
@@ -120,7 +123,8 @@ impl SessionPool {
         match self.sessions.pop_back() {
             Some(session) if !session.is_about_to_end(now, timeout_minutes) => session,
             found => {
-                // This was the youngest; all below it are older.
+                // The session that was taken is the newest, so older ones may be about to end as
+                // well.
                 if found.is_some() {
                     self.forget_old(now, timeout_minutes);
                 }
@@ -129,20 +133,21 @@ impl SessionPool {
         }
     }
 
-    /// The process was forked, and this is the child: the sessions are its parent's, also those
-    /// that somebody here still holds.
+    /// Empties the pool in a child process after a fork: the sessions belong to the parent.
+    /// Sessions of the parent that are still in use here are not put back later.
     pub fn handle_forked(&mut self) {
         self.sessions.clear();
         self.process = self.process.wrapping_add(1);
     }
 
-    /// True if the session was made by this process, and not by one that it was forked from.
+    /// True if this process made the session; false if a process did from which this one was
+    /// forked.
     #[must_use]
     pub const fn has_made(&self, session: &ServerSession) -> bool {
         session.process == self.process
     }
 
-    /// Takes a session back, unless it is dirty, about to end, or of a parent process.
+    /// Puts a session back, unless it is dirty, about to end, or made by a parent process.
     pub fn put_back(&mut self, now: Instant, timeout_minutes: Option<i64>, session: ServerSession) {
         self.forget_old(now, timeout_minutes);
         if session.is_dirty()
@@ -157,27 +162,27 @@ impl SessionPool {
         self.sessions.push_back(session);
     }
 
-    /// Takes out up to `max` ids (and never more than one command carries) for `endSessions`. The
-    /// client is done when nothing is left.
+    /// Removes up to `max` sessions, at most [`END_SESSIONS_BATCH`], and returns their ids for
+    /// `endSessions`. Returns no ids if the pool is empty.
     #[must_use = "these sessions are no longer in the pool"]
     pub fn drain(&mut self, max: usize) -> Vec<[u8; 16]> {
         let count = max.min(END_SESSIONS_BATCH).min(self.sessions.len());
         self.sessions.drain(..count).map(|s| s.id).collect()
     }
 
-    /// How many sessions are unused.
+    /// Returns the number of sessions in the pool.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether no session is unused.
+    /// True if the pool has no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Forgets sessions that are about to end, from the oldest end on.
+    /// Removes the sessions that are about to end, oldest first.
     fn forget_old(&mut self, now: Instant, timeout_minutes: Option<i64>) {
         while let Some(oldest) = self.sessions.front()
             && oldest.is_about_to_end(now, timeout_minutes)
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn behind_a_load_balancer_sessions_do_not_age() {
-        // LB-22
+        // Behind a load balancer the timeout of sessions is ignored (LB-22).
         let (mut pool, mut random) = (SessionPool::new(), random());
         let session = pool.take(Instant::ZERO, None, &mut random);
         let id = session.id;

@@ -1,4 +1,4 @@
-//! The sessions of a client that are in use, by id.
+//! The table of the sessions that are in use.
 
 use super::{ServerSession, SessionPool};
 use crate::{
@@ -7,18 +7,17 @@ use crate::{
     time::Instant,
 };
 
-/// The core's id of a session that is in use.
+/// The core's id of a session in use.
 ///
-/// Whoever uses a session has its id: an operation, a cursor between its commands, later a session
-/// of the application's. The session itself stays in the client, so that nothing is lost with a
-/// future that is dropped.
+/// An operation holds this id, or a cursor between its commands. The session itself stays in the
+/// client, so that it is not lost if a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     number: u64,
     slot: u32,
 }
 
-/// The sessions that are in use, and the pool of those that are not.
+/// The sessions of a client: a table of those in use, and the pool of the others.
 ///
 /// ```
 /// use onionskin_core::{random::Seed, session::Sessions, time::Instant};
@@ -46,14 +45,15 @@ pub struct Sessions {
 #[derive(Debug)]
 struct Used {
     session: ServerSession,
-    /// Commands that run in it.
+    /// The number of commands that run in the session.
     commands: u32,
-    /// Its holder has ended it while a command ran; it goes back when none does any more.
+    /// True if the holder ended the session while a command ran. The session is put back when its
+    /// last command leaves it.
     is_ended: bool,
 }
 
 impl Sessions {
-    /// A table without sessions. `random` draws their ids.
+    /// Returns a table without sessions. `random` draws the ids of new sessions.
     #[must_use]
     pub const fn new(random: Random) -> Self {
         Self {
@@ -64,10 +64,11 @@ impl Sessions {
         }
     }
 
-    /// Takes a session into use: the one that was given back last, or a new one.
+    /// Takes a session into use: the one that was put back last, or a new one.
     ///
-    /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`. Behind a load balancer
-    /// it is ignored (LB-22), so that `None` has to be given.
+    /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
+    /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
+    /// (LB-22).
     #[must_use = "a session that is not ended stays in use"]
     pub fn begin(&mut self, now: Instant, timeout_minutes: Option<i64>) -> SessionId {
         let session = self.pool.take(now, timeout_minutes, &mut self.random);
@@ -85,9 +86,9 @@ impl Sessions {
         }
     }
 
-    /// A command begins to run in this session: its time on the server starts again. Returns the id
-    /// of the session on the wire; `None` for a session that is not in use. Each command
-    /// [leaves](Self::leave) the session again.
+    /// Begins to run a command in this session, which restarts the session's timeout on the server.
+    /// Returns the id of the session on the wire; `None` if the session is not in use. Each command
+    /// [leaves](Self::leave) the session when its attempt ends.
     pub fn use_for_command(&mut self, now: Instant, id: SessionId) -> Option<[u8; 16]> {
         let used = self.get_mut(id)?;
         used.commands += 1;
@@ -95,7 +96,8 @@ impl Sessions {
         Some(used.session.id)
     }
 
-    /// A command no longer runs in this session.
+    /// Notes that a command no longer runs in this session. If the holder has ended the session and
+    /// no other command runs in it, the session is put back.
     pub fn leave(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
         if let Some(used) = self.get_mut(id) {
             used.commands = used.commands.saturating_sub(1);
@@ -105,22 +107,23 @@ impl Sessions {
         }
     }
 
-    /// The number for the next transaction or retryable write in this session.
+    /// Returns the number for the next transaction or retryable write in this session; `None` if
+    /// the session is not in use.
     pub fn next_txn_number(&mut self, id: SessionId) -> Option<i64> {
         Some(self.get_mut(id)?.session.next_txn_number())
     }
 
-    /// A command with this session met a network error: the server may still work on it, so that
-    /// the session is not used again once it has ended.
+    /// Marks a session as dirty, so that it is not used again once its holder has ended it. No
+    /// reply was received to one of its commands, as after a network error, and the server may
+    /// still be working on that command.
     pub fn mark_dirty(&mut self, id: SessionId) {
         if let Some(used) = self.get_mut(id) {
             used.session.mark_dirty();
         }
     }
 
-    /// A session is no longer used: it goes back to the pool, unless it is dirty or about to end,
-    /// once no command runs in it: nobody else may use it before. An id that is not in use changes
-    /// nothing.
+    /// Ends the use of a session by its holder. The session is put back once no command runs in it,
+    /// unless it is dirty or about to end. Does nothing if the session is not in use.
     pub fn end(&mut self, now: Instant, timeout_minutes: Option<i64>, id: SessionId) {
         let Some(slot) = self.used.find(id.number, Slot(id.slot)) else {
             return;
@@ -133,16 +136,17 @@ impl Sessions {
         }
     }
 
-    /// The process was forked, and this is the child: all sessions are its parent's. Ids that were
-    /// given before are not in use here. `random` draws the ids of new sessions.
+    /// Removes all sessions in a child process after a fork: they belong to the parent. Ids that
+    /// were given out before are not in use any more. `random` draws the ids of new sessions.
     pub fn handle_forked(&mut self, random: Random) {
         self.pool.handle_forked();
         self.used = Arena::new();
         self.random = random;
     }
 
-    /// Takes out up to `max` ids of unused sessions (and never more than one command carries) for
-    /// `endSessions`. The client is done when nothing is left.
+    /// Removes up to `max` sessions from the pool, at most
+    /// [`END_SESSIONS_BATCH`](super::END_SESSIONS_BATCH), and returns their ids for `endSessions`.
+    /// Returns no ids if the pool is empty.
     #[must_use = "these sessions are no longer in the pool"]
     pub fn drain(&mut self, max: usize) -> Vec<[u8; 16]> {
         self.pool.drain(max)
@@ -154,20 +158,20 @@ impl Sessions {
         self.used.find(id.number, Slot(id.slot)).is_some()
     }
 
-    /// The id of the session on the wire; `None` for a session that is not in use.
+    /// Returns the id of the session on the wire; `None` if the session is not in use.
     #[must_use]
     pub fn lsid(&self, id: SessionId) -> Option<[u8; 16]> {
         let slot = self.used.find(id.number, Slot(id.slot))?;
         Some(self.used.get(slot).session.id)
     }
 
-    /// How many sessions are in use.
+    /// Returns the number of sessions in use.
     #[must_use]
     pub const fn used(&self) -> usize {
         self.used.len() as usize
     }
 
-    /// How many sessions are kept for later.
+    /// Returns the number of sessions in the pool.
     #[must_use]
     pub fn idle(&self) -> usize {
         self.pool.len()

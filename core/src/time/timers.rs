@@ -1,10 +1,11 @@
-//! A table of deadlines, each with its reason.
+//! The table of the armed timers of a machine.
 
 use super::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The armed timers of a machine, by their reasons. Expired timers come out by deadline, then by
-/// reason.
+/// The armed timers of a machine. `T` says what a timer is for; each value of `T` has at most one
+/// deadline. Timers expire in the order of their deadlines, and at the same deadline in the order
+/// of `T`.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers<T> {
     deadlines: BTreeMap<T, Instant>,
@@ -21,8 +22,8 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T: Copy + Ord> Timers<T> {
-    /// Arms `timer`, or moves it. The end of time never comes: a timer that would be due then, or
-    /// later, is none.
+    /// Arms `timer` for `deadline`, or moves it there. A deadline of [`Instant::MAX`] means never,
+    /// so the timer is disarmed then.
     pub(crate) fn set(&mut self, timer: T, deadline: Instant) {
         self.cancel(timer);
         if deadline == Instant::MAX {
@@ -39,13 +40,14 @@ impl<T: Copy + Ord> Timers<T> {
         }
     }
 
-    /// Disarms everything.
+    /// Disarms all timers.
     pub(crate) fn clear(&mut self) {
         self.deadlines.clear();
         self.order.clear();
     }
 
-    /// Takes the first timer whose deadline is not after `now`, and says what that deadline was.
+    /// Removes and returns the first timer whose deadline is at or before `now`, with that
+    /// deadline.
     pub(crate) fn pop_expired(&mut self, now: Instant) -> Option<(Instant, T)> {
         let &(deadline, timer) = self.order.first()?;
         if deadline > now {
@@ -55,22 +57,22 @@ impl<T: Copy + Ord> Timers<T> {
         Some((deadline, timer))
     }
 
-    /// The armed timers, by deadline and then by reason.
+    /// Returns an iterator over the armed timers, in the order in which they expire.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
         self.order.iter().copied()
     }
 
-    /// The next deadline and its reason.
+    /// Returns the timer that expires next, with its deadline.
     pub(crate) fn next(&self) -> Option<(Instant, T)> {
         self.order.first().copied()
     }
 
-    /// When `timer` is due, if it is armed.
+    /// Returns the deadline of `timer`, if it is armed.
     pub(crate) fn deadline(&self, timer: T) -> Option<Instant> {
         self.deadlines.get(&timer).copied()
     }
 
-    /// Arms `timer` for `deadline`, or disarms it where there is none.
+    /// Arms `timer` for `deadline`, or disarms it if `deadline` is `None`.
     pub(crate) fn renew(&mut self, timer: T, deadline: Option<Instant>) {
         match deadline {
             Some(deadline) => self.set(timer, deadline),

@@ -1,4 +1,4 @@
-//! Reading of certificates and keys from PEM text.
+//! Parsers for certificates and keys in PEM text.
 
 use super::configuration;
 use crate::{error::Result, options::TlsOptions};

@@ -19,23 +19,24 @@ use std::{
     time::Duration,
 };
 
-/// Trusted authorities, the client's certificate and the time of day. Cloning is cheap, and clones
-/// share the time.
+/// The trusted authorities, the client's certificate and the time of day. Cloning is cheap, and
+/// clones share the time.
 ///
-/// The insecure options switch checks off (URI-21): `tlsAllowInvalidHostnames` that of the host
-/// name alone; `tlsAllowInvalidCertificates` and `tlsInsecure` those of chain, validity, purpose
-/// and host name. The peer's proof that it holds the certificate's key is always checked.
-/// Revocation is not checked, so `tlsDisableOCSPEndpointCheck` and
-/// `tlsDisableCertificateRevocationCheck` change nothing.
+/// The insecure options switch checks off (URI-21). `tlsAllowInvalidHostnames` switches off the
+/// check of the host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of
+/// chain, validity, purpose and host name. The peer's proof that it holds the key of the
+/// certificate is always checked. Revocation is never checked, so that
+/// `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` have no effect.
 ///
-/// A server's chain is refused before any path is looked for if it has more than
-/// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES), or more than
-/// [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES), or if too many of its authorities share subjects
-/// ([`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT),
-/// [`MAX_SHARED_SUBJECTS`](super::MAX_SHARED_SUBJECTS)): handshakes run under the client's lock.
+/// Handshakes run under the client's lock, where a slow one delays all operations. A certificate
+/// chain that would take long to check is therefore refused at once.
+/// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES) and [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES)
+/// limit its size. [`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT) and
+/// [`MAX_SHARED_SUBJECTS`](super::MAX_SHARED_SUBJECTS) limit the number of its paths to an
+/// authority.
 ///
 /// Sessions are not resumed: a resumed session would skip the check of the certificate, and pools
-/// connect seldom.
+/// rarely connect.
 ///
 /// ```
 /// use onionskin_core::{options::TlsOptions, time::WallTime, tls::{TlsContext, TlsSession}};
@@ -54,8 +55,8 @@ pub struct TlsContext {
 }
 
 impl TlsContext {
-    /// Returns the context of connections with these options. The options must hold the bytes of
-    /// the files that they name.
+    /// Returns the context for these options, which must hold the content of the files that they
+    /// name.
     ///
     /// No certificate is valid until [`set_wall_time`](Self::set_wall_time) is called.
     pub fn new(options: &TlsOptions) -> Result<Self> {

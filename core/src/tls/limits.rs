@@ -1,29 +1,34 @@
-//! Bounds on certificate chains, which are checked before any path to an authority is tried.
+//! Limits of certificate chains, which are checked before any path to an authority is tried.
 //!
-//! Handshakes run under the client's lock. The library builds paths from the server's certificate
-//! to a trusted authority by trying every certificate whose subject is the issuer that it looks
-//! for. With n certificates of one subject there are n! paths, and the library gives up after
-//! 200,000 steps or 100 signatures: ten certificates of 3 KB cost 170 ms (`docs/performance.md`).
+//! Handshakes run under the client's lock, where a slow one delays all operations.
 //!
-//! Keys have the library's bounds, 8,192 bits for RSA.
+//! The library `rustls-webpki` searches for a path from the server's certificate to a trusted
+//! authority. Each step tries every certificate whose subject is the issuer of the certificate
+//! before. With n certificates of one subject there are n! paths, and the library gives up after
+//! 200,000 steps or 100 signatures. Ten certificates of 3 KB cost 170 ms (`docs/performance.md`).
+//!
+//! The library also limits the size of keys, for RSA to 8,192 bits.
 
 use rustls::{CertificateError, Error, OtherError, pki_types::CertificateDer};
 use std::{fmt, sync::Arc};
 use webpki::EndEntityCert;
 
-/// Most certificates that a server may send, its own included. Chains in use have two to four.
+/// The maximum number of certificates in a chain, that of the server included. Chains in use have
+/// two to four.
 pub const MAX_CERTIFICATES: usize = 10;
 
-/// Most bytes of all certificates together. Chains in use have two to eight thousand.
+/// The maximum size of all certificates in a chain together, in bytes. Chains in use have 2,000 to
+/// 8,000.
 pub const MAX_CHAIN_BYTES: usize = 32 * 1024;
 
-/// Most certificates of authorities with the same subject, as cross-signed ones have.
+/// The maximum number of authority certificates with the same subject. Cross-signed certificates
+/// share a subject.
 pub const MAX_OF_ONE_SUBJECT: usize = 2;
 
-/// Most subjects that more than one certificate has.
+/// The maximum number of subjects that several authority certificates share.
 pub const MAX_SHARED_SUBJECTS: usize = 2;
 
-/// Why a chain is refused before any path is tried.
+/// The reason why a chain is refused. The numbers are those of the server's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     Certificates(usize),
@@ -64,8 +69,7 @@ impl From<Excess> for Error {
     }
 }
 
-/// Refuses a chain by its size and by the number of paths that it may have, before any path is
-/// tried.
+/// Checks the size of a chain and the number of paths that it may have.
 pub(super) fn check_chain(
     end_entity: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],

@@ -1,8 +1,8 @@
-//! TLS without sockets: it turns ciphertext into plaintext and plaintext into ciphertext.
+//! TLS without sockets: turns ciphertext into plaintext, and plaintext into ciphertext.
 //!
-//! Key exchange and record protection are those of `rustls` with `ring`, which draws its own
-//! randomness. So the same seed gives the same decisions and the same plaintext, but not the same
-//! ciphertext.
+//! Key exchange and record protection are those of `rustls` with `ring`, which has its own source
+//! of randomness. The same seed therefore gives the same decisions and the same plaintext, but not
+//! the same ciphertext.
 
 mod certificates;
 mod context;
@@ -25,18 +25,19 @@ fn fault(fault: TlsFault, message: impl Into<String>) -> Error {
     })
 }
 
-/// Returns the error of an option that cannot be used.
+/// Returns the error for a TLS option that cannot be used.
 fn configuration(message: impl Into<String>) -> Error {
     fault(TlsFault::Configuration, message)
 }
 
-/// Returns the error of an established connection for a report of the library.
+/// Converts an error of `rustls` on an established connection.
 fn broken(error: &rustls::Error) -> Error {
     let message = shortened(error);
     fault(TlsFault::Broken, format!("the connection broke: {message}"))
 }
 
-/// Returns the error of a handshake for a report of the library, by what a user has to check.
+/// Converts an error of `rustls` during a handshake. The kind of the result tells users what to
+/// check.
 fn from_library(error: &rustls::Error) -> Error {
     let kind = match error {
         rustls::Error::InvalidCertificate(
@@ -53,13 +54,13 @@ fn from_library(error: &rustls::Error) -> Error {
     fault(kind, shortened(error))
 }
 
-/// Most bytes of the library's message that are kept. The message on a wrong host name lists all
-/// names of the certificate.
+/// The maximum length of a message of `rustls` in bytes; a longer one is truncated. The message
+/// about a wrong host name lists all names of the certificate.
 const MAX_MESSAGE_BYTES: usize = 512;
 
 fn shortened(error: &rustls::Error) -> String {
     let mut text = match error {
-        // The library formats this kind with `Debug`.
+        // `rustls` formats this variant with `Debug`, which is hard to read.
         rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.0.to_string(),
         other => other.to_string(),
     };

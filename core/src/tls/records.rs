@@ -1,20 +1,20 @@
-//! The boundaries of TLS records in a stream of bytes.
+//! Tracks the boundaries of TLS records in a stream of bytes.
 
-/// Bytes of a record's header: type, version and length.
+/// The size of a record's header in bytes: type, version and length.
 const HEADER_BYTES: usize = 5;
 
-/// Follows the records of a stream by their headers, without looking into them.
+/// The position in a stream of records. Reads the headers of records, but not their content.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are there.
+    /// The number of header bytes that were received.
     filled: usize,
-    /// Bytes of the record's body that are still to come.
+    /// The number of bytes of the record's content that are still to come.
     due: usize,
 }
 
 impl Records {
-    /// Passes over bytes that were received.
+    /// Advances the position over received bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.due == 0 {
@@ -34,7 +34,7 @@ impl Records {
         }
     }
 
-    /// True if a part of a record is there and the rest is not.
+    /// True if part of a record was received and the rest is still to come.
     pub(super) const fn is_mid_record(&self) -> bool {
         self.filled > 0 || self.due > 0
     }

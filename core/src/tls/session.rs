@@ -1,4 +1,4 @@
-//! One TLS connection.
+//! The client side of one TLS connection.
 
 use super::{TlsContext, broken, fault, from_library, records::Records};
 use crate::error::{Error, NetworkFault, Result, TlsFault};
@@ -8,57 +8,61 @@ use std::{
     io::{self, Read, Write},
 };
 
-/// Most bytes of plaintext that are made into records at once.
+/// The maximum number of plaintext bytes that are encrypted at once.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes that a peer may send after the handshake without any plaintext among them. Session tickets
-/// and new keys have some hundreds of bytes, a record of plaintext has 16 KiB at most.
+/// The maximum number of bytes that a peer may send after the handshake without plaintext among
+/// them. Session tickets and new keys have some hundreds of bytes, and a record of plaintext has at
+/// most 16 KiB.
 pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
 
-/// Bytes that a peer may send during the handshake, certificates included.
+/// The maximum number of bytes that a peer may send during the handshake, certificates included.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 
-/// The client's side of one TLS connection, between a socket and the protocol above.
+/// The client side of one TLS connection: a machine between the socket and the protocol above.
 ///
-/// Give it what the socket received, then [`read`](Self::read) until there is nothing more; `write`
-/// what is to be sent, then [`poll_transmit`](Self::poll_transmit) until it gives nothing more.
+/// Pass received bytes to [`handle_received`](Self::handle_received), then call
+/// [`read`](Self::read) until it returns zero. Pass plaintext to [`write`](Self::write), then call
+/// [`poll_transmit`](Self::poll_transmit) until it returns false.
 ///
-/// What it holds is bounded by what its user gives it: plaintext that came in is never longer than
-/// the ciphertext that was given since the last complete `read`, what waits to go out is what was
-/// written and not transmitted yet, and half a record or half a handshake message from the peer is
-/// limited by the library to 64 KiB. A peer that keeps the client busy with TLS's own messages is
-/// refused: after 256 KiB during the handshake, after 64 KiB without plaintext later.
+/// The memory of a session is bounded by what its caller passes in. Received plaintext is never
+/// longer than the ciphertext that was passed in since the last complete `read`. Plaintext to be
+/// sent is what was written and not transmitted. The library limits an incomplete record or
+/// handshake message to 64 KiB.
 ///
-/// A stream that ends without the peer's `close_notify` was cut off: a user that sees the end of
-/// the stream asks [`peer_closed`](Self::peer_closed) and reports an error if that is false. For
-/// MongoDB's messages, which state their lengths, both ends mean the same.
+/// A peer that sends only messages of TLS itself is refused: after 256 KiB during the handshake,
+/// and later after 64 KiB without plaintext.
 ///
-/// The client itself closes its connections without a `close_notify`, as MongoDB drivers do:
-/// between messages nothing can be cut off, and closing must not wait for a peer that does not
-/// read. An alert that says why the client gives a connection up is sent as far as the socket takes
-/// it at once.
+/// A stream that ends without the peer's `close_notify` may have been truncated by an attacker. At
+/// the end of the stream, call [`peer_closed`](Self::peer_closed) and report an error if it is
+/// false. For MongoDB this makes no difference, because its messages state their lengths.
+///
+/// The client closes its connections without a `close_notify`, as MongoDB drivers do: nothing can
+/// be truncated between messages, and closing must not wait for a peer that does not read. An alert
+/// that gives the reason of an error is sent if the socket takes it at once.
 pub struct TlsSession {
     connection: ClientConnection,
     records: Records,
-    /// True once the peer has sent plaintext: it has accepted the handshake.
+    /// True if the peer has sent plaintext, and so has accepted the handshake.
     is_established: bool,
-    /// Bytes that came since the last plaintext, or since the handshake began or ended: parts of
-    /// records, and TLS's own messages.
+    /// The number of bytes received since the last plaintext, or since the start or end of the
+    /// handshake: incomplete records, and messages of TLS itself.
     pub(super) without_data: usize,
-    /// Plaintext that was received; what lies before `taken` was read already.
+    /// Received plaintext. The bytes before `taken` were read already.
     received: Vec<u8>,
     taken: usize,
-    /// Plaintext to be sent; what lies before `sealed` was made into records already.
+    /// Plaintext to be sent. The bytes before `sealed` were encrypted already.
     waiting: Vec<u8>,
     sealed: usize,
     peer_closed: bool,
-    /// True after an error or the client's `close_notify`: plaintext is no longer taken or sent.
+    /// True after an error or the client's `close_notify`. Plaintext is then no longer accepted or
+    /// sent.
     over: bool,
 }
 
 impl TlsSession {
-    /// Begins a connection to `host`, a name or an IP literal, which the peer's certificate must
-    /// be for.
+    /// Returns a session for a connection to `host`, a host name or IP address. The peer's
+    /// certificate must be valid for it.
     pub fn new(context: &TlsContext, host: &str) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             fault(
@@ -68,7 +72,8 @@ impl TlsSession {
         })?;
         let mut connection =
             ClientConnection::new(context.config(), name).map_err(|error| from_library(&error))?;
-        // `seal` makes few records at a time. `close` makes the last ones at once.
+        // No limit is needed: `seal` encrypts one piece at a time. `close` encrypts the remaining
+        // ones at once, which a limit would prevent.
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
@@ -84,8 +89,9 @@ impl TlsSession {
         })
     }
 
-    /// Takes ciphertext, all of it. After an error the connection is of no use; what
-    /// [`poll_transmit`](Self::poll_transmit) still gives tells the peer why.
+    /// Decrypts received bytes. After an error the session cannot be used, but
+    /// [`poll_transmit`](Self::poll_transmit) may still give an alert that tells the peer the
+    /// reason.
     pub fn handle_received(&mut self, bytes: &[u8]) -> Result<()> {
         let was_handshaking = self.is_handshaking();
         self.without_data += bytes.len();
@@ -102,7 +108,8 @@ impl TlsSession {
         result
     }
 
-    /// Moves plaintext into `buffer`; the count is zero if there is none now.
+    /// Moves received plaintext into `buffer`, and returns its length in bytes. Zero means that
+    /// there is none now.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let available = &self.received[self.taken..];
         let count = available.len().min(buffer.len());
@@ -115,15 +122,15 @@ impl TlsSession {
         Ok(count)
     }
 
-    /// Takes plaintext to be sent, as soon as the handshake is over. After an error or
-    /// [`close`](Self::close) it is dropped.
+    /// Takes plaintext, which is sent once the handshake is complete. After an error or
+    /// [`close`](Self::close) the plaintext is dropped.
     pub fn write(&mut self, plain: &[u8]) {
         if !self.over {
             self.waiting.extend_from_slice(plain);
         }
     }
 
-    /// Appends ciphertext that is to be sent, some 64 KiB at a time. True if there was any, and
+    /// Appends ciphertext to be sent, about 64 KiB at a time. Returns true if there was any, and
     /// then there may be more.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
@@ -132,7 +139,7 @@ impl TlsSession {
         }
         let before = out.len();
         while self.connection.wants_write() {
-            // A vector takes everything.
+            // Writing to a vector does not fail.
             match self.connection.write_tls(out) {
                 Ok(count) if count > 0 => {}
                 _ => break,
@@ -141,27 +148,27 @@ impl TlsSession {
         out.len() > before
     }
 
-    /// Sends `close_notify`. Plaintext that was written before is sent first, unless the handshake
-    /// is not over yet.
+    /// Sends `close_notify`, after plaintext that was written before. Plaintext that waits for the
+    /// end of the handshake is dropped.
     pub fn close(&mut self) {
         while self.seal() {}
         self.connection.send_close_notify();
         self.end();
     }
 
-    /// True until the peer's certificate was accepted and keys are agreed on.
+    /// True until the peer's certificate is accepted and the keys are negotiated.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// True if the peer sent `close_notify`: no more bytes will come.
+    /// True if the peer sent `close_notify`, after which it sends no more bytes.
     #[must_use]
     pub const fn peer_closed(&self) -> bool {
         self.peer_closed
     }
 
-    /// True if the last record that was received is not whole yet.
+    /// True if the last record was received only in part.
     #[must_use]
     pub(crate) const fn is_mid_record(&self) -> bool {
         self.records.is_mid_record()
@@ -177,13 +184,14 @@ impl TlsSession {
                 TlsFault::Handshake
             };
             let count = self.connection.read_tls(&mut rest).map_err(|error| {
-                // The library's buffer is full although it was emptied: one message too large.
+                // The buffer of `rustls` is full although it was emptied, because one message is
+                // too large.
                 fault(too_large, error.to_string())
             })?;
             let state = match self.connection.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // What came before the wrong record, or before the alert, counts.
+                    // Plaintext before the faulty record or the alert is valid.
                     self.keep_rest()?;
                     return Err(if self.is_established {
                         broken(&error)
@@ -201,7 +209,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Refuses a peer that sends TLS's own messages without end.
+    /// Fails if a peer sends too many bytes without plaintext among them.
     fn refuse_flood(&self) -> Result<()> {
         let max = if self.is_handshaking() {
             MAX_HANDSHAKE_BYTES
@@ -221,7 +229,7 @@ impl TlsSession {
         self.sealed = 0;
     }
 
-    /// Moves plaintext from the library's buffer, which is small, into our own.
+    /// Moves `count` bytes of plaintext from the small buffer of `rustls` into `received`.
     fn keep(&mut self, count: usize) -> Result<()> {
         if count > 0 {
             self.is_established = true;
@@ -235,12 +243,13 @@ impl TlsSession {
             .map_err(|error| Error::network(NetworkFault::Other, error.to_string()))
     }
 
-    /// Moves plaintext after an error, when the library does not say how much there is.
+    /// Moves all remaining plaintext into `received`. After an error `rustls` does not report its
+    /// length.
     fn keep_rest(&mut self) -> Result<()> {
         let before = self.received.len();
         match self.connection.reader().read_to_end(&mut self.received) {
             Ok(_) => {}
-            // No more plaintext, if the peer has not sent `close_notify`.
+            // The end of the plaintext, if the peer has not sent `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(Error::network(NetworkFault::Other, error.to_string())),
         }
@@ -248,7 +257,8 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Makes records of the next piece of the plaintext that waits. False if none waits.
+    /// Encrypts the next piece of the plaintext to be sent. False if there is none, or before the
+    /// end of the handshake.
     fn seal(&mut self) -> bool {
         if self.connection.is_handshaking() || self.sealed == self.waiting.len() {
             return false;
@@ -260,7 +270,7 @@ impl TlsSession {
         };
         self.sealed += count;
         if self.sealed == self.waiting.len() {
-            // A buffer that held a large message is not kept.
+            // The memory of a large message is freed.
             self.waiting = Vec::new();
             self.sealed = 0;
         }

@@ -1,3 +1,5 @@
+//! Tests of TLS sessions with a `rustls` server, without sockets.
+
 mod chains;
 mod hostile;
 mod names;
@@ -28,11 +30,11 @@ use std::{
     time::Duration,
 };
 
-/// 2030-01-01, inside the validity of all certificates here.
+/// 2030-01-01, within the validity of all test certificates.
 pub(crate) const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
-/// 2041-01-01, after it.
+/// 2041-01-01, after the validity of all test certificates.
 const LATER: WallTime = WallTime::from_unix_millis(2_240_611_200_000);
-/// 2019-01-01, before it.
+/// 2019-01-01, before the validity of all test certificates.
 const EARLIER: WallTime = WallTime::from_unix_millis(1_546_300_800_000);
 
 fn params(names: &[&str]) -> CertificateParams {
@@ -43,7 +45,7 @@ fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
-/// An authority that signs the certificates of a test.
+/// A certificate authority that signs the certificates of a test.
 pub(crate) struct Authority {
     pem: String,
     der: CertificateDer<'static>,
@@ -63,7 +65,7 @@ impl Authority {
         }
     }
 
-    /// The PEM text and the key of a certificate for these names.
+    /// Returns a certificate for these names, and its key.
     fn issue(
         &self,
         names: &[&str],
@@ -89,7 +91,7 @@ impl Authority {
         Secret::new(certificate.pem() + &key.serialize_pem())
     }
 
-    /// A server for `db.example.net`, 127.0.0.1 and ::1.
+    /// Returns a server with a certificate for `db.example.net`, 127.0.0.1 and ::1.
     pub(crate) fn server(
         &self,
         version: &'static SupportedProtocolVersion,
@@ -119,7 +121,7 @@ impl Authority {
     }
 }
 
-/// The server's clock.
+/// The clock of a server, which always shows [`NOW`].
 #[derive(Debug)]
 struct Fixed;
 
@@ -137,7 +139,8 @@ fn session(options: &TlsOptions, host: &str) -> TlsSession {
     TlsSession::new(&context, host).expect("a usable name")
 }
 
-/// Moves bytes both ways until nothing moves; the server's plaintext is appended to `received`.
+/// Exchanges bytes between client and server until both have nothing to send. The plaintext that
+/// the server receives is appended to `received`.
 fn run(
     client: &mut TlsSession,
     server: &mut ServerConnection,
@@ -152,7 +155,7 @@ fn run(
             let count = server.read_tls(&mut rest).expect("room for a record");
             assert!(count > 0, "nothing follows a farewell");
             if server.process_new_packets().is_err() {
-                // The alert still goes to the client.
+                // The server's alert is still delivered to the client.
                 break;
             }
             let _blocked = server.reader().read_to_end(received);
@@ -208,7 +211,7 @@ fn both_versions_carry_bytes_both_ways_by_name_and_by_address() {
         for host in ["db.example.net", "DB.example.net", "127.0.0.1", "::1"] {
             let mut server = authority.server(version, false);
             let mut client = session(&authority.options(), host);
-            // Written before the handshake is over: it waits.
+            // Plaintext that is written before the end of the handshake waits for it.
             client.write(b"ping");
             let mut received = Vec::new();
             run(&mut client, &mut server, usize::MAX, &mut received).expect("it connects");
@@ -279,7 +282,7 @@ fn another_host_is_refused_unless_the_user_said_so() {
     }
     options.allow_invalid_hostnames = true;
     connect(&options, "evil.example.net", &mut server()).expect("the name is not checked");
-    // But the chain and the time are.
+    // The chain and the validity are still checked.
     let stranger = &mut other.server(&TLS13, false);
     let refused = connect(&options, "db.example.net", stranger);
     assert_eq!(kind(refused), TlsFault::Certificate);

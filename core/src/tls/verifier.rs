@@ -13,8 +13,8 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-/// Checks chain, validity and host name as the options require. The peer's proof that it holds the
-/// certificate's key is always checked.
+/// Checks chain, validity and host name, as far as the options require. The peer's proof that it
+/// holds the key of the certificate is always checked.
 #[derive(Debug)]
 pub(super) struct Verifier {
     roots: RootCertStore,

@@ -1,13 +1,13 @@
-//! Who, where and which database: what stands before the options.
+//! Parsers for user name, password, hosts and database.
 
 use super::{Result, invalid, split::decode};
 use crate::{address::Address, error::UriPart, options::Secret};
 use std::net::Ipv6Addr;
 
-/// A user name, and a password if there was a colon; an empty password is one (CS-7).
+/// A user name, and a password if there is a colon. An empty password differs from none (CS-7).
 pub(super) type Login = (String, Option<Secret>);
 
-/// Reads `username[:password]` (CS-3 to CS-7). No message shows any of it.
+/// Parses `username[:password]` (CS-3 to CS-7). Error messages do not quote the text.
 pub(super) fn userinfo(text: &str) -> Result<Login> {
     let refuse = |message| {
         Err(invalid(
@@ -37,14 +37,15 @@ pub(super) fn userinfo(text: &str) -> Result<Login> {
     Ok((name, password.map(Secret::new)))
 }
 
-/// Letters, digits and the marks that RFC 3986 allows in userinfo; text that is not ASCII passes
-/// (CS-5, CS-40).
+/// True for letters, digits and the other characters that RFC 3986 allows in userinfo (CS-5), and
+/// for all characters outside of ASCII (CS-40).
 fn is_userinfo(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:".contains(c)
 }
 
-/// Reads the comma-separated hosts (CS-8 to CS-14). A message gives a host's place in the list but
-/// not its text, which is part of a password where an `@`, `/` or `?` was not encoded.
+/// Parses the hosts, separated by commas (CS-8 to CS-14). Error messages give the position of a
+/// host but not its text. If an `@`, `/` or `?` in a password is not encoded, the text may be part
+/// of the password.
 pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
     text.split(',')
         .enumerate()
@@ -78,7 +79,7 @@ fn address(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
-/// Reads the one host of `mongodb+srv`, which has no port (DNS-2, DNS-3).
+/// Parses the host of a `mongodb+srv` string: exactly one, without a port (DNS-2, DNS-3).
 pub(super) fn srv_host(text: &str) -> Result<String> {
     let reason = if text.is_empty() {
         "name a host"
@@ -97,14 +98,15 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
     Err(invalid(UriPart::Host, reason))
 }
 
-/// Decodes the database's name; `None` where there is none (CS-16). Which names are allowed is the
-/// option's own rule (CS-17).
+/// Decodes the database name; `None` if there is none (CS-16). The setter of the option checks
+/// which names are allowed (CS-17).
 pub(super) fn database(text: &str) -> Result<Option<String>> {
     if text.is_empty() {
         return Ok(None);
     }
     if text.contains('@') {
-        // Nothing forbids this sign, but here it means that the host was cut out of a password.
+        // The sign is valid in a database name. Here it means that an unencoded `/` in a password
+        // ended the hosts too early.
         return Err(invalid(
             UriPart::Database,
             "it contains an @; in a user name or password, write / as %2F and @ as %40",

@@ -1,4 +1,4 @@
-//! Options while a connection string is being read, and how they become final.
+//! The options of a connection string during parsing, and their completion at the end.
 
 use super::{Result, authority::Login, invalid, value::Refusal};
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What was read so far. Parts that make up one option together are kept apart until all are known.
+/// The options that were parsed so far. Values that form one option together are kept apart until
+/// all of them are known.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) options: ClientOptions,
@@ -20,7 +21,7 @@ pub(super) struct Draft {
     pub(super) mechanism: Option<Mechanism>,
     pub(super) auth_source: Option<String>,
     properties: BTreeMap<String, Secret>,
-    /// The properties could not be read, so nothing can be said about what is missing there.
+    /// True if `authMechanismProperties` was ignored, so that a missing property is no error here.
     pub(super) properties_dropped: bool,
     pub(super) read_mode: Option<ReadMode>,
     pub(super) tag_sets: Vec<Tags>,
@@ -33,7 +34,7 @@ pub(super) struct Draft {
 }
 
 impl From<Error> for Refusal {
-    /// A value that a setter refuses is left out, with the setter's words.
+    /// Ignores a value that a setter refuses, with the setter's message as the reason.
     fn from(error: Error) -> Self {
         Self::Ignore(match error.kind() {
             ErrorKind::InvalidOption { message, .. } => message.clone(),
@@ -42,7 +43,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// An error of combined options, as an error of the connection string.
+/// Converts an error of a setter or of validation to an error of the connection string.
 pub(super) fn in_uri(error: Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidOption { option, message } => match *option {
@@ -55,9 +56,9 @@ pub(super) fn in_uri(error: Error) -> Error {
     }
 }
 
-/// Steps of the option table.
+/// Functions that the option table calls to store a value.
 impl Draft {
-    /// Calls a setter that cannot fail.
+    /// Calls a setter of the options that cannot fail.
     pub(super) fn done(
         &mut self,
         set: impl FnOnce(&mut ClientOptions) -> &mut ClientOptions,
@@ -66,13 +67,14 @@ impl Draft {
         Ok(())
     }
 
-    /// Keeps a value for later.
+    /// Stores a value in the draft.
     pub(super) fn with(&mut self, set: impl FnOnce(&mut Self)) -> Result<(), Refusal> {
         set(self);
         Ok(())
     }
 
-    /// `tls` and `ssl` are one option, and all mentions must agree (URI-12).
+    /// Sets whether TLS is on. `tls` and `ssl` are one option, and different values are an error
+    /// (URI-12).
     pub(super) fn set_tls(&mut self, enabled: bool) -> Result<(), Refusal> {
         if self.tls_enabled.is_some_and(|earlier| earlier != enabled) {
             return Refusal::fatal("tls and ssl are one option and must not differ; keep tls");
@@ -106,8 +108,8 @@ impl Draft {
         Ok(())
     }
 
-    /// A negative number is an error, not a warning: the write concern specification is stricter
-    /// than the rule for other options (URI-23).
+    /// Sets `w`. A negative number is an error and not a warning, because the specification of
+    /// write concerns is stricter than the rule for other options (URI-23).
     pub(super) fn set_w(&mut self, w: Result<i64, String>) -> Result<(), Refusal> {
         self.write_concern.w = Some(match w {
             Ok(nodes) => match i32::try_from(nodes).map(u32::try_from) {
@@ -125,9 +127,9 @@ impl Draft {
     }
 }
 
-/// The last steps, when all parts are read.
+/// The completion, after all options were parsed.
 impl Draft {
-    /// Puts the parts together and checks what they say together.
+    /// Combines the values to options, and checks the rules that involve several options.
     pub(super) fn finish(
         mut self,
         srv: bool,
@@ -141,7 +143,7 @@ impl Draft {
                 .map_err(in_uri)?;
         }
         self.finish_proxy()?;
-        // DNS-13, DNS-14
+        // `mongodb+srv` switches TLS on (DNS-13), and `tls=false` switches it off again (DNS-14).
         self.tls.enabled = self.tls_enabled.unwrap_or(srv);
         self.options.set_tls(self.tls);
 
@@ -160,13 +162,13 @@ impl Draft {
         Ok(self.options)
     }
 
-    /// Only an `@` or a mechanism asks for authentication; a database, `authSource` or properties
-    /// alone do not (AUTH-5 to AUTH-7, CS-18, CS-43).
+    /// Sets the credential. Only an `@` or a mechanism requires authentication (AUTH-5, CS-43). A
+    /// database, `authSource` or properties alone do not (AUTH-6, AUTH-7, CS-18).
     fn finish_credential(&mut self, login: Option<Login>, database: Option<&str>) -> Result<()> {
         if login.is_none() && self.mechanism.is_none() {
             return Ok(());
         }
-        // AUTH-133, AUTH-134 and the table of credential fields
+        // Each mechanism has its own default for `authSource` (AUTH-133, AUTH-134).
         let default = match self.mechanism {
             None | Some(Mechanism::ScramSha1 | Mechanism::ScramSha256) => {
                 database.unwrap_or("admin")
@@ -200,7 +202,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Parts of a credential that nothing asks to use: there is no mechanism.
+    /// Returns the options of a credential that were given although no mechanism was.
     pub(super) fn parts_without_mechanism(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("authSource", self.auth_source.is_some()),
@@ -211,7 +213,8 @@ impl Draft {
         unused.map(|(option, _)| option)
     }
 
-    /// URI-18. An empty user name or password counts as none.
+    /// Sets the proxy. The other proxy options need `proxyHost`, and user name and password need
+    /// each other (URI-18). An empty host, user name or password counts as absent.
     fn finish_proxy(&mut self) -> Result<()> {
         let refuse = |message| Err(invalid(UriPart::Options, message));
         let username = self.proxy_username.take().filter(|name| !name.is_empty());

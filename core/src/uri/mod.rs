@@ -1,22 +1,24 @@
-//! Connection strings: `mongodb://` and `mongodb+srv://`.
+//! Parses connection strings (`mongodb://` and `mongodb+srv://`) into client options.
 //!
-//! Reading one is a line of small steps: cut it into parts, read user name and password, hosts,
-//! database, then each option by a table that says what kind of value it takes. Nothing is looked
-//! up: the hosts of a `mongodb+srv` string come from DNS later, through [`resolve`].
+//! Parsing splits the string into its parts and decodes credentials, hosts and database. A table
+//! (`table.rs`) then maps each option to the kind of its value and to a setter. Parsing performs no
+//! DNS query: the hosts of a `mongodb+srv` string come from DNS later, through [`resolve`].
 //!
-//! What the strings do that is not plain from the options' own documentation:
+//! Rules of connection strings that the documentation of the options does not state:
 //!
-//! * TLS is switched on by `tls=true` and by `mongodb+srv`, and by no other option: `tlsCAFile` and
-//!   the like only say how, once it is on (URI-20). `tls=false` switches it off in both.
+//! * Only `tls=true` and `mongodb+srv` switch TLS on. Other options, such as `tlsCAFile`, do not
+//!   (URI-20). `tls=false` switches TLS off, also with `mongodb+srv`.
 //! * `tlsInsecure` accepts any certificate for any host name (URI-21).
-//! * Properties and tags are separated by commas after decoding, so that a value with a comma, even
-//!   `%2C`, cannot be given here; set it in code (CS-31).
-//! * An option that is not known, or whose value cannot be used, is ignored with a [`Warning`].
-//!   Contradictions, and what concerns authentication or acknowledgment, are errors.
-//! * An option that is known, and that this version does not act on, is read without a word. Making
-//!   a client of it fails, or gives the client a warning ([`without_effect`]).
-//! * A setter of [`ClientOptions`] that is called afterwards overrides the string; the string
-//!   overrides a TXT record; all override the defaults (CS-38, DNS-32).
+//! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
+//!   values are split at commas after decoding. Such a value can be set in code (CS-31).
+//! * An unknown option, or one with an unusable value, is ignored with a [`Warning`]. Conflicts of
+//!   options are errors. An unknown `authMechanism`, an empty `authSource` and a negative `w` are
+//!   errors, too.
+//! * Some known options have no effect in this version, and parsing does not warn about them. The
+//!   creation of a client fails for some of them, and reports a warning for the others
+//!   ([`without_effect`]).
+//! * A setter of [`ClientOptions`] that is called after parsing overrides the connection string.
+//!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
 mod authority;
 mod draft;
@@ -42,21 +44,22 @@ use std::collections::BTreeMap;
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A connection string that was understood.
+/// The result of parsing a connection string.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ParsedUri {
-    /// What it chooses; the rest has the defaults. For a `mongodb+srv` string the hosts are empty
-    /// and [`ClientOptions::srv_host`] is set; see [`resolve`].
+    /// The options of the string, with defaults for the others. For a `mongodb+srv` string the
+    /// hosts are empty, and [`ClientOptions::srv_host`] is set; see [`resolve`].
     pub options: ClientOptions,
-    /// What should be told to whoever wrote it, in the order in which it was noticed.
+    /// Warnings about the string, in the order in which the parser found them.
     pub warnings: Vec<Warning>,
+    /// The values as the string gives them, by option name in lower case.
     values: BTreeMap<String, OptionValue>,
 }
 
 impl ParsedUri {
-    /// The value of an option as the string gives it, by name without regard to case; `None` if it
-    /// was not given or was ignored.
+    /// Returns the value of an option as the string gives it. The letter case of `name` does not
+    /// count. `None` means that the option was not given or was ignored.
     ///
     /// ```
     /// use onionskin_core::uri::{self, OptionValue};
@@ -71,9 +74,9 @@ impl ParsedUri {
     }
 }
 
-/// Reads a connection string.
+/// Parses a connection string, for a client that checks servers in the background.
 ///
-/// Fails with [`ErrorKind::InvalidUri`], whose message says what to change and shows no part of the
+/// Fails with [`ErrorKind::InvalidUri`]. The message says what to change, and quotes no part of the
 /// string that could be a secret.
 ///
 /// ```
@@ -89,8 +92,9 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
     parse_for(text, Monitoring::Background)
 }
 
-/// Reads a connection string for a client of this kind: one that scans its servers knows
-/// `serverSelectionTryOnce`, which others must not offer (SEL-6), and has defaults of its own.
+/// Parses a connection string for a client with this kind of monitoring. With
+/// [`Monitoring::Scanning`] the string may contain `serverSelectionTryOnce`, which is unknown
+/// otherwise (SEL-6), and the default of `heartbeatFrequencyMS` differs.
 ///
 /// ```
 /// use onionskin_core::{options::Monitoring, uri};

@@ -1,4 +1,4 @@
-//! The option part: each key looked up in the table, each value read by its kind.
+//! Parses the options of a connection string, by the kinds and setters of the option table.
 
 use super::{
     Result,
@@ -17,23 +17,25 @@ use crate::{
 use std::{collections::BTreeMap, time::Duration};
 use zeroize::Zeroizing;
 
-/// What the options of a connection string say.
+/// The state of a parser of options, and its results.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) draft: Draft,
     pub(super) warnings: Vec<Warning>,
-    /// By name in lower case.
+    /// The values as the string gives them, by option name in lower case.
     pub(super) values: BTreeMap<String, OptionValue>,
 }
 
-/// An option and the values it was given, in order and decoded.
+/// An option with its decoded values, in the order of the string.
 pub(super) struct Given {
     pub(super) spec: &'static Spec,
     values: Vec<Zeroizing<String>>,
+    /// How often the option occurs, values that cannot be decoded included.
     mentions: usize,
 }
 
-/// Looks the keys up, decodes the values, and brings repeated options together.
+/// Finds each key in the option table, decodes the values, and joins the occurrences of an option.
+/// Unknown options are left out with a warning.
 pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
     let mut given: Vec<Given> = Vec::new();
     for (key, value) in pairs(text)? {
@@ -77,7 +79,7 @@ pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Give
 }
 
 impl Read {
-    /// Reads the options of a `mongodb` or `mongodb+srv` string.
+    /// Parses the options of a connection string. `srv` is true for `mongodb+srv`.
     pub(super) fn read(&mut self, text: &str, srv: bool) -> Result<()> {
         let mut given = gather(text, &mut self.warnings)?;
         self.drop_options_of_others(&mut given);
@@ -90,7 +92,7 @@ impl Read {
         }
         for name in ["srvMaxHosts", "srvServiceName"] {
             if !srv && present(name) {
-                // URI-16
+                // These two options are errors without `mongodb+srv`, with any value (URI-16).
                 let message = format!("{name} goes with mongodb+srv:// only; leave it out");
                 return Err(invalid(UriPart::Options, message));
             }
@@ -110,8 +112,8 @@ impl Read {
         Ok(())
     }
 
-    /// Without a user name and a mechanism nothing is authenticated, whatever else is said about it
-    /// (AUTH-5 to AUTH-7).
+    /// Warns of options of a credential that have no effect. Without a user name and a mechanism,
+    /// connections do not authenticate (AUTH-5 to AUTH-7).
     pub(super) fn warn_of_unused_credential(&mut self) {
         let unused = self.draft.parts_without_mechanism();
         self.warnings
@@ -121,7 +123,8 @@ impl Read {
             }));
     }
 
-    /// Options of the other kind of client are as unknown as any that do not exist (SEL-6).
+    /// Drops options that only a client that scans has, unless this is one. A warning calls them
+    /// unknown (SEL-6).
     fn drop_options_of_others(&mut self, given: &mut Vec<Given>) {
         if self.draft.options.monitoring() == Monitoring::Scanning {
             return;
@@ -135,7 +138,7 @@ impl Read {
         });
     }
 
-    /// Gives an option's values to the draft.
+    /// Parses the values of an option and stores them in the draft.
     pub(super) fn apply(&mut self, given: &Given) -> Result<()> {
         let option = given.spec.name;
         let values = match given.spec.repeat {
@@ -166,7 +169,7 @@ impl Read {
         Ok(())
     }
 
-    /// Reads and applies a value that stands alone.
+    /// Parses one value and stores it in the draft.
     fn single(&mut self, spec: &'static Spec, text: &str) -> Result<OptionValue, Refusal> {
         let draft = &mut self.draft;
         Ok(match &spec.kind {
@@ -219,7 +222,7 @@ impl Read {
         })
     }
 
-    /// Names that are not known are dropped one by one, with a warning each.
+    /// Parses the lists of compressors. Each unknown name is dropped with a warning.
     fn compressors(
         &mut self,
         values: &[Zeroizing<String>],
@@ -240,7 +243,8 @@ impl Read {
         Ok(OptionValue::List(names))
     }
 
-    /// A set that cannot be read is dropped, with a warning; an empty one fits every server.
+    /// Parses the tag sets, one in each value. A malformed tag set is dropped with a warning. An
+    /// empty one matches every server.
     fn tag_sets(
         &mut self,
         values: &[Zeroizing<String>],

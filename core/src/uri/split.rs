@@ -1,32 +1,33 @@
-//! The first step: a connection string cut into its parts, nothing decoded yet (CS-42).
+//! The first step of parsing: splits a connection string into its parts, without decoding (CS-42).
 
 use super::{Result, invalid};
 use crate::error::UriPart;
 
-/// A connection string in pieces, as written.
+/// The parts of a connection string, still encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
-    /// `mongodb+srv` rather than `mongodb`.
+    /// True for the scheme `mongodb+srv`, false for `mongodb`.
     pub(super) srv: bool,
-    /// What stands before the last `@` of the authority; `Some("")` if nothing does.
+    /// The text before the last `@` of the authority. `Some("")` if the `@` comes first, `None` if
+    /// there is no `@`.
     pub(super) userinfo: Option<&'a str>,
-    /// The hosts with their commas.
+    /// The hosts, separated by commas.
     pub(super) hosts: &'a str,
-    /// What stands between the slash and the options.
+    /// The text between the slash after the hosts and the options.
     pub(super) database: &'a str,
-    /// What follows the first question mark.
+    /// The text after the first question mark.
     pub(super) options: &'a str,
 }
 
-/// Cuts `text` at its scheme, at the first `/` or `?` after it, at the last `@` before that, and at
-/// the first `?`. Since the slash is optional before options, a slash may lie inside them.
+/// Splits `text` after its scheme at the first `/` or `?`, at the last `@` before that, and at the
+/// first `?`. The slash before the `?` is optional; a slash after the `?` belongs to the options.
 pub(super) fn split(text: &str) -> Result<Parts<'_>> {
     let (srv, rest) = if let Some(rest) = text.strip_prefix("mongodb://") {
         (false, rest)
     } else if let Some(rest) = text.strip_prefix("mongodb+srv://") {
         (true, rest)
     } else {
-        // CS-1
+        // Only these two schemes exist, and the empty string is an error too (CS-1).
         return Err(invalid(
             UriPart::Scheme,
             "it must begin with mongodb:// or mongodb+srv://",
@@ -49,8 +50,9 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
     })
 }
 
-/// The pairs of key and value between ampersands, as written (CS-19, CS-20). A piece without an
-/// equals sign is an error that names its place only: it may be the tail of a password.
+/// Returns the pairs of key and value between ampersands, still encoded (CS-19, CS-20). A piece
+/// without an equals sign is an error. The message gives only its position, because the piece may
+/// be the end of a password.
 pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
     let mut pairs = Vec::new();
     for (index, piece) in options.split('&').enumerate() {
@@ -60,7 +62,7 @@ pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
         match piece.split_once('=') {
             Some((key, value)) if !key.is_empty() => pairs.push((key, value)),
             _ => {
-                // CS-21
+                // A key without `=` is an error (CS-21).
                 let message = format!(
                     "option {} is not of the form key=value; if it belongs to the value before \
                      it, write & as %26",
@@ -73,8 +75,8 @@ pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
     Ok(pairs)
 }
 
-/// Replaces each `%` and its two hex digits by the byte they stand for. `None` if a `%` has no two
-/// hex digits behind it or the bytes are not UTF-8. A plus sign stays one (CS-39).
+/// Decodes percent-encoded text. `None` if a `%` is not followed by two hexadecimal digits, or if
+/// the bytes are not UTF-8. A plus sign is not decoded to a space (CS-39).
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

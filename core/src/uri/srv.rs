@@ -1,4 +1,4 @@
-//! The second half of `mongodb+srv`: what DNS said, brought together with the string.
+//! Completes the options of a `mongodb+srv` string with the results of its SRV and TXT queries.
 
 use super::{
     Result, Warning, invalid,
@@ -10,14 +10,18 @@ use crate::{
     options::{ClientOptions, Credential},
 };
 
-/// What a TXT record may set (DNS-30).
+/// The options that a TXT record may contain (DNS-30).
 const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 
-/// The options of a client whose `mongodb+srv` host is resolved: the hosts of its SRV records (as
-/// many of them as `srvMaxHosts` leaves) become the seeds, and the TXT record, whose strings are
-/// joined without anything between them (DNS-28), fills in what neither
-/// the string nor code has chosen (DNS-32, DNS-37). All rules are checked again, because the record
-/// can break them (DNS-12).
+/// Returns the options of a client whose `mongodb+srv` host is resolved.
+///
+/// `hosts` are the hosts of the SRV records and become the seeds; the caller has applied
+/// `srvMaxHosts`. `txt` has one element for each TXT record, whose strings are joined with nothing
+/// between them (DNS-28). The TXT record sets only options that neither the string nor code has set
+/// (DNS-32, DNS-37).
+///
+/// Fails with more than one TXT record, or if a host lies outside of the domain of the string.
+/// Rules about several options are checked again, because the record may violate them (DNS-12).
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};
@@ -38,12 +42,13 @@ pub fn resolve(
     let mut resolved = options.clone();
     let srv_host = options.srv_host().unwrap_or_default();
     if !hosts.iter().all(|host| is_below_srv_domain(srv_host, host)) {
-        // DNS-21: one bad record spoils all, and none is contacted.
+        // One host outside of the domain makes all records unusable, and none of the hosts is
+        // contacted (DNS-21).
         let message = "an SRV record names a host outside the domain of the connection string";
         return Err(invalid(UriPart::Host, message));
     }
     if txt.len() > 1 {
-        // DNS-29
+        // More than one TXT record is an error (DNS-29).
         let message =
             "the host has several TXT records, and one is allowed; ask whoever runs its DNS";
         return Err(invalid(UriPart::Options, message));
@@ -85,9 +90,11 @@ pub fn resolve(
     Ok((resolved, warnings))
 }
 
-/// True if a host that an SRV record of `srv_host` names lies under the same domain: all labels but
-/// the first where there are three or more, else the whole name; compared at a label boundary and
-/// without case (DNS-4, DNS-19, DNS-20). Others must not be contacted.
+/// True if `host`, which an SRV record names, lies under the domain name of `srv_host`. A host for
+/// which this is false must not be contacted (DNS-19).
+///
+/// The domain name is `srv_host` without its first label, or all of it if it has fewer than three
+/// labels (DNS-4, DNS-20). The comparison is at the boundary of a label and ignores letter case.
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};
@@ -111,7 +118,8 @@ pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
             .is_some_and(|labels| !labels.is_empty())
 }
 
-/// The record's options, if it has only those that it may have (DNS-30, DNS-31, DNS-33).
+/// Returns the options of a TXT record. Fails if the record is malformed (DNS-33) or contains an
+/// option that is not allowed there, such as `ssl` (DNS-30, DNS-31).
 fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
     let given = gather(txt, warnings)?;
     let unknown = warnings
@@ -146,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_txt_record_fills_in_what_was_not_chosen() {
-        // DNS-32
+        // Options of the connection string override those of the TXT record (DNS-32).
         let txt = Some("authSource=txt&replicaSet=txt");
         let o = resolved("mongodb+srv://u:p@C.example.net/db", 2, txt).expect("it is valid");
         assert_eq!(o.replica_set(), Some("txt"));
@@ -178,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_txt_record_may_hold_three_options_only() {
-        // DNS-30, DNS-31, DNS-33
+        // Other options than the three are errors (DNS-30), `ssl` among them (DNS-31), and so are
+        // malformed ones (DNS-33).
         for txt in [
             "ssl=false",
             "socketTimeoutMS=500",
@@ -200,7 +209,9 @@ mod tests {
 
     #[test]
     fn what_dns_adds_is_held_to_the_rules() {
-        // DNS-10, DNS-11, DNS-12, DNS-39, LB-7, LB-8, LB-11
+        // `srvMaxHosts` conflicts with `replicaSet` and `loadBalanced` (DNS-10, DNS-11), and
+        // `loadBalanced` with several hosts and `replicaSet` (DNS-39, LB-8). The rules are checked
+        // after the queries (DNS-12, LB-7). An SRV query without records is an error (LB-11).
         for (uri, hosts, txt) in [
             ("mongodb+srv://c.example.net", 0, None),
             ("mongodb+srv://c.example.net/?loadBalanced=true", 2, None),
@@ -232,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_host_outside_the_domain_is_refused() {
-        // Prose tests 2 to 4 of the seed list specification
+        // The hosts of prose tests 2 to 4 of the specification of initial DNS seedlist discovery.
         for (srv_host, host, below) in [
             ("localhost", "a.localhost", true),
             ("localhost", "localhost.mongodb", false),

@@ -1,4 +1,4 @@
-//! The options of connection strings, as data: name, kind of value, and what a value does.
+//! The table of all options of connection strings: name, kind of value and setter.
 
 use super::{draft::Draft, value::Refusal};
 use crate::{
@@ -7,56 +7,57 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// Where a value goes.
+/// Stores a parsed value in the draft.
 pub(super) type Set<T> = fn(&mut Draft, T) -> Result<(), Refusal>;
 
-/// The greatest value of an integer unless an option says otherwise (URI-3).
+/// The maximum of an integer, unless an option has another limit (URI-3).
 const INT32: i64 = i32::MAX as i64;
 
-/// The kind of an option's value, and where a value goes.
+/// The kind of an option's value, with the setter of the option.
 pub(super) enum Kind {
-    /// `true` or `false`.
+    /// A boolean.
     Bool(Set<bool>),
-    /// A whole number between two bounds.
+    /// An integer, with its minimum and maximum.
     Int(i64, i64, Set<i64>),
-    /// Whole milliseconds between two bounds.
+    /// A duration in milliseconds, with its minimum and maximum.
     Millis(i64, i64, Set<Duration>),
-    /// Any text.
+    /// A string.
     Text(Set<String>),
-    /// Any text, never shown.
+    /// A string that is never shown.
     Secret(Set<Secret>),
-    /// A whole number, or any text: only `w`.
+    /// An integer or a string. Only `w` has this kind.
     NumberOrText(Set<Result<i64, String>>),
-    /// Names with commas between them; repeating the option adds to the list.
+    /// Names of compressors, separated by commas. Further occurrences of the option extend the
+    /// list.
     Compressors(Set<Vec<Compressor>>),
-    /// `key:value` pairs; each time the option is given is one set.
+    /// `key:value` pairs. Each occurrence of the option is one tag set.
     TagSets(Set<Vec<Tags>>),
-    /// `key:value` pairs.
+    /// Mechanism properties as `key:value` pairs.
     Properties(Set<BTreeMap<String, Secret>>),
 }
 
-/// What happens when an option is given several times.
+/// How the parser treats several occurrences of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// The last one counts, with a warning (CS-33).
+    /// The last occurrence counts, with a warning (CS-33).
     Last,
-    /// Each one counts, in order (CS-29).
+    /// All occurrences count, in their order (CS-29).
     Each,
-    /// It is an error (URI-19).
+    /// Several occurrences are an error (URI-19).
     Refused,
 }
 
-/// One option.
+/// The definition of one option.
 pub(super) struct Spec {
-    /// Its name, as documentation writes it.
+    /// The name, in the letter case of the documentation.
     pub(super) name: &'static str,
-    /// What values it takes.
+    /// The kind of its value, and its setter.
     pub(super) kind: Kind,
-    /// Whether it may be repeated.
+    /// The treatment of several occurrences.
     pub(super) repeat: Repeat,
-    /// The newer name of an option that was renamed.
+    /// The newer name, if the option was renamed.
     pub(super) renamed: Option<&'static str>,
-    /// True for an option of clients that scan, which others do not know (SEL-6).
+    /// True if only a client that scans has the option. For other clients it is unknown (SEL-6).
     pub(super) scanning_only: bool,
 }
 
@@ -91,7 +92,7 @@ impl Spec {
     }
 }
 
-/// The option of this name, compared without the case of ASCII letters (CS-22).
+/// Returns the definition of an option. Letter case of ASCII does not count in `key` (CS-22).
 pub(super) fn find(key: &str) -> Option<&'static Spec> {
     GROUPS
         .into_iter()
@@ -132,7 +133,8 @@ const AUTHENTICATION: &[Spec] = &[
     option(
         "authMechanism",
         Kind::Text(|d, v| {
-            // AUTH-8: leaving it out could mean that nobody is authenticated at all.
+            // An unknown mechanism is an error (AUTH-8). If it were ignored, connections might not
+            // authenticate at all.
             let Some(mechanism) = Mechanism::from_name(&v) else {
                 let known = Mechanism::ALL.map(Mechanism::name).join(", ");
                 return Refusal::fatal(format!("it is one of {known}"));
@@ -149,7 +151,7 @@ const AUTHENTICATION: &[Spec] = &[
         "authSource",
         Kind::Text(|d, v| {
             if v.is_empty() {
-                // AUTH-133, URI-24
+                // An empty source is an error even without a credential (AUTH-133, URI-24).
                 return Refusal::fatal("it is empty; name a database or leave it out");
             }
             d.auth_source = Some(v);

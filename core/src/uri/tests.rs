@@ -1,4 +1,4 @@
-//! Tests of whole connection strings; the official ones run in the workspace's `tests`.
+//! Tests of whole connection strings. The official tests run in the crate `onionskin-tests`.
 
 use super::*;
 use crate::{
@@ -78,7 +78,8 @@ fn each_mistake_is_blamed_on_its_part() {
 
 #[test]
 fn a_secret_in_the_wrong_place_is_not_repeated() {
-    // An unencoded mark in a password moves its tail into another part.
+    // An unencoded special character splits a password, and its second half becomes part of the
+    // hosts, the database or the options. No error may quote it.
     for text in [
         "mongodb://u:pencil:pencil@a",
         "mongodb://u:pen@pencil@a",
@@ -184,7 +185,7 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
     assert_eq!((o.max_pool_size(), o.min_pool_size()), (0, 500));
     assert_eq!(
         o.timeout(),
-        // CMAP-155
+        // `connectTimeoutMS=0` above means no limit (CMAP-155). `timeoutMS=0` stays a value.
         Some(Duration::ZERO),
         "it still switches the older limits off"
     );
@@ -192,13 +193,13 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
 
 #[test]
 fn a_value_that_cannot_be_used_leaves_the_default() {
-    // CS-32 and section 4.2
+    // Each value is invalid for its option, which is then ignored with a warning (CS-32).
     for option in [
         "maxPoolSize=",
         "maxPoolSize=-1",
         "maxPoolSize=2147483648",
         "maxPoolSize=1.5",
-        // CMAP-8 to CMAP-12, CMAP-15
+        // Invalid pool options are ignored with a warning, too (CMAP-8 to CMAP-12, CMAP-15).
         "minPoolSize=-1",
         "minPoolSize=few",
         "maxIdleTimeMS=-1",
@@ -208,7 +209,7 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "maxConnecting=few",
         "waitQueueTimeoutMS=-1",
         "waitQueueTimeoutMS=long",
-        // CMAP-14: the queue is bounded, but not by options.
+        // The wait queue has a fixed limit, and the driver does not have these options (CMAP-14).
         "waitQueueSize=5",
         "waitQueueMultiple=5",
         "heartbeatFrequencyMS=499",
@@ -238,7 +239,8 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
 
 #[test]
 fn parts_of_a_login_without_a_user_and_a_mechanism_are_warned_of() {
-    // AUTH-5 to AUTH-7: nothing authenticates for them, and somebody may think that it does.
+    // These options alone do not require authentication (AUTH-5 to AUTH-7). The user may expect
+    // that they do, so that each has a warning.
     let idle = |option: &str| {
         format!(
             "option {option} has no effect: there is neither a user name nor a mechanism, so \
@@ -276,7 +278,8 @@ fn a_long_app_name_is_ignored() {
 
 #[test]
 fn a_load_balancer_is_told_of_by_true_and_by_nothing_else() {
-    // LB-1, LB-10
+    // `true` and `false` are the values of this option (LB-1). A value that is not a boolean is
+    // ignored with a warning (LB-10).
     let parsed = |value: &str| parse(&format!("mongodb://lb/?loadBalanced={value}"));
     assert!(!parse("mongodb://lb").expect("fine").options.load_balanced());
     for (value, expected) in [("true", true), ("false", false)] {
@@ -284,8 +287,8 @@ fn a_load_balancer_is_told_of_by_true_and_by_nothing_else() {
         assert_eq!(parsed.options.load_balanced(), expected);
         assert!(parsed.warnings.is_empty());
     }
-    // What is no boolean is ignored, and so in conflict with nothing. Old spellings of
-    // booleans still count (CS-28), with a warning as well.
+    // An ignored value conflicts with nothing, so that two hosts are valid. Older spellings of
+    // booleans, such as `1`, count with a warning (CS-28).
     for (value, hosts, expected) in [
         ("maybe", "a,b", false),
         ("2", "a,b", false),
@@ -320,7 +323,7 @@ fn warnings_say_what_to_write_instead() {
 
 #[test]
 fn an_old_name_counts_only_alone() {
-    // CS-34, CS-35
+    // The old name works (CS-34), but not beside the new one (CS-35).
     let timeout = |text| {
         let parsed = parse(text).expect(text);
         parsed.options.write_concern().and_then(|c| c.timeout)
@@ -339,7 +342,8 @@ fn an_old_name_counts_only_alone() {
 
 #[test]
 fn tag_sets_keep_their_order_and_may_end_with_any_server() {
-    // CS-29, trap 6 of section 3.3
+    // Tag sets keep the order of their occurrences (CS-29), and an empty value is the empty tag set
+    // (CS trap 6).
     let parsed = parse(
         "mongodb://a/?readPreference=secondary&readPreferenceTags=dc:ny,rack:1:2\
          &readPreferenceTags=bad&readPreferenceTags=",
@@ -354,7 +358,8 @@ fn tag_sets_keep_their_order_and_may_end_with_any_server() {
 
 #[test]
 fn encryption_is_off_unless_the_scheme_or_tls_says_so() {
-    // DNS-13, DNS-14, URI-20
+    // `mongodb+srv` switches TLS on (DNS-13), `tls=false` or `ssl=false` off (DNS-14), and other
+    // TLS options do neither (URI-20).
     for (text, on) in [
         ("mongodb://a", false),
         ("mongodb://a/?tlsCAFile=x", false),
@@ -369,7 +374,8 @@ fn encryption_is_off_unless_the_scheme_or_tls_says_so() {
 
 #[test]
 fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
-    // CS-31: the string is only warned about, but nobody may be sent elsewhere.
+    // A property with a comma cannot be parsed (CS-31). The parser drops all properties with a
+    // warning, so that the credential is incomplete and the creation of a client fails.
     let text = "mongodb://a?authMechanism=MONGODB-OIDC&authMechanismProperties=\
                 TOKEN_RESOURCE:x%2Cy,ENVIRONMENT:azure";
     let parsed = parse(text).expect("it is valid");
@@ -379,7 +385,8 @@ fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
 
 #[test]
 fn a_user_name_alone_is_read_but_cannot_log_in() {
-    // AUTH-136, CS-7
+    // A user name may stand without a password in a string (AUTH-136), but SCRAM needs one. An
+    // empty password is a password (CS-7).
     let parsed = parse("mongodb://alice@a").expect("it is valid");
     assert!(parsed.options.validate().is_err());
     let parsed = parse("mongodb://alice:@a").expect("it is valid");
@@ -393,7 +400,7 @@ fn an_at_sign_in_options_is_no_userinfo() {
     assert!(parsed.options.credential().is_none());
 }
 
-/// Writes every byte that is not a letter or digit as `%XX`.
+/// Percent-encodes every byte that is not a letter or digit.
 fn encode(text: &str) -> String {
     let byte = |b: u8| match b {
         b if b.is_ascii_alphanumeric() => char::from(b).to_string(),

@@ -1,35 +1,35 @@
-//! The values of options, read by kind.
+//! Values of options, and the parsers for each kind of value.
 
 use super::warning::Warning;
 use crate::{description::Tags, options::Secret};
 use std::collections::BTreeMap;
 
-/// An option of a connection string as it was understood, before it became part of the options.
+/// The value of one option of a connection string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// `true` or `false`.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A text.
+    /// A string.
     Text(String),
-    /// A text that is not shown.
+    /// A string that `Debug` does not print.
     Secret(Secret),
-    /// Names in the order in which they were given.
+    /// A list of names, in the order of the string.
     List(Vec<String>),
-    /// Tag sets, one for each time that the option was given.
+    /// Tag sets, one for each occurrence of the option.
     TagSets(Vec<Tags>),
-    /// Properties by name; values may be secret.
+    /// Mechanism properties by name. `Debug` does not print their values.
     Properties(BTreeMap<String, Secret>),
 }
 
-/// Why a value is not used.
+/// The reason why a value is not used, and whether parsing goes on.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The option is left out, with a warning (CS-32).
+    /// The option is ignored with a warning (CS-32).
     Ignore(String),
-    /// The whole connection string is refused.
+    /// Parsing fails.
     Fatal(String),
 }
 
@@ -43,7 +43,7 @@ impl Refusal {
     }
 }
 
-/// Reads a boolean; old spellings count, with a warning (CS-27, CS-28).
+/// Parses a boolean (CS-27). Older spellings, such as `yes`, are accepted with a warning (CS-28).
 pub(super) fn boolean(
     option: &'static str,
     text: &str,
@@ -60,7 +60,7 @@ pub(super) fn boolean(
     Ok(value)
 }
 
-/// Reads a whole number between `min` and `max` (CS-26).
+/// Parses an integer from `min` to `max` (CS-26).
 pub(super) fn integer(text: &str, min: i64, max: i64) -> Result<i64, Refusal> {
     match text.parse::<i64>() {
         Ok(number) if number < min => Refusal::ignore(format!("it takes {min} or more")),
@@ -70,8 +70,8 @@ pub(super) fn integer(text: &str, min: i64, max: i64) -> Result<i64, Refusal> {
     }
 }
 
-/// Reads `key:value,key:value`; a value may contain colons but no comma, not even an encoded one,
-/// because decoding comes first (CS-30, CS-31, CS-44).
+/// Parses `key:value,key:value`, with the key up to the first colon (CS-30). A value may contain
+/// colons but no comma, not even an encoded one (CS-31): `text` is decoded already (CS-44).
 pub(super) fn key_values(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     text.split(',')
         .map(|pair| match pair.split_once(':') {

@@ -1,10 +1,10 @@
-//! What was not as it should be, but did no harm.
+//! Warnings about options that were ignored or have no effect.
 
 use crate::options::{ClientOptions, Compressor, Monitoring, MonitoringMode, TlsOptions};
 use std::fmt;
 
-/// Something in a connection string, or among a client's options, that was ignored or should be
-/// changed. The text of a warning names options, never their values.
+/// A warning about an option in a connection string or in the options of a client, which was
+/// ignored or should be changed. The text of a warning names options but never shows their values.
 ///
 /// ```
 /// let parsed = onionskin_core::uri::parse("mongodb://localhost/?maxPoolSize=lots")?;
@@ -17,49 +17,50 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// No option has this name; it was ignored (CS-23).
+    /// The option is unknown and was ignored (CS-23).
     Unknown {
-        /// The key as it was written.
+        /// The key, as the string gives it.
         key: String,
     },
-    /// The option's value cannot be used; it was ignored, in whole or in part (CS-32).
+    /// The value is unusable, and all or a part of it was ignored (CS-32).
     Ignored {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
-        /// What values it takes.
+        /// The reason, which states the accepted values.
         reason: String,
     },
-    /// The option was given several times; the last one counts (CS-33).
+    /// The option occurs several times, and the last occurrence counts (CS-33).
     Repeated {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
     },
-    /// The option has a newer name (CS-34). If that is there too, the old one was ignored (CS-35).
+    /// The option has a newer name (CS-34). If the newer name occurs too, the older one was ignored
+    /// (CS-35).
     Renamed {
         /// The old name.
         option: &'static str,
         /// The new name.
         instead: &'static str,
     },
-    /// A boolean was not written `true` or `false` but in an older way (CS-28).
+    /// The boolean was written in an older spelling, such as `yes` (CS-28).
     LegacyBoolean {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
-        /// How to write it.
+        /// The value, to be written as `true` or `false`.
         value: bool,
     },
-    /// The option is understood, but this version does not act on it.
+    /// The option is known, but has no effect in this version or with the other options.
     WithoutEffect {
-        /// The option, by its name in connection strings.
+        /// The name of the option in connection strings.
         option: &'static str,
-        /// What happens instead.
+        /// The reason, or what the client does instead.
         consequence: &'static str,
     },
 }
 
-/// The options that were chosen for a client and that change nothing in this version, however they
-/// were set. What could not be left out without harm, such as a proxy or a mechanism of
-/// authentication, is an error of [`ClientConfig`](crate::client::ClientConfig) instead.
+/// Returns a warning for each option that was set, in a connection string or in code, and has no
+/// effect. An option that cannot be ignored without harm, such as a proxy or an authentication
+/// mechanism, is an error of [`ClientConfig`](crate::client::ClientConfig) instead.
 ///
 /// ```
 /// use onionskin_core::{options::{ClientOptions, Compressor}, uri};
@@ -80,13 +81,15 @@ pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
     let is_scanning = options.monitoring() == Monitoring::Scanning;
     let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
     let mut found = vec![
-        // COMP-8: what is not there is warned of, and is not announced.
+        // This version has no compressor. One that is unavailable causes a warning and is not
+        // announced (COMP-8).
         (
             "compressors",
             UNCOMPRESSED,
             !options.compressors().is_empty(),
         ),
-        // COMP-9: without zlib it would change nothing either, and that is no reason to warn.
+        // Without zlib among the compressors, the level has no effect in any version, and needs no
+        // warning (COMP-9).
         (
             "zlibCompressionLevel",
             UNCOMPRESSED,
@@ -129,7 +132,7 @@ pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
     found.into_iter().map(warning).collect()
 }
 
-/// The options that say how to encrypt, and whether they were given.
+/// Returns the TLS options that need `tls=true`, each with whether it is set.
 fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 5] {
     let has_key = tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
     [

@@ -1,23 +1,24 @@
-//! Frames out of a stream of bytes, however the network cut it.
+//! Decoding of frames, that is of whole messages, from a stream of bytes.
 
 use super::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
 
-/// A buffer larger than this is given back to the allocator once its frame was consumed, so that an
-/// idle connection holds little memory.
+/// The largest buffer in bytes that is kept when all its frames were consumed. A larger one is
+/// freed, so that an idle connection holds little memory.
 pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
 
-/// Room offered for a read when the size of the next frame is not known yet.
+/// The room in bytes that is offered for a read when the size of the next frame is unknown.
 const READ_BYTES: usize = 1024;
 
-/// Room that is made for a frame of which only the header is there. Beyond that the buffer doubles
-/// as bytes arrive: a peer that announces a large message and sends none of it costs little memory.
+/// The maximum room in bytes that is made for a frame of which only the header has arrived. After
+/// that, the buffer doubles as bytes arrive. So a peer that announces a large message without
+/// sending it uses little memory.
 const FIRST_ROOM_BYTES: usize = 1024 * 1024;
 
-/// Collects bytes until a whole message is there.
+/// A decoder that collects bytes until a whole message has arrived.
 ///
-/// Bytes are read straight into the decoder's buffer: ask for [`spare`](Self::spare), fill a part
-/// of it, say how much with [`filled`](Self::filled), then ask for a [`frame`](Self::frame). A
-/// message's length is checked before room for it is made.
+/// Bytes are read directly into the buffer of the decoder: get room by [`spare`](Self::spare), read
+/// into it, report the number of bytes by [`filled`](Self::filled), then get a message by
+/// [`frame`](Self::frame). The length of a message is checked before room for it is made.
 ///
 /// ```
 /// use onionskin_core::wire::{FrameDecoder, MessageWriter};
@@ -35,12 +36,13 @@ const FIRST_ROOM_BYTES: usize = 1024 * 1024;
 /// ```
 #[derive(Debug)]
 pub struct FrameDecoder {
-    /// All of it is initialised; `start..end` is what was received and not consumed.
+    /// The buffer, all of which is initialised. `start..end` holds the bytes that were not consumed
+    /// yet.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     max_bytes: usize,
-    /// Bytes yet to come that are thrown away as they arrive.
+    /// The number of bytes still to arrive that are dropped on arrival.
     skip: usize,
     moved: u64,
 }
@@ -52,7 +54,7 @@ impl Default for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// An empty decoder with the limit of [`MAX_MESSAGE_BYTES`].
+    /// Creates an empty decoder with the limit [`MAX_MESSAGE_BYTES`].
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -65,12 +67,12 @@ impl FrameDecoder {
         }
     }
 
-    /// Sets the largest message that is accepted, header included.
+    /// Sets the maximum size of a message in bytes, including the header.
     pub fn set_max_bytes(&mut self, max_bytes: usize) {
         self.max_bytes = max_bytes;
     }
 
-    /// Gives the decoder a buffer to use again. Only while nothing is buffered.
+    /// Gives the decoder a buffer to reuse. The decoder must be empty.
     pub fn set_buffer(&mut self, buffer: Vec<u8>) {
         debug_assert!(self.is_empty(), "received bytes would be lost");
         self.buffer = buffer;
@@ -78,7 +80,8 @@ impl FrameDecoder {
         self.end = 0;
     }
 
-    /// Takes the buffer away, so that an idle connection holds none. `None` while bytes are in it.
+    /// Takes the buffer, so that an idle connection has none. Returns `None` if the buffer contains
+    /// bytes.
     pub fn take_buffer(&mut self) -> Option<Vec<u8>> {
         if !self.is_empty() {
             return None;
@@ -88,28 +91,29 @@ impl FrameDecoder {
         Some(std::mem::take(&mut self.buffer))
     }
 
-    /// True if nothing was received that was not consumed.
+    /// True if the decoder has no bytes that were not consumed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Room for the next read: enough for the rest of the frame under way, where its size is known
-    /// and the frame is no larger than a megabyte or than twice what is there of it. Never empty.
+    /// Returns room for the next read, which is never empty. If the size of the next frame is
+    /// known, the room holds the rest of that frame. For a large frame the room is limited to one
+    /// megabyte, or to the number of bytes that have arrived if that is more.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         let buffered = self.end - self.start;
         let wanted = match self.header()? {
             Some(header) if header.length > buffered => {
                 (header.length - buffered).min(FIRST_ROOM_BYTES.max(buffered))
             }
-            // What comes belongs to a frame that is not known yet.
+            // The bytes of the next read belong to a frame of unknown size.
             Some(_) | None => READ_BYTES,
         };
         self.make_room(wanted);
         Ok(&mut self.buffer[self.end..])
     }
 
-    /// Says that the first `count` bytes of [`spare`](Self::spare) were filled.
+    /// Reports that the first `count` bytes of [`spare`](Self::spare) were filled.
     pub fn filled(&mut self, count: usize) {
         self.end += count;
         assert!(
@@ -119,7 +123,7 @@ impl FrameDecoder {
         self.drop_skipped();
     }
 
-    /// Copies received bytes in, for those who read into a buffer of their own.
+    /// Adds received bytes by copying them, for callers that read into a buffer of their own.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
         self.buffer[self.end..self.end + bytes.len()].copy_from_slice(bytes);
@@ -127,27 +131,27 @@ impl FrameDecoder {
         self.drop_skipped();
     }
 
-    /// The first bytes that were received and not consumed, as many as there are.
+    /// Returns the bytes that were received and not consumed.
     #[must_use]
     pub fn buffered(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Throws the next `length` bytes away: those that are there now, the others as they arrive. So
-    /// a message that nobody wants is never held as a whole.
+    /// Drops the next `length` bytes: those that have arrived now, and the others on arrival. So a
+    /// message that is not needed is never held as a whole.
     pub fn skip(&mut self, length: usize) {
         self.skip += length;
         self.drop_skipped();
     }
 
-    /// True until all that is to be thrown away has arrived.
+    /// True while bytes to be dropped are still to arrive.
     #[must_use]
     pub const fn is_skipping(&self) -> bool {
         self.skip > 0
     }
 
-    /// The next whole message, header included, or `None` until it is there. The same message is
-    /// given again until it is [consumed](Self::consume).
+    /// Returns the next message with its header and all its bytes, or `None` until it has arrived
+    /// completely. The same message is returned until it is [consumed](Self::consume).
     #[inline]
     pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
         let Some(header) = self.header()? else {
@@ -157,7 +161,7 @@ impl FrameDecoder {
         Ok(bytes.get(..header.length).map(|frame| (header, frame)))
     }
 
-    /// Drops the first `length` bytes, a message that was dealt with.
+    /// Removes the first `length` bytes, which are a processed message.
     pub fn consume(&mut self, length: usize) {
         self.start += length;
         assert!(
@@ -173,7 +177,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Gives the buffer back, if nothing is in it.
+    /// Frees the buffer if it contains no bytes.
     pub fn free(&mut self) {
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
@@ -181,8 +185,9 @@ impl FrameDecoder {
         }
     }
 
-    /// Moves a whole message out without copying it, where it is all that the buffer holds; copies
-    /// it where more follows. The range says where in the returned buffer the message stands.
+    /// Removes a whole message and returns it as a buffer with the range of the message. If no
+    /// bytes follow the message, the decoder's own buffer is returned; otherwise the message is
+    /// copied.
     pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
         let range = self.start..self.start + length;
         assert!(range.end <= self.end, "the message is not complete");
@@ -196,14 +201,14 @@ impl FrameDecoder {
         (copy, 0..length)
     }
 
-    /// Bytes that were moved within the decoder, or cleared to make room, since it was made. Grows
-    /// no faster than what is received.
+    /// Returns the number of bytes that were moved within the decoder, or cleared to make room,
+    /// since its creation. The number grows no faster than the number of received bytes.
     #[must_use]
     pub const fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// The header of the next message, or `None` until it is there.
+    /// Returns the header of the next message, or `None` until it has arrived.
     pub fn header(&self) -> Result<Option<Header>, WireError> {
         let bytes = &self.buffer[self.start..self.end];
         if bytes.len() < HEADER_BYTES {
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn room_is_offered_behind_frames_that_are_whole() {
-        // A TLS record can hold many of them.
+        // One TLS record can contain several frames.
         let frames: Vec<u8> = (0..3).flat_map(message).collect();
         let mut decoder = FrameDecoder::new();
         decoder.extend(&frames);

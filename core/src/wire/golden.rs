@@ -1,19 +1,19 @@
-//! Messages whose bytes another implementation has made: PyMongo 4.20.0, by `_op_msg_no_header` of
-//! its module `message` with the header packed as `<iiii`, and for the checksum the package
+//! Messages whose bytes were created by PyMongo 4.20.0, with `_op_msg_no_header` of its module
+//! `message` and the header packed as `<iiii`. The checksum was computed with the Python package
 //! `crc32c`.
 
 use super::{Flags, Header, Message, MessageWriter, OpCode, Section, WireError};
 use bson::rawdoc;
 
-/// A ping, number 7, in answer to 5.
+/// A `ping` with the request id 7, in reply to 5.
 const PING: &str = "330000000700000005000000dd07000000000000001e0000001070696e670001000000\
                     02246462000600000061646d696e0000";
 
-/// The same with a checksum.
+/// The same `ping` with a checksum.
 const PING_WITH_CHECKSUM: &str = "370000000700000005000000dd07000001000000001e0000001070696e\
                                   67000100000002246462000600000061646d696e00003c735adf";
 
-/// An insert of two documents, number -2, to which no reply is to come.
+/// An `insert` of two documents with the request id -2, to which no reply follows.
 const INSERT: &str = "5e000000feffffff00000000dd07000002000000001e00000002696e73657274000200\
                       00006300022464620002000000640000012a000000646f63756d656e7473000e000000\
                       105f69640001000000000e000000105f6964000200000000";
@@ -30,7 +30,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 #[test]
 fn messages_have_the_bytes_that_another_driver_gives_them() {
-    // MSG-1, MSG-2, MSG-3, MSG-5, MSG-6, MSG-16
+    // Header (MSG-1, MSG-3), flags (MSG-2), sections (MSG-5, MSG-6) and checksum (MSG-16) are
+    // encoded as in another driver.
     let ping = rawdoc! { "ping": 1, "$db": "admin" };
     for (flags, expected) in [
         (Flags::default(), PING),
@@ -53,7 +54,8 @@ fn messages_have_the_bytes_that_another_driver_gives_them() {
 
 #[test]
 fn messages_of_another_driver_are_read() {
-    // MSG-1, MSG-2, MSG-3, MSG-6, MSG-16, MSG-17
+    // Messages of another driver are decoded: header (MSG-1, MSG-3), flags (MSG-2), sections
+    // (MSG-6) and checksum (MSG-16). The checksum is not a part of the sections (MSG-17).
     for hex in [PING, PING_WITH_CHECKSUM] {
         let frame = bytes(hex);
         let header = Header {
@@ -83,7 +85,7 @@ fn messages_of_another_driver_are_read() {
 
 #[test]
 fn a_wrong_checksum_is_refused() {
-    // MSG-16
+    // The flag is set, so the last four bytes are a checksum (MSG-16).
     let mut frame = bytes(PING_WITH_CHECKSUM);
     *frame.last_mut().expect("bytes") ^= 1;
     let error = Message::decode(&frame).err();

@@ -1,29 +1,29 @@
-//! The 16 bytes in front of every message (MSG-1, MSG-3).
+//! The header of every message, 16 bytes (MSG-1, MSG-3).
 
 use super::{WireError, take};
 
-/// Size of the header.
+/// The size of the header in bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// Largest message that is accepted before a server has said its own limit: `maxMessageSizeBytes`
-/// of every server so far (MSG-4).
+/// The maximum size of a message before the handshake reply of a server sets its own limit. All
+/// server versions so far have this value as `maxMessageSizeBytes` (MSG-4).
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 
-/// What a message is.
+/// The operation code, which defines the format of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpCode {
-    /// Answer to a legacy query (1).
+    /// OP_REPLY, the reply to a legacy query (1).
     Reply,
-    /// Legacy query, only for a hello (2004).
+    /// OP_QUERY, the legacy query, used only for `hello` (2004).
     Query,
-    /// A compressed message (2012).
+    /// OP_COMPRESSED, a compressed message (2012).
     Compressed,
-    /// Everything else (2013).
+    /// OP_MSG, all other commands and replies (2013).
     Msg,
 }
 
 impl OpCode {
-    /// Its number on the wire.
+    /// Returns the number of the operation code in messages.
     #[must_use]
     pub const fn code(self) -> i32 {
         match self {
@@ -34,7 +34,7 @@ impl OpCode {
         }
     }
 
-    /// The operation of this number.
+    /// Returns the operation code with this number.
     pub const fn from_code(code: i32) -> Result<Self, WireError> {
         match code {
             1 => Ok(Self::Reply),
@@ -46,21 +46,22 @@ impl OpCode {
     }
 }
 
-/// The head of a message.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of the whole message, header included.
+    /// The size of the whole message in bytes, including the header.
     pub length: usize,
-    /// The sender's number of the message.
+    /// The id that the sender gave to the message.
     pub request_id: i32,
-    /// The number of the message that this one answers; zero for none.
+    /// The request id of the message to which this one is the reply; zero if it is not a reply.
     pub response_to: i32,
-    /// What follows.
+    /// The operation code, which defines the format of the bytes after the header.
     pub op_code: OpCode,
 }
 
 impl Header {
-    /// Reads a header and checks its length against `max_bytes` before anything is allocated.
+    /// Decodes a header. The length is compared with `max_bytes` here, before memory for the
+    /// message is allocated.
     #[inline]
     pub fn decode(mut bytes: &[u8], max_bytes: usize) -> Result<Self, WireError> {
         let bytes = &mut bytes;
@@ -86,7 +87,7 @@ impl Header {
         })
     }
 
-    /// Appends the header.
+    /// Appends the header to `buffer`.
     pub fn encode(&self, buffer: &mut Vec<u8>) {
         let length = i32::try_from(self.length).expect("messages are bounded by 48 MB");
         buffer.extend_from_slice(&length.to_le_bytes());

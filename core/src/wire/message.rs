@@ -1,14 +1,15 @@
-//! OP_MSG: flags, one body, document sequences, perhaps a checksum (MSG-2 to MSG-17).
+//! OP_MSG: flags, one body, document sequences and an optional checksum (MSG-2 to MSG-17).
 
 use super::{HEADER_BYTES, Header, OpCode, WireError, take, take_document};
 use crate::bson::DocumentWriter;
 use bson::RawDocument;
 
-/// Bits 0 to 15 are required: a reader that does not know one must refuse the message (MSG-15).
+/// The required bits, 0 to 15. A reader refuses a message with an unknown required bit (MSG-15).
 const REQUIRED_BITS: u32 = 0xffff;
 
-/// Document sequences that a message may have. No command has more than two, `bulkWrite` with `ops`
-/// and `nsInfo` (MSG-12), and replies have none; what a peer sends beyond that is refused.
+/// The maximum number of document sequences in a message. No command has more than two, as
+/// `bulkWrite` has with `ops` and `nsInfo` (MSG-12), and replies have none. A message with more
+/// than the maximum is refused.
 pub const MAX_SEQUENCES: usize = 8;
 
 /// The flags of an OP_MSG (MSG-14).
@@ -16,20 +17,21 @@ pub const MAX_SEQUENCES: usize = 8;
 pub struct Flags(u32);
 
 impl Flags {
-    /// A CRC-32C of all bytes before it ends the message.
+    /// The message ends with a CRC-32C checksum of all bytes before it.
     pub const CHECKSUM_PRESENT: Self = Self(1);
-    /// On a request: no reply is wanted. On a reply: another reply follows (MSG-18, MSG-20).
+    /// In a request: no reply follows (MSG-18). In a reply: another reply follows (MSG-20).
     pub const MORE_TO_COME: Self = Self(1 << 1);
-    /// On a request: several replies are welcome (MSG-23).
+    /// In a request: the client accepts several replies (MSG-23).
     pub const EXHAUST_ALLOWED: Self = Self(1 << 16);
 
-    /// From the wire.
+    /// Creates flags from the bits of a message, without a check.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// Reads the flags of a message. A required flag that is not known is refused (MSG-15).
+    /// Creates flags from the bits of a received message. Fails for an unknown required bit
+    /// (MSG-15).
     #[inline]
     pub const fn decode(bits: u32) -> Result<Self, WireError> {
         let known = Self::CHECKSUM_PRESENT.0 | Self::MORE_TO_COME.0;
@@ -40,62 +42,63 @@ impl Flags {
         Ok(Self(bits))
     }
 
-    /// The union of both.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// True if all bits of `other` are set.
+    /// True if all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// As the wire has them.
+    /// Returns the bits as they are sent in a message.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 }
 
-/// A part of a message.
+/// A section of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Section<'a> {
     /// Kind 0: the command or the reply.
     Body(&'a RawDocument),
-    /// Kind 1: documents that were moved out of the command's argument of this name.
+    /// Kind 1: a document sequence, which replaces an argument of the command.
     Sequence {
-        /// Name of the argument, for example `documents`.
+        /// The name of the argument, for example `documents`.
         identifier: &'a str,
-        /// The documents, back to back.
+        /// The documents, without separators.
         documents: &'a [u8],
     },
 }
 
-/// A message, checked in its outer structure; the documents themselves are read lazily.
+/// A message whose structure was checked. Its documents are read only on access.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The flags.
+    /// The flags of the message.
     pub flags: Flags,
-    /// The body.
+    /// The command or the reply: the section of kind 0.
     pub body: &'a RawDocument,
     sections: &'a [u8],
     steps: usize,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole frame, header included, whose header was decoded already.
+    /// Decodes a whole message. The caller has decoded its header before.
     ///
-    /// The order of sections is free (MSG-9). Lengths, kinds and identifiers are checked here; a
-    /// checksum is verified. A message of more than [`MAX_SEQUENCES`] sequences is refused.
+    /// The sections can have any order (MSG-9). Lengths, kinds and identifiers are checked here,
+    /// and a checksum is verified. A message with more than [`MAX_SEQUENCES`] document sequences is
+    /// refused.
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
         let Some(mut bytes) = frame.get(HEADER_BYTES..) else {
             return Err(WireError::Truncated("the header"));
         };
         let flags = Flags::decode(u32::from_le_bytes(take(&mut bytes, "the flags")?))?;
         if flags.contains(Flags::CHECKSUM_PRESENT) {
-            // MSG-17: the four bytes are no part of the sections.
+            // The four bytes of the checksum are not a part of the sections (MSG-17).
             let Some((sections, expected)) = bytes.split_last_chunk::<4>() else {
                 return Err(WireError::Truncated("the checksum"));
             };
@@ -148,14 +151,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The work of [`decode`](Self::decode): sections and documents that it visited, and
-    /// identifiers that it compared. Grows no faster than the message.
+    /// Returns the number of steps that [`decode`](Self::decode) made: visited sections, visited
+    /// documents and compared identifiers. The number grows no faster than the size of the message.
     #[must_use]
     pub const fn steps(&self) -> usize {
         self.steps
     }
 
-    /// All sections in the order in which they came.
+    /// Returns the sections in the order in which they were sent.
     #[must_use]
     pub const fn sections(&self) -> Sections<'a> {
         Sections {
@@ -164,7 +167,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Walks through the sections of a message.
+/// An iterator over the sections of a message.
 #[derive(Clone, Debug)]
 pub struct Sections<'a> {
     bytes: &'a [u8],
@@ -186,7 +189,7 @@ impl<'a> Sections<'a> {
                 let Some((section, rest)) = whole.split_at_checked(size) else {
                     return Err(WireError::Truncated(what));
                 };
-                // The size counts itself, so anything under four is a lie.
+                // The size includes its own four bytes, so a smaller one is invalid.
                 let content = section.get(4..).ok_or(WireError::Truncated(what))?;
                 let Some(end) = content.iter().position(|&b| b == 0) else {
                     return Err(WireError::Truncated("a section's identifier"));
@@ -208,12 +211,12 @@ impl<'a> Iterator for Sections<'a> {
     type Item = Section<'a>;
 
     fn next(&mut self) -> Option<Section<'a>> {
-        // `Message::decode` walked the same bytes already.
+        // `Message::decode` checked these bytes already, so that no error occurs here.
         self.step().ok().flatten()
     }
 }
 
-/// Writes an OP_MSG to the end of a buffer.
+/// A writer that appends an OP_MSG to a buffer.
 #[derive(Debug)]
 #[must_use = "a message is complete only after `end`"]
 pub struct MessageWriter<'a> {
@@ -243,14 +246,14 @@ impl<'a> MessageWriter<'a> {
         self
     }
 
-    /// Appends the body.
+    /// Appends the section of kind 0.
     pub fn body(self, document: &RawDocument) -> Self {
         self.buffer.push(0);
         self.buffer.extend_from_slice(document.as_bytes());
         self
     }
 
-    /// Appends a body that `fill` writes.
+    /// Appends the section of kind 0, which `fill` writes.
     pub fn body_with(self, fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Self {
         self.buffer.push(0);
         let mut document = DocumentWriter::begin(self.buffer);
@@ -259,7 +262,7 @@ impl<'a> MessageWriter<'a> {
         self
     }
 
-    /// Appends a document sequence: documents back to back (MSG-6).
+    /// Appends a document sequence. `documents` contains the documents without separators (MSG-6).
     pub fn sequence(self, identifier: &str, documents: &[u8]) -> Self {
         let size = 4 + identifier.len() + 1 + documents.len();
         let size = i32::try_from(size).expect("messages are bounded by 48 MB");
@@ -271,14 +274,14 @@ impl<'a> MessageWriter<'a> {
         self
     }
 
-    /// The bytes of the message so far.
+    /// Returns the number of bytes of the message so far.
     #[must_use]
     pub fn size(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// Ends the message: sets its length, appends the checksum if the flags promise one, and
-    /// returns its size in bytes.
+    /// Ends the message: sets its length, and appends the checksum if its flag is set. Returns the
+    /// size of the message in bytes.
     pub fn end(self) -> usize {
         let flags = self.start + HEADER_BYTES;
         let checksum = self.buffer[flags] & 1 == 1;
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn sections_come_in_any_order() {
-        // MSG-9
+        // A section of kind 1 can come before the section of kind 0 (MSG-9).
         let mut bytes = Vec::new();
         MessageWriter::begin(&mut bytes, 1, 0)
             .sequence("documents", &[])
@@ -378,7 +381,7 @@ mod tests {
     fn what_is_not_known_is_refused_where_it_must_be() {
         let mut bytes = sample(Flags::default());
         bytes[HEADER_BYTES] = 0x04;
-        // MSG-15: bit 2 is required and unknown.
+        // Bit 2 is a required bit that this driver does not know (MSG-15).
         assert_eq!(
             Message::decode(&bytes).err(),
             Some(WireError::UnknownFlags(4))
@@ -386,13 +389,13 @@ mod tests {
         bytes[HEADER_BYTES] = 0;
         bytes[HEADER_BYTES + 3] = 0x80;
         assert!(Message::decode(&bytes).is_ok(), "optional bits are ignored");
-        // MSG-10
+        // Section kind 9 does not exist (MSG-10).
         bytes[HEADER_BYTES + 4] = 9;
         assert_eq!(
             Message::decode(&bytes).err(),
             Some(WireError::UnknownSectionKind(9))
         );
-        // MSG-5, MSG-7
+        // Two bodies (MSG-5) and two sequences of the same name (MSG-7) are refused.
         let mut two = Vec::new();
         MessageWriter::begin(&mut two, 1, 0)
             .body(&rawdoc! {})

@@ -1,4 +1,4 @@
-//! The wire protocol: headers, OP_MSG, and frames out of a byte stream.
+//! The wire protocol: message headers, OP_MSG, and the decoding of messages from a stream of bytes.
 
 mod decoder;
 #[cfg(test)]
@@ -12,41 +12,41 @@ pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Section
 
 use std::fmt;
 
-/// Bytes that are not the protocol. The connection they came from is closed.
+/// Bytes that violate the wire protocol. The connection that received them is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The header's length is negative or less than the header itself.
+    /// The length in the header is negative, or less than the size of the header.
     LengthTooSmall(i32),
-    /// The header's length is over the limit.
+    /// The length in the header exceeds the limit.
     LengthTooLarge {
-        /// What the header says, in bytes.
+        /// The length in the header, in bytes.
         length: u64,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// An operation code that is not spoken here.
+    /// An unknown operation code.
     UnknownOpCode(i32),
-    /// Required flag bits that are not known (MSG-15).
+    /// Unknown flag bits among the required ones (MSG-15).
     UnknownFlags(u32),
-    /// A section kind that does not exist (MSG-10).
+    /// An unknown section kind (MSG-10).
     UnknownSectionKind(u8),
-    /// A message ends in the middle of something.
+    /// The message ends in the middle of the named part.
     Truncated(&'static str),
-    /// There must be exactly one section of kind 0 (MSG-5).
+    /// The number of sections of kind 0, which must be exactly one (MSG-5).
     BodySections(usize),
-    /// More document sequences than [`MAX_SEQUENCES`].
+    /// More than [`MAX_SEQUENCES`] document sequences.
     TooManySequences,
-    /// Two sequences of one message share an identifier (MSG-7).
+    /// Two document sequences of one message have the same identifier (MSG-7).
     DuplicateIdentifier,
     /// The checksum does not match the bytes.
     Checksum {
-        /// As the message says.
+        /// The checksum in the message.
         expected: u32,
-        /// As computed.
+        /// The checksum of the received bytes.
         actual: u32,
     },
-    /// A document whose own length does not fit, or that is not BSON.
+    /// A document whose length does not fit, or that is not valid BSON.
     Document(&'static str),
 }
 
@@ -91,7 +91,7 @@ impl From<WireError> for crate::error::Error {
     }
 }
 
-/// Takes `N` bytes from the front.
+/// Removes `N` bytes from the front of `bytes` and returns them.
 fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N], WireError> {
     let Some((head, rest)) = bytes.split_first_chunk::<N>() else {
         return Err(WireError::Truncated(what));
@@ -100,7 +100,7 @@ fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N]
     Ok(*head)
 }
 
-/// Takes the document that starts at the front, with the length that it states itself.
+/// Removes a document from the front of `bytes` and returns it. Its length field gives its size.
 fn take_document<'a>(
     bytes: &mut &'a [u8],
     what: &'static str,

@@ -1,4 +1,4 @@
-//! The load: tasks that insert documents and read some of them back.
+//! The load of the demonstration: tasks that insert documents and read some of them back.
 
 use super::{DemoOptions, Report, narrator::Narrator};
 use onionskin::{
@@ -16,16 +16,16 @@ use std::{
     time::Duration,
 };
 
-/// How long one operation may take, retries included.
+/// The time limit of one operation, retries included.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Every so many writes, a task reads one of its documents back.
+/// The number of writes of a task for each read.
 const READ_EVERY: u64 = 4;
 
 /// The name of the demonstration's database.
 pub(super) const DATABASE: &str = "onionskin_demo";
 
-/// Measured by the tasks together.
+/// The measurements of all tasks together.
 #[derive(Debug, Default)]
 pub struct Pace {
     pub(super) acknowledged: BTreeSet<(usize, u64)>,
@@ -64,7 +64,7 @@ struct Shared {
     pace: Mutex<Pace>,
 }
 
-/// Tasks that run until they are told to stop.
+/// The running tasks of the load.
 #[derive(Debug)]
 pub(super) struct Load {
     shared: Arc<Shared>,
@@ -73,13 +73,14 @@ pub(super) struct Load {
     duration: Duration,
 }
 
-/// A name for the load's collection that no other collection has.
+/// Returns a unique name for the load's collection.
 pub(super) fn collection_name() -> String {
     format!("load_{}", ObjectId::new())
 }
 
 impl Load {
-    /// Starts the tasks. They write to this collection, which [`finish`](Self::finish) drops.
+    /// Starts the tasks, which write to `collection`. At the end, [`finish`](Self::finish) drops
+    /// the collection.
     pub(super) fn start<R: Runtime>(
         client: &Client<R>,
         runtime: impl Fn() -> R,
@@ -113,7 +114,7 @@ impl Load {
         }
     }
 
-    /// Stops the tasks, then looks for every write that was acknowledged.
+    /// Stops the tasks, and checks that every acknowledged write is in the collection.
     pub(super) async fn finish<R: Runtime>(
         self,
         client: &Client<R>,
@@ -136,7 +137,7 @@ impl Load {
             .run_command(doc! { "drop": &self.collection })
             .await;
         if let Err(error) = dropped {
-            // What was measured stands without it.
+            // The results are valid even if the collection could not be dropped.
             narrator.say(&format!(
                 "the collection {DATABASE}.{} could not be dropped: {error}",
                 self.collection
@@ -154,7 +155,7 @@ impl Load {
     }
 }
 
-/// The writes that are there, and how many of them are there more than once.
+/// Returns the writes in the collection, and the number of writes that occur more than once.
 async fn look_for<R: Runtime>(
     collection: &Collection<R, Document>,
 ) -> Result<(BTreeSet<(usize, u64)>, usize), Error> {
@@ -229,7 +230,8 @@ async fn read_back<R: Runtime>(
     let begin = now();
     let read = collection
         .find_one(doc! { "_id": id })
-        // A secondary may not have the write yet, whatever the connection string prefers.
+        // A secondary may not have the write yet, so that the connection string's read preference
+        // is overridden.
         .read_preference(ReadPreference::default())
         .timeout(OPERATION_TIMEOUT)
         .await;

@@ -1,4 +1,4 @@
-//! The demonstration: many tasks write and read while the deployment under them fails over.
+//! The demonstration: many tasks write and read while the deployment fails over.
 
 mod load;
 mod narrator;
@@ -16,15 +16,16 @@ use std::{
     time::Duration,
 };
 
-/// What to demonstrate, and how long.
+/// The options of a demonstration.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// A deployment of the user's; `None` starts one of three members and disturbs it. The load
-    /// writes to a new collection of its database `onionskin_demo` and drops that at the end.
+    /// The connection string of a deployment of the user. With `None`, a deployment of three
+    /// members is started and disturbed. The load writes to a new collection in the database
+    /// `onionskin_demo`, which is dropped at the end.
     pub uri: Option<String>,
-    /// Tasks that write and read at once. Default: 32.
+    /// The number of concurrent tasks. Default: 32.
     pub tasks: usize,
-    /// How long the load runs. Default: 10 s.
+    /// The duration of the load. Default: 10 s.
     pub duration: Duration,
 }
 
@@ -38,9 +39,9 @@ impl Default for DemoOptions {
     }
 }
 
-/// Runs the demonstration on `runtime` and tells the story on standard output.
+/// Runs the demonstration on `runtime`, and prints events and the report to standard output.
 ///
-/// The report says how many writes were acknowledged and how many of those were found again.
+/// The report has the number of acknowledged writes and of those that were lost.
 pub async fn run<R: Runtime>(
     runtime: impl Fn() -> R,
     name: &str,
@@ -103,8 +104,8 @@ fn start_deployment() -> Result<Embedded, Error> {
         .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
 }
 
-/// Steps the primary down at a fifth of the time, kills a member at half of it, and brings that
-/// member back at four fifths.
+/// Makes the primary step down at a fifth of the time, kills a member at half of it, and restarts
+/// that member at four fifths.
 async fn disturb<R: Runtime>(
     clock: &R,
     deployment: &Embedded,

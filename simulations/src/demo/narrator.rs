@@ -1,4 +1,4 @@
-//! Tells what happens while it happens.
+//! Prints the client's events of a demonstration.
 
 use onionskin::{
     ErrorKind, EventListener,
@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-/// Writes a line per event that matters, with the time since the start.
+/// Prints a line for each important event, with the time since the start.
 #[derive(Clone, Debug)]
 pub(super) struct Narrator {
     start: Instant,
@@ -19,9 +19,9 @@ pub(super) struct Narrator {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// Closed connections by pool, gathered until something else happens there.
+    /// The number of closed connections by pool, until the pool's next connection is ready.
     closed: BTreeMap<String, usize>,
-    /// Servers whose last check failed.
+    /// The servers whose last check failed.
     failing: BTreeSet<String>,
 }
 
@@ -80,7 +80,8 @@ impl Narrator {
                 self.lock().failing.remove(&address.to_string());
             }
             SdamEvent::HeartbeatFailed { address, failure, .. }
-                // One line per outage, not one per check, and none for the end of the client.
+                // An outage gives one line and not one for each check. The end of the client gives
+                // none.
                 if *failure.kind() != ErrorKind::ClientClosed
                     && self.lock().failing.insert(address.to_string()) =>
             {

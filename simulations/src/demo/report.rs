@@ -1,9 +1,9 @@
-//! What came of it.
+//! The results of a demonstration.
 
 use super::Pace;
 use std::{fmt, time::Duration};
 
-/// The figures of a demonstration.
+/// The results of a demonstration.
 #[derive(Debug)]
 pub struct Report {
     pub(super) tasks: usize,
@@ -13,19 +13,20 @@ pub struct Report {
     pub(super) twice: usize,
 }
 
-/// What a demonstration has shown.
+/// The verdict on a demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Every acknowledged write was found exactly once, and every read saw what was written.
+    /// Every acknowledged write was found exactly once, and every read returned the expected
+    /// document.
     Sound,
-    /// No write was acknowledged. None can have been lost, and nothing was shown.
+    /// No write was acknowledged, so that the demonstration shows nothing.
     NothingAcknowledged,
-    /// Acknowledged writes were not found again.
+    /// Acknowledged writes were not found.
     Lost,
     /// Acknowledged writes were found more than once.
     Doubled,
-    /// Reads did not see a write that was acknowledged before.
+    /// Reads did not return the document of an acknowledged write.
     WrongReads,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Report {
-    /// What was shown; of several failures the worst.
+    /// Returns the verdict, which is the worst failure if there are several.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if self.lost > 0 {
@@ -60,19 +61,20 @@ impl Report {
         }
     }
 
-    /// True if every acknowledged write was found exactly once and every read saw what was written.
+    /// True if every acknowledged write was found exactly once and every read returned the expected
+    /// document.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.verdict() == Verdict::Sound
     }
 
-    /// Writes that were acknowledged.
+    /// Returns the number of acknowledged writes.
     #[must_use]
     pub fn acknowledged(&self) -> usize {
         self.pace.acknowledged.len()
     }
 
-    /// Acknowledged writes that were not found again.
+    /// Returns the number of acknowledged writes that were not found.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.lost

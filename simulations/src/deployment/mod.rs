@@ -1,8 +1,9 @@
-//! A deployment of MongoDB servers as a machine: bytes in, bytes out, time as an argument.
+//! A simulated deployment of MongoDB servers that performs no I/O: bytes and time come in, bytes
+//! and actions come out.
 //!
-//! Feed one input, drain [`Deployment::poll_transmit`] and [`Deployment::poll_action`], then wait
-//! for the [`Deployment::deadline`]. The same options, seed and inputs give the same outputs, byte
-//! for byte.
+//! The caller makes one input, takes everything from [`Deployment::poll_transmit`] and
+//! [`Deployment::poll_action`], and waits for the [`Deployment::deadline`]. The same options, seed
+//! and inputs give the same outputs, byte for byte.
 
 mod network;
 mod options;
@@ -32,7 +33,7 @@ use std::{
     time::Duration,
 };
 
-/// A deployment. See the [module](self).
+/// A simulated deployment. See the [module](self).
 ///
 /// ```
 /// use onionskin_core::{address::Address, random::Seed, time::Instant};
@@ -58,12 +59,12 @@ pub struct Deployment {
     traffic: VecDeque<Traffic>,
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
-    /// Whose turn it is to get a connection from the load balancer.
+    /// The member that [`Deployment::balance`] tries first.
     turn: usize,
 }
 
 impl Deployment {
-    /// A deployment that starts at [`Instant::ZERO`] with all members up.
+    /// Creates a deployment that starts at [`Instant::ZERO`] with all members running.
     pub fn new(options: DeploymentOptions, seed: &Seed) -> Result<Self, InvalidOptions> {
         options.check()?;
         let options = Arc::new(options);
@@ -73,7 +74,8 @@ impl Deployment {
             .map(|index| {
                 let seed = seed.split(&format!("member {index}"));
                 let random = seed.split("replica").random();
-                // Each router is alone, as a standalone is.
+                // Each router has the replication state of a standalone, because routers do not
+                // replicate.
                 let place = index % config.members.len();
                 let replica = Replica::new(place, Arc::clone(&config), random);
                 let (options, users) = (Arc::clone(&options), Arc::clone(&credentials));
@@ -97,19 +99,20 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// A client connected to `member`. If that one refuses, the answer is [`Action::Close`].
+    /// Handles a client's connection to `member`. If the member refuses the connection, the
+    /// deployment gives [`Action::Close`].
     pub fn handle_connected(&mut self, now: Instant, connection: ConnId, member: usize) {
         self.connect(now, connection, member, Arrival::Direct);
     }
 
-    /// The same by way of a load balancer, be it the deployment's or somebody else's: the client
-    /// has to know of it, and hears which service it has reached (LB-57).
+    /// Handles a client's connection to `member` through a load balancer. The client must send
+    /// `loadBalanced: true` in its hello, and the reply has the `serviceId` (LB-57).
     pub fn handle_forwarded(&mut self, now: Instant, connection: ConnId, member: usize) {
         self.connect(now, connection, member, Arrival::Forwarded);
     }
 
-    /// The member to which the load balancer hands the next connection: those that run, in turn.
-    /// `None` while none runs.
+    /// Returns the member that gets the load balancer's next connection: the running members in
+    /// turn. Returns `None` if no member runs.
     #[must_use]
     pub fn balance(&mut self) -> Option<usize> {
         let (count, turn) = (self.members(), self.turn);
@@ -119,7 +122,7 @@ impl Deployment {
         Some(chosen)
     }
 
-    /// Bytes arrived from a client.
+    /// Handles bytes from a client.
     pub fn handle_received(&mut self, now: Instant, connection: ConnId, bytes: &[u8]) {
         let Some(&member) = self.homes.get(&connection) else {
             return;
@@ -128,10 +131,9 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// From now on only one request of a connection is handled at once, and the next one in
-    /// [`next_turn`](Self::next_turn). So whoever drives the deployment decides how many replies
-    /// wait for a client, and that other clients have their turn in between. By default all
-    /// requests are handled that have arrived.
+    /// Makes each connection wait for [`next_turn`](Self::next_turn) after a request. The caller
+    /// can then limit the replies that wait for a client, and can serve other clients in between.
+    /// By default, all received requests are handled at once.
     pub fn take_turns(&mut self) {
         let members = self.members();
         for member in &mut self.members[..members] {
@@ -139,8 +141,8 @@ impl Deployment {
         }
     }
 
-    /// Handles the next request that has arrived on a connection. False if there is none, or the
-    /// one before is not answered yet.
+    /// Handles the next request that was received on a connection. Returns false if there is none,
+    /// or if the previous request was not answered yet.
     pub fn next_turn(&mut self, now: Instant, connection: ConnId) -> bool {
         let home = self.homes.get(&connection);
         let went_on = home.is_some_and(|&member| self.members[member].next_turn(now, connection));
@@ -150,14 +152,14 @@ impl Deployment {
         went_on
     }
 
-    /// A connection whose [next turn](Self::next_turn) may have come, without anything that was
-    /// received: the request before was answered.
+    /// Returns a connection whose [next turn](Self::next_turn) became possible without new bytes,
+    /// because its previous request was answered.
     #[must_use]
     pub fn poll_turn(&mut self) -> Option<ConnId> {
         self.turns.pop_front()
     }
 
-    /// A client's connection is gone.
+    /// Handles the end of a client's connection.
     pub fn handle_disconnected(&mut self, now: Instant, connection: ConnId) {
         if self.homes.contains_key(&connection) {
             self.forget(connection);
@@ -165,8 +167,8 @@ impl Deployment {
         }
     }
 
-    /// A call ended in a panic. Closes the connection whose request was executed, or `connection`
-    /// if none was; all others go on.
+    /// Handles a panic in one of this deployment's functions. Closes the connection whose request
+    /// was being executed, or `connection` if there was none. All other connections continue.
     pub fn handle_panic(&mut self, now: Instant, connection: Option<ConnId>) {
         let interrupted = self.members.iter_mut().filter_map(Member::take_interrupted);
         let interrupted = interrupted.last().map(routing::outer);
@@ -176,7 +178,7 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Time passed. Harmless before the [deadline](Self::deadline).
+    /// Handles the passage of time. A call before the [deadline](Self::deadline) has no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         for member in &mut self.members {
             if member.deadline().is_some_and(|at| at <= now) {
@@ -191,7 +193,7 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted next.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.members
@@ -200,8 +202,8 @@ impl Deployment {
             .fold(self.network.deadline(), earliest)
     }
 
-    /// Bytes to write to a connection. Drain this before the actions, so that a connection that is
-    /// to be closed gets its last bytes first.
+    /// Returns bytes to write to a connection. The caller must take them before the actions, so
+    /// that a connection which is closed gets its last bytes.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<(ConnId, Vec<u8>)> {
         while let Some(connection) = self.transmits.pop_front() {
@@ -215,7 +217,7 @@ impl Deployment {
         None
     }
 
-    /// The next thing to do.
+    /// Returns the next action.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
@@ -225,7 +227,8 @@ impl Deployment {
         action
     }
 
-    /// Ends a member's process: connections break, nothing more is accepted. Its data stays.
+    /// Ends a member's process: its connections are closed, and it accepts no new ones. The member
+    /// keeps its data.
     pub fn kill(&mut self, now: Instant, member: usize) {
         let Some(home) = self.clients_member(member).filter(|m| m.is_up()) else {
             return;
@@ -238,7 +241,7 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Closes all connections of clients to a member, whose process goes on.
+    /// Closes all client connections of a member, which continues to run.
     pub fn disconnect(&mut self, now: Instant, member: usize) {
         if let Some(home) = self.clients_member(member) {
             home.disconnect();
@@ -246,8 +249,8 @@ impl Deployment {
         }
     }
 
-    /// Ends a member's process in order: it steps down, tells its clients for a while that it goes
-    /// away, and then is [killed](Self::kill).
+    /// Shuts a member down in an orderly way. The member steps down, refuses hellos for a while,
+    /// and is then [killed](Self::kill).
     pub fn shut_down(&mut self, now: Instant, member: usize) {
         if let Some(home) = self.clients_member(member) {
             home.shut_down(now);
@@ -255,7 +258,7 @@ impl Deployment {
         }
     }
 
-    /// Starts a killed member again, with the data that it had.
+    /// Starts a killed member again with its data.
     pub fn restart(&mut self, now: Instant, member: usize) {
         let Some(home) = self.clients_member(member).filter(|m| !m.is_up()) else {
             return;
@@ -267,8 +270,8 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Makes the primary step down in an orderly way, as `replSetStepDown` with its default times
-    /// does. False if there is no primary that could.
+    /// Makes the primary step down as `replSetStepDown` with its default times does. Returns false
+    /// if no primary can step down.
     pub fn step_down(&mut self, now: Instant) -> bool {
         let clients_member = |primary: &usize| *primary < self.members();
         let Some(primary) = self.primary().filter(clients_member) else {
@@ -294,37 +297,38 @@ impl Deployment {
         }
     }
 
-    /// Repairs all cuts between members.
+    /// Removes all cuts between members.
     pub fn heal(&mut self, _now: Instant) {
         self.network.heal();
     }
 
-    /// The options that it was made with.
+    /// Returns the options of this deployment.
     #[must_use]
     pub fn options(&self) -> &DeploymentOptions {
         &self.options
     }
 
-    /// How many members clients can connect to, running or not: a shard behind routers is none.
+    /// Returns the number of members that clients can connect to, running or not. The shard behind
+    /// routers is not counted.
     #[must_use]
     pub fn members(&self) -> usize {
         self.options.addresses.len()
     }
 
-    /// What a member is; `None` if there is no such member.
+    /// Returns the state of a member, or `None` if the member does not exist.
     #[must_use]
     pub fn state(&self, member: usize) -> Option<MemberState> {
         self.members.get(member).map(Member::state)
     }
 
-    /// A member's term; zero for a member that does not exist.
+    /// Returns the term of a member, or 0 if the member does not exist.
     #[must_use]
     pub fn term(&self, member: usize) -> u64 {
         self.members.get(member).map_or(0, Member::term)
     }
 
-    /// The primary of the highest term, the standalone, or the shard behind the routers, whose
-    /// number follows those of the routers.
+    /// Returns the primary of the highest term, the standalone, or the shard behind the routers.
+    /// The shard's number follows those of the routers.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let leads =
@@ -335,25 +339,27 @@ impl Deployment {
         leader.map(|(place, _)| place)
     }
 
-    /// A member's data, for checkers.
+    /// Returns the data of a member, for checkers.
     #[must_use]
     pub fn store(&self, member: usize) -> Option<&Store> {
         self.members.get(member).map(Member::store)
     }
 
-    /// How many oplog entries a member knows that a majority has, and how many it has itself.
+    /// Returns the index of the last oplog entry that a majority has, as the member knows it, and
+    /// the index of the member's own last entry.
     #[must_use]
     pub fn progress(&self, member: usize) -> Option<(u64, u64)> {
         self.members.get(member).map(Member::progress)
     }
 
-    /// How many entries a member's oplog has, and the bytes that they are counted as.
+    /// Returns the number of entries in a member's oplog, and their size in bytes as
+    /// [`Change::bytes`](crate::store::Change::bytes) counts it.
     #[must_use]
     pub fn oplog_size(&self, member: usize) -> Option<(usize, usize)> {
         self.members.get(member).map(Member::oplog_size)
     }
 
-    /// How many client connections are open.
+    /// Returns the number of open client connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.homes
@@ -375,7 +381,7 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Carries messages and outputs until nothing moves at this moment.
+    /// Carries messages and outputs between the members until none is due now.
     fn settle(&mut self, now: Instant) {
         for index in 0..self.members.len() {
             self.collect(now, index);

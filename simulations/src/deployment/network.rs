@@ -1,4 +1,4 @@
-//! The network between members: latency, loss and cuts, drawn from the seed.
+//! The network between members, with latency, loss and cuts that are drawn from the seed.
 
 use super::NetworkOptions;
 use crate::replica::Message;
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub(super) from: usize,
@@ -16,8 +16,8 @@ pub(super) struct Envelope {
     pub(super) message: Message,
 }
 
-/// Messages under way, in the order in which they arrive. Each link keeps its order, as a stream
-/// of bytes would.
+/// The messages in transit, in the order of their arrival. The messages from one member to another
+/// keep their order, as in a stream.
 #[derive(Debug)]
 pub(super) struct Network {
     options: NetworkOptions,
@@ -57,7 +57,7 @@ impl Network {
         self.under_way.insert((arrival, self.sent), envelope);
     }
 
-    /// The next message that has arrived by now.
+    /// Returns the next message that has arrived by `now`.
     pub(super) fn receive(&mut self, now: Instant) -> Option<Envelope> {
         let (&(at, _), _) = self.under_way.first_key_value()?;
         if at > now {
@@ -70,7 +70,7 @@ impl Network {
         self.under_way.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Cuts one direction; what is under way there is lost.
+    /// Cuts one direction. Messages in transit in that direction are lost.
     pub(super) fn cut(&mut self, from: usize, to: usize) {
         self.cuts.insert((from, to));
         self.under_way.retain(|_, e| (e.from, e.to) != (from, to));
@@ -80,7 +80,7 @@ impl Network {
         self.cuts.clear();
     }
 
-    /// Loses everything that a member has sent or would receive: its process ended.
+    /// Drops all messages in transit from or to a member, because its process ended.
     pub(super) fn forget(&mut self, member: usize) {
         self.under_way
             .retain(|_, e| e.from != member && e.to != member);

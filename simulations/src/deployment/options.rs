@@ -1,59 +1,60 @@
-//! What a simulated deployment is made of.
+//! The options of a simulated deployment.
 
 use onionskin_core::{address::Address, time::WallTime};
 use std::{fmt, time::Duration};
 
-/// Most members of a replica set, as in the server.
+/// The largest number of members of a replica set, as in the server.
 pub const MAX_MEMBERS: usize = 50;
 
-/// Most members that vote, as in the server.
+/// The largest number of voting members, as in the server.
 pub const MAX_VOTING_MEMBERS: usize = 7;
 
-/// Everything that is decided before a deployment starts.
+/// The options of a deployment.
 #[derive(Clone, Debug)]
 pub struct DeploymentOptions {
-    /// What kind of deployment, and its members.
+    /// The kind of the deployment, and its members.
     pub shape: Shape,
-    /// What the members call themselves, one address for each.
+    /// The addresses by which the members know each other, one for each member.
     pub addresses: Vec<Address>,
-    /// Who may log in. Empty: no authentication is asked for.
+    /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,
-    /// SCRAM's iteration count. Default: 4096, the least that drivers accept, because each login
-    /// pays for it.
+    /// The iteration count of SCRAM. Default: 4096, the smallest count that drivers accept, because
+    /// each authentication must compute them.
     pub scram_iterations: u32,
     /// The release that the servers claim to be.
     pub version: ServerVersion,
     /// Limits that the servers announce and enforce.
     pub limits: Limits,
-    /// The network between the members.
+    /// The properties of the network between the members.
     pub network: NetworkOptions,
-    /// Calendar time at the machine's start; cluster times and ObjectIds count from here.
+    /// The wall clock's time when the deployment starts. Cluster times and ObjectIds follow from
+    /// it.
     pub started_at: WallTime,
 }
 
 impl DeploymentOptions {
-    /// One server that belongs to no replica set.
+    /// Creates the options of a server without a replica set.
     #[must_use]
     pub fn standalone(address: Address) -> Self {
         Self::of(Shape::Standalone, vec![address])
     }
 
-    /// A replica set of equal members; the first one starts as primary.
+    /// Creates the options of a replica set with equal members. The first member starts as primary.
     #[must_use]
     pub fn replica_set(name: &str, addresses: Vec<Address>) -> Self {
         let set = ReplicaSetOptions::new(name, addresses.len());
         Self::of(Shape::ReplicaSet(set), addresses)
     }
 
-    /// Routers in front of one shard. Each router keeps its own cursors and fail points; the data
-    /// is that of the shard.
+    /// Creates the options of routers in front of one shard. Each router has its own cursors and
+    /// fail points. The shard holds the data.
     #[must_use]
     pub fn sharded(routers: Vec<Address>) -> Self {
         Self::of(Shape::Sharded, routers)
     }
 
-    /// Services behind a load balancer: routers in front of one shard, and somebody at `balancer`
-    /// who hands each new connection to the next of them.
+    /// Creates the options of services behind a load balancer: routers in front of one shard, and a
+    /// load balancer at `balancer`. The balancer gives each new connection to the next router.
     #[must_use]
     pub fn load_balanced(balancer: Address, services: Vec<Address>) -> Self {
         Self::of(Shape::LoadBalanced { balancer }, services)
@@ -72,7 +73,7 @@ impl DeploymentOptions {
         }
     }
 
-    /// Says what is wrong with the options, if anything is.
+    /// Returns an error if the options are not valid.
     pub fn check(&self) -> Result<(), InvalidOptions> {
         let fail = |reason| Err(InvalidOptions { reason });
         let members = match &self.shape {
@@ -118,7 +119,7 @@ impl DeploymentOptions {
     }
 }
 
-/// Options that describe no possible deployment.
+/// The error for options that are not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidOptions {
     reason: &'static str,
@@ -135,39 +136,41 @@ impl std::error::Error for InvalidOptions {}
 /// The kind of a deployment.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// One server alone.
+    /// One server without a replica set.
     Standalone,
-    /// Servers that elect a primary.
+    /// A replica set, whose members elect a primary.
     ReplicaSet(ReplicaSetOptions),
-    /// Routers, one at each address, and a shard behind them: a replica set of one member that
-    /// only the routers reach.
+    /// A sharded cluster: routers, one at each address, and one shard behind them. The shard is a
+    /// replica set with one member, which only the routers can reach.
     Sharded,
-    /// The same behind a load balancer. Each router is a service with a `serviceId` of its own,
-    /// which it tells clients that come by way of the balancer (LB-57).
+    /// A sharded cluster behind a load balancer. Each router is a service, whose hello replies have
+    /// its `serviceId` for clients that connect through the balancer (LB-57).
     LoadBalanced {
-        /// Where the balancer is.
+        /// The address of the load balancer.
         balancer: Address,
     },
 }
 
-/// A replica set.
+/// The options of a replica set.
 #[derive(Clone, Debug)]
 pub struct ReplicaSetOptions {
-    /// Its name.
+    /// The name of the set.
     pub name: String,
-    /// Its members, in the order of their addresses.
+    /// The members, in the order of the deployment's addresses.
     pub members: Vec<MemberOptions>,
-    /// A secondary that hears nothing from a primary for this long stands for election; a primary
-    /// that hears nothing from a majority for this long steps down. Default: 10 s, as the server's.
+    /// The time without messages after which a secondary starts an election, or a primary steps
+    /// down. A secondary waits for messages of a primary, a primary for those of a majority.
+    /// Default: 10 s, as in the server.
     pub election_timeout: Duration,
-    /// How often a primary makes itself heard. Default: 2 s, as the server's.
+    /// The interval of a primary's heartbeats. Default: 2 s, as in the server.
     pub heartbeat_interval: Duration,
-    /// The member that is primary from the start. `None`: the first one is elected. Default: 0.
+    /// The member that is primary from the start. With `None`, the members elect the first primary.
+    /// Default: 0.
     pub initial_primary: Option<usize>,
 }
 
 impl ReplicaSetOptions {
-    /// A set of `members` equal members with the server's timing.
+    /// Creates the options of a set with `members` equal members and the timing of the server.
     #[must_use]
     pub fn new(name: &str, members: usize) -> Self {
         Self {
@@ -180,18 +183,19 @@ impl ReplicaSetOptions {
     }
 }
 
-/// One member of a replica set.
+/// The options of one member of a replica set.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
-    /// Zero never becomes primary; higher numbers stand for election sooner. Default: 1.
+    /// The priority in elections. A member with 0 never becomes primary, and a member with a higher
+    /// number starts elections sooner. Default: 1.
     pub priority: u32,
-    /// Whether it has a vote. Default: true.
+    /// True if the member has a vote. Default: true.
     pub votes: bool,
-    /// Whether clients are not told about it. Default: false.
+    /// True if hello replies do not list the member. Default: false.
     pub hidden: bool,
-    /// Whether it votes but holds no data. Default: false.
+    /// True if the member votes but holds no data. Default: false.
     pub arbiter: bool,
-    /// Tags that read preferences choose by. Default: none.
+    /// The member's tags, for read preferences. Default: none.
     pub tags: Vec<(String, String)>,
 }
 
@@ -208,7 +212,7 @@ impl Default for MemberOptions {
 }
 
 impl MemberOptions {
-    /// A member that votes and holds no data.
+    /// Creates the options of an arbiter: a member that votes and holds no data.
     #[must_use]
     pub fn arbiter() -> Self {
         Self {
@@ -218,21 +222,21 @@ impl MemberOptions {
         }
     }
 
-    /// True if it may become primary.
+    /// True if the member can become primary.
     #[must_use]
     pub const fn can_lead(&self) -> bool {
         self.priority > 0 && self.votes && !self.arbiter
     }
 }
 
-/// Someone who may log in, with SCRAM-SHA-256 or SCRAM-SHA-1.
+/// A user who can authenticate with SCRAM-SHA-256 or SCRAM-SHA-1.
 #[derive(Clone)]
 pub struct User {
-    /// The database that knows the user.
+    /// The database that defines the user.
     pub database: String,
-    /// Name.
+    /// The name of the user.
     pub name: String,
-    /// Password, in the clear.
+    /// The password, as plain text.
     pub password: String,
 }
 
@@ -246,7 +250,7 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// A user of the `admin` database.
+    /// Creates a user of the `admin` database.
     #[must_use]
     pub fn new(name: &str, password: &str) -> Self {
         Self {
@@ -260,16 +264,16 @@ impl User {
 /// The release that a server claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerVersion {
-    /// Major, minor, patch.
+    /// The major version, the minor version and the patch version.
     pub release: [u16; 3],
-    /// `minWireVersion`.
+    /// The `minWireVersion` in hello replies.
     pub min_wire: i32,
-    /// `maxWireVersion`.
+    /// The `maxWireVersion` in hello replies.
     pub max_wire: i32,
 }
 
 impl Default for ServerVersion {
-    /// 7.0, wire versions 0 to 21.
+    /// Returns release 7.0.0 with the wire versions 0 to 21.
     fn default() -> Self {
         Self {
             release: [7, 0, 0],
@@ -286,41 +290,45 @@ impl fmt::Display for ServerVersion {
     }
 }
 
-/// What a server accepts and keeps.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// `maxMessageSizeBytes`. Default: 48 000 000.
+    /// The size of the largest message in bytes, `maxMessageSizeBytes`. Default: 48,000,000.
     pub max_message_bytes: usize,
-    /// `maxBsonObjectSize`. Default: 16 MiB.
+    /// The size of the largest document in bytes, `maxBsonObjectSize`. Default: 16 MiB.
     pub max_document_bytes: usize,
-    /// `maxWriteBatchSize`. Default: 100 000.
+    /// The largest number of writes in a command, `maxWriteBatchSize`. Default: 100,000.
     pub max_write_batch: usize,
-    /// Client connections that a member accepts; more are closed at once. Default: 10 000.
+    /// The largest number of client connections of a member. Further ones are closed at once.
+    /// Default: 10,000.
     pub max_connections: usize,
-    /// Cursors that a member keeps open; the oldest goes first. Default: 10 000.
+    /// The largest number of open cursors of a member. If it is exceeded, the cursor that expires
+    /// first is closed. Default: 10,000.
     pub max_cursors: usize,
-    /// Bytes of messages that are not whole yet, or wait for their turn, of all connections of a
-    /// member; beyond them the connection with most is closed. Default: 512 MiB.
+    /// The largest number of bytes in incomplete or waiting messages, of all connections of a
+    /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.
     pub max_unfinished_bytes: usize,
-    /// Bytes of documents that only the open cursors of a member keep, such as results of
-    /// pipelines; the oldest cursor goes first. Default: 512 MiB.
+    /// The largest size of the documents that only the open cursors of a member hold, in bytes,
+    /// such as results of pipelines. If it is exceeded, the cursor that expires first is closed.
+    /// Default: 512 MiB.
     pub max_cursor_bytes: usize,
-    /// Documents that all open cursors of a member have yet to give; the oldest cursor goes first.
-    /// Default: 2 000 000.
+    /// The largest number of documents that all open cursors of a member have yet to return. If it
+    /// is exceeded, the cursor that expires first is closed. Default: 2,000,000.
     pub max_cursor_documents: usize,
-    /// Sessions whose retryable writes a member remembers; the one unused for longest goes
-    /// first. Default: 10 000.
+    /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
+    /// the least recently used session is removed. Default: 10,000.
     pub max_sessions: usize,
-    /// Bytes of the effects that those sessions' writes had, which a member remembers for a second
-    /// attempt; the session unused for longest goes first. Default: 64 MiB.
+    /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
+    /// the least recently used session is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
-    /// An idle cursor is closed after this long. Default: 10 minutes.
+    /// The time after which an idle cursor is closed. Default: 10 minutes.
     pub cursor_timeout: Duration,
-    /// Oplog entries that are kept once everyone alive has them. Default: 10 000.
+    /// The number of oplog entries that are kept after all running members have them. Default:
+    /// 10,000.
     pub max_oplog_entries: usize,
-    /// Bytes of documents in the oplog that are kept once everyone alive has them; a member that
-    /// lacks some takes all data anew. Twice as many are kept for a member that does not answer.
-    /// Default: 64 MiB.
+    /// The size of the oplog entries that are kept after all running members have them, in bytes. A
+    /// member that lacks a removed entry copies all data. Twice as much is kept for a member that
+    /// does not answer. Default: 64 MiB.
     pub max_oplog_bytes: usize,
 }
 
@@ -344,13 +352,14 @@ impl Default for Limits {
     }
 }
 
-/// The network between members. The default one is perfect: instant and lossless.
+/// The properties of the network between members. By default, messages arrive at once, and none is
+/// lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkOptions {
-    /// A message takes at least this long.
+    /// The shortest time that a message takes. Default: 0.
     pub min_latency: Duration,
-    /// A message takes at most this long.
+    /// The longest time that a message takes. Default: 0.
     pub max_latency: Duration,
-    /// Messages lost out of 1000.
+    /// The number of messages out of 1000 that are lost. Default: 0.
     pub loss_per_mille: u16,
 }

@@ -1,5 +1,5 @@
-//! The way between routers and the shard behind them: each of a router's connections has one of its
-//! own there, and nothing on it takes time.
+//! The connections between routers and the shard behind them. Each client connection of a router
+//! has its own connection to the shard, which has no latency.
 
 use super::{Action, ConnId, Deployment, DeploymentOptions, Shape, set_config};
 use crate::{
@@ -9,27 +9,27 @@ use crate::{
 use onionskin_core::{address::Address, random::Seed, time::Instant};
 use std::sync::Arc;
 
-/// Set in the numbers of connections between routers and the shard.
+/// The bit that marks the ids of connections between routers and the shard.
 const INNER: u64 = 1 << 63;
 
-/// The shard's replica set.
+/// The name of the shard's replica set.
 const SHARD_NAME: &str = "shard0";
 
-/// Something under way between a router and the shard.
+/// Bytes in transit between a router and the shard.
 #[derive(Debug)]
 pub(super) enum Traffic {
-    /// A client's request, on the client's connection.
+    /// A request, with the client's connection to the router.
     Request(ConnId, Vec<u8>),
-    /// The shard has answered, on the inner connection.
+    /// A reply of the shard, with the connection between router and shard.
     Answer(ConnId),
 }
 
-/// True for connections between routers and the shard.
+/// True for a connection between a router and the shard.
 pub(super) const fn is_inner(connection: ConnId) -> bool {
     connection.0 & INNER != 0
 }
 
-/// The client's connection, be it given itself or the one behind it.
+/// Returns the client's connection for itself or for its connection to the shard.
 pub(super) const fn outer(connection: ConnId) -> ConnId {
     ConnId(connection.0 & !INNER)
 }
@@ -38,7 +38,7 @@ const fn inner(connection: ConnId) -> ConnId {
     ConnId(connection.0 | INNER)
 }
 
-/// The shard behind the routers, if there are any.
+/// Creates the shard, if the deployment has routers.
 pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> {
     match options.shape {
         Shape::Sharded | Shape::LoadBalanced { .. } => {}
@@ -57,14 +57,14 @@ pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> 
 }
 
 impl Deployment {
-    /// A member that clients can connect to.
+    /// Returns a member that clients can connect to.
     pub(super) fn clients_member(&mut self, member: usize) -> Option<&mut Member> {
         let reachable = member < self.options.addresses.len();
         self.members.get_mut(member).filter(|_| reachable)
     }
 
-    /// Forgets a client's connection, and the one behind it, with the cursors that only it could
-    /// have used.
+    /// Removes a client's connection and its connection to the shard. Cursors that only this
+    /// connection could use are closed.
     pub(super) fn forget(&mut self, connection: ConnId) {
         let shard = self.options.addresses.len();
         for connection in [connection, inner(connection)] {
@@ -77,7 +77,7 @@ impl Deployment {
         }
     }
 
-    /// Carries requests to the shard and answers back until there are no more.
+    /// Carries requests to the shard and replies back until there are none.
     pub(super) fn carry_traffic(&mut self, now: Instant) {
         while let Some(traffic) = self.traffic.pop_front() {
             match traffic {

@@ -1,69 +1,69 @@
-//! What the machine wants done, and what it has to tell.
+//! The outputs of a deployment: actions, and reports about its members.
 
-/// A client's connection, numbered by whoever drives the machine; a number is used once.
+/// The id of a client's connection, which the caller chooses. Each id is used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Something for the driver of the machine to do or to know.
+/// An action that the caller must carry out, or a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Close this connection once what was transmitted on it is written. The machine has
-    /// forgotten it already.
+    /// Close this connection after the transmitted bytes are written. The deployment has already
+    /// forgotten the connection.
     Close(ConnId),
-    /// Accept connections to this member from now on. Members listen from the start.
+    /// Accept connections to this member from now on. All members accept connections at the start.
     Listen(usize),
     /// Refuse connections to this member from now on.
     StopListening(usize),
-    /// Nothing to do: something happened that is worth telling.
+    /// Report an event among the members. The caller need not do anything.
     Tell(Story),
 }
 
-/// What happened among the members.
+/// An event among the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Story {
     /// A member won an election.
     Elected {
-        /// Which.
+        /// The number of the member.
         member: usize,
-        /// The term that it leads.
+        /// The term in which the member is primary.
         term: u64,
     },
-    /// A primary is no primary any more.
+    /// A primary stepped down.
     SteppedDown {
-        /// Which.
+        /// The number of the member.
         member: usize,
-        /// The term that it had led.
+        /// The term in which the member was primary.
         term: u64,
-        /// Why.
+        /// The reason, for reports.
         reason: &'static str,
     },
-    /// A member's process ended.
+    /// The process of a member ended.
     Killed {
-        /// Which.
+        /// The number of the member.
         member: usize,
     },
-    /// A member's process started again.
+    /// The process of a member started again.
     Restarted {
-        /// Which.
+        /// The number of the member.
         member: usize,
     },
-    /// A member undid writes that no majority had.
+    /// A member rolled back writes that no majority had.
     RolledBack {
-        /// Which.
+        /// The number of the member.
         member: usize,
-        /// How many oplog entries were undone.
+        /// The number of oplog entries that were rolled back.
         entries: u64,
     },
-    /// A member took over all data of the primary, for its own oplog had fallen too far behind.
+    /// A member copied all data of the primary, because its own oplog was too far behind.
     Resynced {
-        /// Which.
+        /// The number of the member.
         member: usize,
     },
 }
 
-/// What a member is at the moment.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberState {
@@ -71,12 +71,12 @@ pub enum MemberState {
     Standalone,
     /// A router of a sharded cluster.
     Router,
-    /// Accepts writes.
+    /// A member that accepts writes.
     Primary,
-    /// Follows a primary, or waits for one.
+    /// A member that follows a primary, or that waits for one.
     Secondary,
-    /// Votes, holds no data.
+    /// A member that votes and holds no data.
     Arbiter,
-    /// Its process is not running.
+    /// A member whose process is not running.
     Down,
 }

@@ -6,7 +6,7 @@ use super::{
 use onionskin_core::time::Instant;
 use std::{collections::BTreeSet, time::Duration};
 
-/// Why a step-down cannot begin.
+/// The reason why a step-down cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CannotStepDown {
     NotPrimary,
@@ -14,8 +14,8 @@ pub(crate) enum CannotStepDown {
 }
 
 impl Replica {
-    /// Starts to step down: at once where a majority and someone who can take over have everything,
-    /// otherwise as soon as they do. The end is told by `StepDownEnded`.
+    /// Starts a step-down. The step-down succeeds as soon as a majority and an electable member
+    /// have all entries, which may be at once. [`ReplicaEvent::StepDownEnded`] reports the result.
     pub(crate) fn step_down(
         &mut self,
         now: Instant,
@@ -39,7 +39,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Keeps the member from standing for election; zero lets it stand again.
+    /// Keeps this member from starting an election for a period. A period of zero permits elections
+    /// again.
     pub(crate) fn freeze(&mut self, now: Instant, period: Duration) {
         self.barred_until = now + period;
         if period.is_zero() && !self.is_leader() && self.config.members.len() == 1 {
@@ -47,8 +48,9 @@ impl Replica {
         }
     }
 
-    /// A deadline by which the member stands if it hears nothing: the election timeout, up to 15 %
-    /// more at random, and a quarter more for each member with a higher priority.
+    /// Sets the time at which this member starts an election unless a primary sends a message
+    /// before. The delay is the election timeout, up to 15 % more at random, and a quarter more for
+    /// each member with a higher priority.
     pub(super) fn arm_election(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let mine = self.options().priority;
@@ -82,7 +84,8 @@ impl Replica {
         self.options().can_lead() && !self.is_leader() && self.barred_until <= now
     }
 
-    /// Asks for votes: first whether there would be enough, then for real.
+    /// Starts an election and requests votes. A dry run only asks the members whether they would
+    /// vote for this one.
     pub(super) fn stand(&mut self, now: Instant, dry: bool, handoff: bool) {
         let candidacy = self.term + 1;
         if !dry {
@@ -182,7 +185,7 @@ impl Replica {
         }
     }
 
-    /// Becomes primary of the current term and says so with an empty entry.
+    /// Becomes the primary of the current term, and announces it with an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
         let peer = Peer {
             next: self.log.last().index + 1,
@@ -203,7 +206,7 @@ impl Replica {
         self.append(now, Vec::new(), None);
     }
 
-    /// Follows a newer term than the own.
+    /// Takes over a term that is newer than this member's own. A primary steps down.
     pub(super) fn note_term(&mut self, now: Instant, term: u64) {
         if term <= self.term {
             return;
@@ -216,7 +219,7 @@ impl Replica {
         }
     }
 
-    /// Stops to lead or to stand.
+    /// Ends this member's role as primary or candidate.
     pub(super) fn resign(&mut self, now: Instant, reason: &'static str) {
         let old = std::mem::replace(&mut self.role, Role::Follower);
         if let Role::Leader(leader) = old {
@@ -233,7 +236,7 @@ impl Replica {
         }
     }
 
-    /// A primary's own timers: heartbeats, the majority that must be heard, attempts to step down.
+    /// Handles a primary's timers: heartbeats, the check that a majority answers, and step-downs.
     pub(super) fn on_leader_timeout(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let interval = self.config.heartbeat_interval;
@@ -266,7 +269,7 @@ impl Replica {
         self.check_attempt(now);
     }
 
-    /// Ends an attempt to step down where it can be ended.
+    /// Completes or gives up a step-down if its conditions are met.
     pub(super) fn check_attempt(&mut self, now: Instant) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &mut self.role else {

@@ -1,4 +1,4 @@
-//! What a member remembers: the oplog, and which retryable writes it holds.
+//! The oplog, and the records of retryable writes.
 
 use crate::store::{Change, encoded_bytes};
 use bson::{Bson, Document, Timestamp};
@@ -7,26 +7,27 @@ use std::{
     sync::Arc,
 };
 
-/// Where an entry stands: later terms are newer, whatever their length.
+/// The position of an entry in the oplog. A position of a later term is newer than all positions of
+/// earlier terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
-    /// The term of the primary that wrote it.
+    /// The term of the primary that wrote the entry.
     pub(crate) term: u64,
-    /// Its number, from 1; 0 is the empty log.
+    /// The entry's number, from 1. The number 0 means an empty oplog.
     pub(crate) index: u64,
 }
 
-/// The cluster's time zero: before everything.
+/// The cluster time before all entries.
 pub(crate) const NO_TIME: Timestamp = Timestamp {
     time: 0,
     increment: 0,
 };
 
-/// How much is kept: whichever is reached first.
+/// A bound on what is kept. The bound is exceeded as soon as one of its parts is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) count: usize,
-    /// As counted by [`Change::bytes`] and [`Effect::bytes`].
+    /// The number of bytes, as [`Change::bytes`] and [`Effect::bytes`] count them.
     pub(crate) bytes: usize,
 }
 
@@ -43,16 +44,16 @@ impl Bound {
     }
 }
 
-/// What one command did, to be done by all members or by none.
+/// The changes of one command. A member applies all of them or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) position: Position,
     pub(crate) time: Timestamp,
-    /// Milliseconds since 1970.
+    /// The wall clock's time, in milliseconds since 1970.
     pub(crate) wall_millis: u64,
     pub(crate) changes: Vec<Change>,
     pub(crate) retry: Option<Retry>,
-    /// What it is counted as.
+    /// The size of the entry in bytes, as [`Bound`] counts it.
     bytes: usize,
 }
 
@@ -77,10 +78,10 @@ impl Entry {
     }
 }
 
-/// The number of a session.
+/// The UUID of a session.
 pub(crate) type SessionKey = [u8; 16];
 
-/// The retryable statements that an entry did.
+/// The retryable statements that an entry executed.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) session: SessionKey,
@@ -88,7 +89,7 @@ pub(crate) struct Retry {
     pub(crate) statements: Vec<(i32, Effect)>,
 }
 
-/// What a statement did, enough to say it again.
+/// The effect of a statement, from which its reply can be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
     Write {
@@ -96,11 +97,11 @@ pub(crate) enum Effect {
         modified: u64,
         upserted: Option<Bson>,
     },
-    /// `value` and `lastErrorObject` of a `findAndModify`.
+    /// The fields `value` and `lastErrorObject` of a `findAndModify`.
     Modify(Document),
 }
 
-/// What the effect of a statement is counted as, beside its documents.
+/// The size of a statement's effect apart from its documents, in bytes.
 const EFFECT_BYTES: usize = 64;
 
 impl Effect {
@@ -118,9 +119,10 @@ impl Effect {
 pub(crate) struct Record {
     pub(crate) transaction: i64,
     pub(crate) statements: BTreeMap<i32, Effect>,
-    /// What the statements are counted as.
+    /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
-    /// The entry that used it last: the least recently used record is forgotten first.
+    /// The index of the entry that used the record last. The least recently used record is removed
+    /// first.
     used: u64,
 }
 
@@ -129,7 +131,7 @@ pub(crate) struct Record {
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
-    /// What all statements are counted as.
+    /// The size of the statements of all sessions in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
 }
 
@@ -141,7 +143,8 @@ impl Records {
         self.by_session.get(session)
     }
 
-    /// Notes what an entry did. Answers with what must be put back if it is undone.
+    /// Records the statements of an entry. Returns the former record of the session, for a
+    /// rollback.
     fn note(&mut self, retry: &Retry, index: u64, bound: Bound) -> Undo {
         let old = self.remove(&retry.session);
         let mut record = match &old {
@@ -159,7 +162,7 @@ impl Records {
             }
         }
         self.insert(retry.session, record);
-        // The newest one stays, however large.
+        // The newest record stays even if it exceeds the bound.
         while self.by_session.len() > 1 && bound.is_exceeded(self.by_session.len(), self.bytes) {
             let oldest = self.by_use.first_key_value().map(|(_, session)| *session);
             let Some(oldest) = oldest else { break };
@@ -189,19 +192,19 @@ impl Records {
     }
 }
 
-/// The oplog: entries in order, the oldest of which may be forgotten.
+/// The oplog: entries in order. The oldest entries may be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     slots: VecDeque<(Arc<Entry>, Option<Undo>)>,
-    /// What the entries are counted as, with what would undo them.
+    /// The size of the entries and of their undo records in bytes, as [`Bound`] counts it.
     bytes: usize,
-    /// The position of the entry before the first that is kept.
+    /// The position of the entry before the first kept entry.
     base: Position,
-    /// The time of that entry.
+    /// The time of the entry at `base`.
     base_time: Timestamp0,
 }
 
-/// A timestamp whose default is zero.
+/// A timestamp with a default of zero.
 #[derive(Clone, Copy, Debug)]
 struct Timestamp0(Timestamp);
 
@@ -212,7 +215,7 @@ impl Default for Timestamp0 {
 }
 
 impl Log {
-    /// A log whose entries are all forgotten up to a position.
+    /// Creates a log without entries that continues after a position.
     pub(crate) fn starting_after(base: Position, time: Timestamp) -> Self {
         Self {
             slots: VecDeque::new(),
@@ -232,7 +235,7 @@ impl Log {
         self.slots.push_back((entry, undo));
     }
 
-    /// Takes the last entry away again.
+    /// Removes the last entry, and restores the record of its session.
     pub(crate) fn pop(&mut self, records: &mut Records) -> Option<Arc<Entry>> {
         let (entry, undo) = self.slots.pop_back()?;
         self.bytes -= slot_bytes(&entry, undo.as_ref());
@@ -242,7 +245,7 @@ impl Log {
         Some(entry)
     }
 
-    /// Undoes in a copy of the records what the entry of this index did to them.
+    /// Reverts in a copy of the records what the entry with this index changed.
     pub(crate) fn undo_in(&self, index: u64, records: &mut Records) {
         let at = index.saturating_sub(self.base.index + 1);
         let slot = usize::try_from(at).ok().and_then(|at| self.slots.get(at));
@@ -251,13 +254,13 @@ impl Log {
         }
     }
 
-    /// The time of the last entry that is not kept.
+    /// Returns the time of the entry before the first kept entry.
     pub(crate) const fn base_time(&self) -> Timestamp {
         self.base_time.0
     }
 
-    /// Forgets the oldest entries, none after `index`, until no more than `keep` remains. A member
-    /// that lacks one of them takes all data anew.
+    /// Removes the oldest entries up to `index` until the log is within `keep`. A member that lacks
+    /// a removed entry must copy all data.
     pub(crate) fn trim(&mut self, index: u64, keep: Bound) {
         while self.exceeds(keep) && self.base.index < index {
             if let Some((entry, undo)) = self.slots.pop_front() {
@@ -272,7 +275,7 @@ impl Log {
         self.slots.back().map_or(self.base, |(e, _)| e.position)
     }
 
-    /// The last entry's time; zero for an empty log.
+    /// Returns the time of the last entry, or zero for an empty log.
     pub(crate) fn last_time(&self) -> Timestamp {
         self.slots.back().map_or(self.base_time.0, |(e, _)| e.time)
     }
@@ -288,7 +291,7 @@ impl Log {
             .map(|(entry, _)| entry)
     }
 
-    /// The term of an entry that is kept, or of the last one that is not.
+    /// Returns the term of a kept entry, or of the entry before the first kept one.
     pub(crate) fn term_at(&self, index: u64) -> Option<u64> {
         if index == self.base.index {
             return Some(self.base.term);
@@ -300,7 +303,7 @@ impl Log {
         bound.is_exceeded(self.slots.len(), self.bytes)
     }
 
-    /// How many entries there are, and what they are counted as.
+    /// Returns the number of entries, and their size in bytes as [`Bound`] counts it.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.slots.len(), self.bytes)
     }

@@ -1,51 +1,53 @@
-//! What members say to each other.
+//! The messages between members.
 
 use super::log::{Entry, Position, Records};
 use crate::store::Store;
 use bson::Timestamp;
 use std::sync::Arc;
 
-/// A message, with the sender's term at the time of sending.
+/// A message, with the sender's term when it was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) term: u64,
     pub(crate) kind: Kind,
 }
 
-/// What a message is about.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// A member asks for a vote.
+    /// A candidate requests a vote.
     VoteRequest {
-        /// The term that it wants to lead.
+        /// The term that the candidate wants to lead.
         candidacy: u64,
-        /// Only asks whether it would get the vote, which binds nobody.
+        /// True if the candidate only asks whether it would get the vote. The reply binds no
+        /// member.
         dry: bool,
-        /// The primary has asked it to stand.
+        /// True if the former primary asked the candidate to start this election.
         handoff: bool,
-        /// The end of its oplog.
+        /// The last position in the candidate's oplog.
         last: Position,
     },
-    /// The answer.
+    /// The reply to a vote request.
     Vote {
         candidacy: u64,
         dry: bool,
         granted: bool,
     },
-    /// A primary is alive, and perhaps has entries.
+    /// A primary's heartbeat, which may have entries.
     Append {
         previous: Position,
         entries: Vec<Arc<Entry>>,
         commit: u64,
     },
-    /// How far the member has come, or from where it wants to hear again.
+    /// The reply to `Append` and `Snapshot`: the index up to which the oplogs agree, or the index
+    /// after which the primary must send again.
     Appended { result: Result<u64, u64> },
-    /// All data that a majority has, for a member that has fallen behind the oplog.
+    /// All data that a majority has, for a member that lacks entries which the primary has removed.
     Snapshot {
         last: Position,
         time: Timestamp,
         data: Box<(Store, Records)>,
     },
-    /// The primary has stepped down and asks this member to stand at once.
+    /// The primary has stepped down and asks this member to start an election at once.
     Stand,
 }

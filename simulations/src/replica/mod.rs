@@ -1,9 +1,9 @@
-//! One member's part in the replica set: terms, votes, the oplog and its majority point.
+//! The replication state of one member: terms, votes, the oplog and the majority commit point.
 //!
-//! The rules are those of a consensus protocol with one vote per term: who has the newer oplog does
-//! not vote for who has the older one, and an entry counts as committed when a majority holds an
-//! entry of the primary's own term at or after it. So what a majority has acknowledged is in the
-//! oplog of every later primary.
+//! The rules are those of a consensus protocol with one vote per term. A member does not vote for a
+//! candidate whose oplog is older than its own. An entry is committed when a majority has an entry
+//! of the primary's own term at or after it. Therefore an entry that a majority has acknowledged is
+//! in the oplog of every later primary.
 
 mod election;
 mod log;
@@ -27,22 +27,22 @@ use onionskin_core::{
 };
 use std::{collections::BTreeSet, collections::VecDeque, sync::Arc, time::Duration};
 
-/// An idle primary writes an empty entry this often, so that staleness can be measured (the
-/// server's period; SDAM's `idleWritePeriodMS`).
+/// The interval at which an idle primary writes an empty entry, so that clients can estimate
+/// staleness: `idleWritePeriodMS` of the specification.
 const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 
-/// What all members of a set know about it.
+/// The configuration of a replica set, which all members know.
 #[derive(Debug)]
 pub(crate) struct SetConfig {
     pub(crate) members: Vec<MemberOptions>,
     pub(crate) election_timeout: Duration,
     pub(crate) heartbeat_interval: Duration,
     pub(crate) initial_primary: Option<usize>,
-    /// Milliseconds since 1970 at [`Instant::ZERO`].
+    /// The wall clock's time at [`Instant::ZERO`], in milliseconds since 1970.
     pub(crate) started_at_millis: u64,
-    /// What is kept of the oplog once everyone alive has it.
+    /// The entries that the oplog keeps after all running members have them.
     pub(crate) oplog: Bound,
-    /// What is remembered of retryable writes.
+    /// The records of retryable writes that a member keeps.
     pub(crate) records: Bound,
 }
 
@@ -51,7 +51,7 @@ impl SetConfig {
         self.members.iter().filter(|m| m.votes).count()
     }
 
-    /// How many votes are a majority.
+    /// Returns the number of votes that are a majority.
     pub(crate) fn majority(&self) -> usize {
         self.voters() / 2 + 1
     }
@@ -61,7 +61,7 @@ impl SetConfig {
     }
 }
 
-/// Something that whoever holds the member should know.
+/// An event that the member's owner must handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaEvent {
     Elected {
@@ -71,15 +71,15 @@ pub(crate) enum ReplicaEvent {
         term: u64,
         reason: &'static str,
     },
-    /// An attempt to step down ended; true if it succeeded.
+    /// A step-down ended. True if it succeeded.
     StepDownEnded(bool),
     RolledBack {
         entries: u64,
     },
     Resynced,
-    /// What a hello says has changed.
+    /// A field of the hello reply changed.
     Changed,
-    /// The majority point or a member's progress moved on, or new entries were applied.
+    /// The majority commit point or the progress of a member changed, or entries were applied.
     Progress,
 }
 
@@ -102,7 +102,7 @@ struct Leader {
     attempt: Option<Attempt>,
 }
 
-/// How far another member is, as its primary knows.
+/// The progress of another member, as the primary knows it.
 #[derive(Clone, Debug)]
 struct Peer {
     next: u64,
@@ -118,7 +118,7 @@ struct Attempt {
     force: bool,
 }
 
-/// A member's replication state. Term, vote, oplog and data outlive the process.
+/// A member's replication state. The term, the vote, the oplog and the data survive a restart.
 #[derive(Debug)]
 pub(crate) struct Replica {
     me: usize,
@@ -173,7 +173,7 @@ impl Replica {
         replica
     }
 
-    /// Starts again after a crash: what was journaled is there, all else is forgotten.
+    /// Restarts after a crash. Term, vote, oplog and data are kept, and everything else is reset.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
@@ -182,7 +182,7 @@ impl Replica {
         self.sent.clear();
         self.events.clear();
         self.arm_election(now);
-        // Who is alone asks nobody; a server without a set can be written to from the start.
+        // A member that is alone needs no votes, so that it accepts writes from the start.
         if self.config.members.len() == 1 && self.may_stand(now) {
             self.stand(now, false, false);
         }
@@ -245,7 +245,8 @@ impl Replica {
         earliest(Some(leader.heartbeat_at.min(leader.idle_write_at)), attempt)
     }
 
-    /// Adds an entry for what was done to the store already. Only a primary does.
+    /// Appends an entry for changes that were already applied to the store. Only a primary does
+    /// this.
     pub(crate) fn append(&mut self, now: Instant, changes: Vec<Change>, retry: Option<Retry>) {
         debug_assert!(
             matches!(self.role, Role::Leader(_)),
@@ -287,7 +288,7 @@ impl Replica {
         self.commit
     }
 
-    /// How many entries the oplog has, and the bytes that they are counted as.
+    /// Returns the number of entries of the oplog, and their size in bytes as [`Bound`] counts it.
     pub(crate) fn oplog_size(&self) -> (usize, usize) {
         self.log.size()
     }
@@ -300,7 +301,7 @@ impl Replica {
         self.log.last_time()
     }
 
-    /// The time that the next entry will have, for statements that want to know it.
+    /// Returns the time of the next entry, for the statements that it will contain.
     pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
         let last = self.log.last_time();
         let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
@@ -317,7 +318,7 @@ impl Replica {
         }
     }
 
-    /// Position, time and calendar time of an entry that is kept.
+    /// Returns the position, the cluster time and the wall clock's time of a kept entry.
     pub(crate) fn entry(&self, index: u64) -> Option<(Position, Timestamp, u64)> {
         self.log
             .get(index)
@@ -328,17 +329,18 @@ impl Replica {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// True if writes are accepted.
+    /// True if this member accepts writes.
     pub(crate) const fn is_writable(&self) -> bool {
         matches!(&self.role, Role::Leader(leader) if leader.attempt.is_none())
     }
 
-    /// The primary, as far as this member knows.
+    /// Returns the primary, as far as this member knows.
     pub(crate) const fn leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// How many members that hold data have the entry; only a primary knows.
+    /// Returns the number of data-bearing members that have the entry. Only a primary knows this
+    /// number, and other members return 0.
     pub(crate) fn holders(&self, index: u64) -> usize {
         let Role::Leader(leader) = &self.role else {
             return 0;

@@ -1,4 +1,4 @@
-//! From the primary's oplog to everyone's.
+//! Replication of the primary's oplog to the other members.
 
 use super::{
     Position, Replica, ReplicaEvent, Role,
@@ -10,11 +10,11 @@ use bson::Timestamp;
 use onionskin_core::time::Instant;
 use std::sync::Arc;
 
-/// Entries in one message between members.
+/// The largest number of entries in one message.
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 
 impl Replica {
-    /// Sends every member what it lacks, and a sign of life to those that lack nothing.
+    /// Sends each member its missing entries, or an empty message as a heartbeat.
     pub(super) fn heartbeat(&mut self) {
         for to in 0..self.config.members.len() {
             if to != self.me {
@@ -23,7 +23,7 @@ impl Replica {
         }
     }
 
-    /// Sends new entries to the members that hold data.
+    /// Sends new entries to the data-bearing members.
     pub(super) fn replicate(&mut self, _now: Instant) {
         for to in 0..self.config.members.len() {
             if to != self.me && !self.config.members[to].arbiter {
@@ -49,7 +49,7 @@ impl Replica {
         }
         let index = peer.next - 1;
         let Some(term) = self.log.term_at(index) else {
-            // Forgotten already: the member takes everything that a majority has.
+            // The entry was already removed, so that the member needs a snapshot.
             peer.next = commit + 1;
             let kind = self.snapshot();
             return self.send(to, kind);
@@ -67,7 +67,7 @@ impl Replica {
         self.send(to, kind);
     }
 
-    /// The data as of the majority point, for what comes after it may have to be undone.
+    /// Returns the data at the majority commit point, because later entries may be rolled back.
     fn snapshot(&self) -> Kind {
         let (mut store, mut records) = (self.store.clone(), self.records.clone());
         for index in (self.commit + 1..=self.log.last().index).rev() {
@@ -88,7 +88,7 @@ impl Replica {
         }
     }
 
-    /// Accepts `from` as the primary of `term`; false if that term is over.
+    /// Accepts `from` as the primary of `term`. Returns false if that term is over.
     fn follow(&mut self, now: Instant, from: usize, term: u64) -> bool {
         self.note_term(now, term);
         if term < self.term || self.is_leader() {
@@ -135,7 +135,7 @@ impl Replica {
         for entry in entries {
             self.accept(entry);
         }
-        // Only what this message vouched for is known to agree with the primary.
+        // Only the entries of this message are known to agree with the primary's.
         self.commit = self.commit.max(commit.min(end));
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
@@ -158,7 +158,7 @@ impl Replica {
         self.log.push(entry, &mut self.records, self.config.records);
     }
 
-    /// Undoes everything after `index`: no majority had it.
+    /// Rolls back all entries after `index`, which no majority has.
     fn roll_back_to(&mut self, index: u64) {
         assert!(index >= self.commit, "what a majority has is never undone");
         let mut entries = 0;
@@ -196,7 +196,7 @@ impl Replica {
         self.check_attempt(now);
     }
 
-    /// Moves the majority point as far as the members' progress allows.
+    /// Advances the majority commit point as far as the progress of the members permits.
     pub(super) fn advance_commit(&mut self) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &self.role else {
@@ -228,7 +228,7 @@ impl Replica {
                 .map(|p| p.matched)
                 .min()
                 .unwrap_or(self.commit);
-            // A member that is gone must not make the oplog grow for ever.
+            // A member that does not answer must not make the oplog grow without limit.
             self.log.trim(self.commit, keep.doubled());
             self.log.trim(slowest.min(self.commit), keep);
         }

@@ -1,4 +1,4 @@
-//! The rules of consensus, one member at a time.
+//! Tests of the consensus rules with a single member.
 
 use super::{
     Message, Replica, SetConfig,

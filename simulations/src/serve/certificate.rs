@@ -1,4 +1,4 @@
-//! A certificate authority of our own, and a server certificate for this machine.
+//! Creates a certificate authority, and a server certificate for this machine.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
@@ -7,8 +7,8 @@ use rustls::{
 };
 use std::{fs, io, path::Path, sync::Arc};
 
-/// Makes keys and certificates, writes `ca.pem` and `server.pem` (certificate and key) to the
-/// directory, and returns what the server presents.
+/// Creates keys and certificates, and returns the server's TLS configuration. Writes `ca.pem` and
+/// `server.pem`, which has the certificate and its key, to the directory.
 pub(super) fn generate(directory: &Path) -> io::Result<Arc<ServerConfig>> {
     fs::create_dir_all(directory)?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The event loop: sockets on one side, the machine on the other.
+//! The event loop between the sockets and the deployment.
 
 mod peer;
 
@@ -28,40 +28,41 @@ use tokio::{
     task,
 };
 
-/// Stories that are kept for [`Status`].
+/// The number of reports that [`Status`] keeps.
 const MAX_STORIES: usize = 1000;
 
-/// Room for one read, which all connections share.
+/// The size of the read buffer, which all connections share, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Reads from one connection before others get their turn.
+/// The number of reads from one connection before other connections are served.
 const READS_PER_TURN: usize = 16;
 
-/// Bytes that may wait for all clients together; beyond that the one for which most wait is closed.
+/// The largest number of unsent bytes of all connections. If it is exceeded, the connection with
+/// the most unsent bytes is closed.
 const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
-/// How long to wait after a failed accept, for example when descriptors have run out.
+/// The pause after a failed accept, for example when the process has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a port leads to.
+/// The target of the connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Door {
     Member(usize),
-    /// The load balancer, who hands connections on to members.
+    /// The load balancer, which passes connections on to members.
     Balancer,
 }
 
-/// Everything that the tasks of the loop share; they take turns on one thread.
+/// The state that the tasks of the event loop share. All tasks run on one thread.
 struct Shared {
     deployment: RefCell<Deployment>,
     peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
     unsent: Rc<Gauge>,
-    /// Where reads put what they find.
+    /// The buffer for reads.
     buffer: RefCell<Vec<u8>>,
     stories: RefCell<VecDeque<Story>>,
-    /// Where members listen.
+    /// The addresses on which the members listen.
     addresses: Vec<SocketAddr>,
-    /// Where the load balancer listens, if the members are services behind one.
+    /// The address on which the load balancer listens, if there is one.
     balancer: Option<SocketAddr>,
     listening: RefCell<Vec<Option<task::JoinHandle<()>>>>,
     tls: Option<Arc<ServerConfig>>,
@@ -71,7 +72,7 @@ struct Shared {
     deadline: Cell<Option<Instant>>,
 }
 
-/// A deployment that is bound and about to run.
+/// A deployment whose sockets are bound, before its event loop runs.
 pub(super) struct Engine {
     shared: Rc<Shared>,
     uri: String,
@@ -123,7 +124,7 @@ impl Engine {
         });
         for (door, listener) in listeners {
             let accept = task::spawn_local(accept(Rc::clone(&shared), door, listener));
-            // The balancer's goes on whatever befalls the members.
+            // The listener of the load balancer is independent of the members' state.
             if let Door::Member(_) = door {
                 shared.listening.borrow_mut().push(Some(accept));
             }
@@ -147,7 +148,7 @@ impl Engine {
         self.shared.addresses.clone()
     }
 
-    /// Runs until it is told to stop.
+    /// Runs the event loop until it gets the order to stop.
     pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let shared = self.shared;
         shared.pump();
@@ -223,8 +224,9 @@ impl Shared {
         }
     }
 
-    /// Calls the machine. A panic in it closes the connection whose request was executed, or
-    /// `conn`; all others go on. `None` after a panic.
+    /// Calls a function of the deployment. Returns `None` if the function panics. A panic closes
+    /// the connection whose request was being executed, or else `conn`. All other connections
+    /// continue.
     fn drive<T>(&self, conn: Option<ConnId>, call: impl FnOnce(&mut Deployment) -> T) -> Option<T> {
         let guarded = |call: &mut dyn FnMut(&mut Deployment)| {
             let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
@@ -243,7 +245,7 @@ impl Shared {
         result
     }
 
-    /// Does what the machine wants done, and notes when it wants to be called.
+    /// Carries out the deployment's outputs, and sets the timer to its next deadline.
     fn pump(self: &Rc<Self>) {
         loop {
             let transmit = self.deployment.borrow_mut().poll_transmit();
@@ -269,13 +271,14 @@ impl Shared {
         }
         let deadline = self.deployment.borrow().deadline();
         let old = self.deadline.replace(deadline);
-        // A timer that fires too early does no harm; one that fires too late would.
+        // A timer that fires too early has no effect, so that only an earlier deadline needs a new
+        // one.
         if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
             self.deadline_moved.notify_one();
         }
     }
 
-    /// Closes the connection whose client lets most wait, where all together let too much wait.
+    /// Closes connections with the most unsent bytes until the limit for all connections is kept.
     fn bound_unsent(&self) {
         while self.unsent.bytes() > MAX_ALL_UNSENT_BYTES {
             let peers = self.peers.borrow();
@@ -289,18 +292,18 @@ impl Shared {
         }
     }
 
-    /// Answers the next request that lies ready on a connection, if there is one.
+    /// Handles the next buffered request of a connection. Returns false if there is none.
     fn next_turn(self: &Rc<Self>, conn: ConnId) -> bool {
         let now = self.now();
         let went_on = self.drive(Some(conn), |deployment| deployment.next_turn(now, conn));
-        // After a panic there is a connection to close.
+        // After a panic, the outputs close a connection.
         if went_on != Some(false) {
             self.pump();
         }
         went_on.unwrap_or(false)
     }
 
-    /// Reads once from a connection; false if there was nothing.
+    /// Reads once from a connection. Returns false if there was nothing to read.
     fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
         let mut buffer = self.buffer.borrow_mut();
         match peer.receive(&mut buffer) {
@@ -360,7 +363,7 @@ impl Shared {
     }
 }
 
-/// A free port, or the one at this place behind `base`.
+/// Binds a free port, or the port `base + place`.
 async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
     let port = match base {
         None => Some(0),
@@ -380,11 +383,11 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
             Door::Member(member) => Some(member),
             Door::Balancer => shared.deployment.borrow_mut().balance(),
         };
-        // Without a service to hand it to, the balancer closes what it has accepted.
+        // If no service runs, the balancer closes the connection that it has accepted.
         let Some(member) = member else {
             continue;
         };
-        // Whoever reaches a service by its own port is a load balancer from outside.
+        // A connection to a service's own port comes from another load balancer.
         let is_forwarded = shared.balancer.is_some();
         let is_proxied = is_forwarded && door != Door::Balancer;
         let _ = stream.set_nodelay(true);
@@ -409,8 +412,8 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
     }
 }
 
-/// Reads one connection until it ends. Its requests are answered one at a time, each when the
-/// client has taken most of the replies to those before, and others have their turn in between.
+/// Serves one connection until it ends. Requests are handled one at a time, and only while few
+/// replies wait for the client. Other connections are served in between.
 async fn serve(shared: Rc<Shared>, conn: ConnId, peer: Rc<Peer>) {
     let mut reads = 0_usize;
     loop {

@@ -1,7 +1,7 @@
-//! A deployment on real sockets, for any client to talk to.
+//! A deployment on real sockets, for any client.
 //!
-//! One thread runs one event loop that owns the machine: no locks, and one read and one write
-//! system call for a request and its reply.
+//! One thread runs an event loop that owns the deployment. There are no locks, and a request with
+//! its reply takes one read and one write system call.
 
 mod certificate;
 mod engine;
@@ -16,10 +16,10 @@ use engine::Engine;
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
 
-/// How long a caller waits for the event loop to answer.
+/// The time for which a caller waits for the event loop's reply.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a caller wants from the event loop.
+/// An order of a caller to the event loop.
 #[derive(Debug)]
 enum Order {
     Kill(usize, mpsc::Sender<()>),
@@ -32,25 +32,25 @@ enum Order {
     Stop,
 }
 
-/// How a deployment stands.
+/// The state of a running deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// The primary, or the standalone; `None` between elections.
+    /// The primary, or the standalone. `None` if there is no primary, as during an election.
     pub primary: Option<usize>,
-    /// What each member is.
+    /// The state of each member.
     pub members: Vec<MemberState>,
-    /// Client connections that are open.
+    /// The number of open client connections.
     pub connections: usize,
-    /// What happened so far, oldest first; the oldest are forgotten.
+    /// The latest reports about the members, the oldest one first. Older reports are dropped.
     pub stories: Vec<Story>,
-    /// Bytes of replies that wait for clients which have not read so far.
+    /// The number of bytes in replies that clients have not read yet.
     pub unsent_bytes: usize,
-    /// The most that has ever waited at once.
+    /// The largest value that `unsent_bytes` ever had.
     pub most_unsent_bytes: usize,
 }
 
-/// A deployment that runs in a thread of its own until this is dropped.
+/// A deployment that runs in its own thread. Dropping it stops the deployment.
 ///
 /// ```no_run
 /// use onionskin_simulations::serve::{Embedded, ServeOptions};
@@ -70,7 +70,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Binds the sockets and starts the thread. All members listen when this returns.
+    /// Binds the sockets and starts the thread. All members accept connections when this returns.
     pub fn start(options: ServeOptions) -> io::Result<Self> {
         let (orders, inbox) = queue::unbounded_channel();
         let (ready, started) = mpsc::channel();
@@ -115,56 +115,57 @@ impl Embedded {
         })
     }
 
-    /// The connection string for it, with user and password where one must log in.
+    /// Returns the connection string of the deployment, with a user and password if there are
+    /// users.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Where each member listens. Behind a load balancer these are the services, where another
-    /// load balancer may connect.
+    /// Returns the addresses on which the members listen. In load-balanced mode, these are the
+    /// addresses of the services, to which another load balancer can connect.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where `ca.pem` lies, if connections are encrypted.
+    /// Returns the directory with `ca.pem`, if the deployment uses TLS.
     #[must_use]
     pub const fn tls_directory(&self) -> Option<&PathBuf> {
         self.tls_directory.as_ref()
     }
 
-    /// Makes the primary step down; false if there is none that could.
+    /// Makes the primary step down. Returns false if no primary can step down.
     pub fn step_down(&self) -> bool {
         self.ask(Order::StepDown).unwrap_or(false)
     }
 
-    /// Ends a member: its connections break, and new ones are refused.
+    /// Ends the process of a member: its connections are closed, and new ones are refused.
     pub fn kill(&self, member: usize) {
         let _ = self.ask(|answer| Order::Kill(member, answer));
     }
 
-    /// Starts a member again that was killed.
+    /// Starts a killed member again.
     pub fn restart(&self, member: usize) {
         let _ = self.ask(|answer| Order::Restart(member, answer));
     }
 
-    /// Closes all connections to a member, which goes on.
+    /// Closes all connections to a member, which continues to run.
     pub fn disconnect(&self, member: usize) {
         let _ = self.ask(|answer| Order::Disconnect(member, answer));
     }
 
-    /// Cuts these members off from the others. Clients still reach all of them.
+    /// Cuts the network between these members and all others. Clients can still reach all members.
     pub fn partition(&self, side: &[usize]) {
         let _ = self.ask(|answer| Order::Partition(side.to_vec(), answer));
     }
 
-    /// Repairs all cuts between members.
+    /// Removes all cuts between members.
     pub fn heal(&self) {
         let _ = self.ask(Order::Heal);
     }
 
-    /// How it stands; `None` if its thread has ended.
+    /// Returns the state of the deployment, or `None` if its thread has ended.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.ask(Order::Status)

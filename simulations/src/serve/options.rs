@@ -1,4 +1,4 @@
-//! What to serve, and where.
+//! The options of a deployment on real sockets.
 
 use crate::deployment::{Limits, MemberOptions, NetworkOptions, User};
 use std::{path::PathBuf, time::Duration};
@@ -6,39 +6,39 @@ use std::{path::PathBuf, time::Duration};
 /// Options of a deployment on real sockets.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// The replica set's name. `None`: a standalone, or routers.
+    /// The name of the replica set. `None`: a standalone or routers.
     pub replica_set: Option<String>,
-    /// Whether the members are routers in front of one shard. Default: false.
+    /// True if the members are routers in front of one shard. Default: false.
     pub sharded: bool,
-    /// Whether the members are services, which are such routers behind a load balancer. Each has
-    /// a port of its own as well, for another load balancer, which may speak the PROXY protocol.
+    /// True if the members are services: routers behind a load balancer. Each service has a port of
+    /// its own as well, for another load balancer, which may send a header of the PROXY protocol.
     /// Default: false.
     pub load_balanced: bool,
-    /// The members; a standalone has one.
+    /// The members. A standalone has one member.
     pub members: Vec<MemberOptions>,
-    /// The first port, that of the load balancer or of the first member; the others follow.
-    /// `None`: ports that are free. Default: none.
+    /// The first port, which is that of the load balancer or of the first member. The others
+    /// follow. `None`: free ports. Default: `None`.
     pub port: Option<u16>,
-    /// Whether connections are encrypted. Default: false.
+    /// True if connections use TLS. Default: false.
     pub tls: bool,
-    /// Where the certificates are written. `None`: a new directory for temporary files.
+    /// The directory to which the certificates are written. `None`: a new temporary directory.
     pub tls_directory: Option<PathBuf>,
-    /// Who may log in. Empty: no login is asked for.
+    /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,
-    /// Where chance comes from. Default: 0.
+    /// The seed of all randomness. Default: 0.
     pub seed: u64,
-    /// Default: 1 s, so that a failover takes about that long.
+    /// The election timeout. Default: 1 s, so that a failover takes about that long.
     pub election_timeout: Duration,
-    /// Default: 200 ms.
+    /// The interval of a primary's heartbeats. Default: 200 ms.
     pub heartbeat_interval: Duration,
-    /// The network between members. Default: instant.
+    /// The properties of the network between members. By default, messages arrive at once.
     pub network: NetworkOptions,
-    /// What servers accept and keep.
+    /// The limits of the servers.
     pub limits: Limits,
 }
 
 impl ServeOptions {
-    /// A replica set of equal members.
+    /// Creates the options of a replica set with equal members.
     #[must_use]
     pub fn replica_set(name: &str, members: usize) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl ServeOptions {
         }
     }
 
-    /// One server alone.
+    /// Creates the options of a server without a replica set.
     #[must_use]
     pub fn standalone() -> Self {
         Self {
@@ -67,7 +67,7 @@ impl ServeOptions {
         }
     }
 
-    /// Routers in front of one shard.
+    /// Creates the options of routers in front of one shard.
     #[must_use]
     pub fn sharded(routers: usize) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl ServeOptions {
         }
     }
 
-    /// Services behind a load balancer.
+    /// Creates the options of services behind a load balancer.
     #[must_use]
     pub fn load_balanced(services: usize) -> Self {
         Self {

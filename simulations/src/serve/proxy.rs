@@ -1,41 +1,41 @@
-//! The PROXY protocol, versions 1 and 2: what a load balancer writes in front of a connection that
-//! it hands on, to say for whom.
+//! The PROXY protocol, versions 1 and 2. A load balancer sends its header at the start of a
+//! connection, with the address of the client.
 //!
-//! Nothing here depends on who that is, so a header is only checked and skipped, as are the fields
-//! behind its addresses. A peer that sends none is no balancer, and that is fine too: none of the
-//! protocols that are spoken here begins like a header.
+//! The address is not needed here, so that a header is only checked and skipped, with the fields
+//! after its addresses. A connection without a header is accepted too. No message of the other
+//! protocols starts like a header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a header of version 1 begins with, up to the protocol.
+/// The start of a header of version 1.
 const TEXT_MARK: &[u8] = b"PROXY ";
 
-/// What a header of version 2 begins with.
+/// The start of a header of version 2.
 const BINARY_MARK: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Most bytes of a header of version 1, its end of line included.
+/// The size of the longest header of version 1 in bytes, with its end of line.
 const MAX_TEXT_BYTES: usize = 107;
 
-/// Bytes of a header of version 2 before its addresses.
+/// The size of a header of version 2 without its addresses, in bytes.
 const BINARY_BYTES: usize = 16;
 
-/// Most bytes behind those: addresses, and fields with certificates' names and the like.
+/// The largest size of the addresses and further fields in a header of version 2, in bytes.
 const MAX_REST_BYTES: usize = 4096;
 
-/// What stands at the beginning of a connection.
+/// The content at the start of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Too little has come to tell.
+    /// Too few bytes were received to decide.
     Unfinished,
-    /// A header of so many bytes: none where there is no header.
+    /// A header with this length in bytes, or 0 if there is no header.
     Header(usize),
 }
 
-/// A header that nobody would write.
+/// The error for a malformed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Looks at everything that has come so far on a connection.
+/// Checks whether the bytes that were received on a connection start with a header.
 pub(super) fn look(bytes: &[u8]) -> Result<Beginning, Malformed> {
     for (mark, read) in [
         (TEXT_MARK, text as fn(&[u8]) -> _),
@@ -51,7 +51,7 @@ pub(super) fn look(bytes: &[u8]) -> Result<Beginning, Malformed> {
     Ok(Beginning::Header(0))
 }
 
-/// `PROXY TCP4 192.0.2.1 198.51.100.1 56324 27017\r\n`.
+/// Checks a header such as `PROXY TCP4 192.0.2.1 198.51.100.1 56324 27017\r\n`.
 fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
     let limit = bytes.len().min(MAX_TEXT_BYTES);
     let line = bytes[..limit].windows(2).position(|pair| pair == b"\r\n");
@@ -64,7 +64,7 @@ fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
     let line = std::str::from_utf8(&bytes[..length]).map_err(|_| Malformed)?;
     let fields: Vec<&str> = line.split(' ').collect();
     let is_right = match fields.as_slice() {
-        // Whatever follows means nothing.
+        // The fields after `UNKNOWN` have no meaning.
         [_, "UNKNOWN", ..] => true,
         [_, "TCP4", from, to, ports @ ..] => {
             let are_addresses = [from, to].iter().all(|a| a.parse::<Ipv4Addr>().is_ok());
@@ -82,7 +82,7 @@ fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
     }
 }
 
-/// Two ports, each as a number would be printed.
+/// True for two ports without a sign and without leading zeros.
 fn are_ports(fields: &[&str]) -> bool {
     let is_port = |text: &&str| {
         let number = text.parse::<u16>();
@@ -98,7 +98,8 @@ fn binary(bytes: &[u8]) -> Result<Beginning, Malformed> {
     let [.., command, family, high, low] = *head;
     let rest = usize::from(u16::from_be_bytes([high, low]));
     let least = match command {
-        // The balancer itself connects, to see whether somebody is there.
+        // The command LOCAL: the balancer itself connects, for example to check that the server
+        // runs.
         0x20 => 0,
         0x21 => addresses(family)?,
         _ => return Err(Malformed),
@@ -113,7 +114,7 @@ fn binary(bytes: &[u8]) -> Result<Beginning, Malformed> {
     }
 }
 
-/// How many bytes the addresses of such a connection take.
+/// Returns the size of the addresses for an address family and protocol, in bytes.
 const fn addresses(family: u8) -> Result<usize, Malformed> {
     match family {
         0x00 => Ok(0),
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A header of version 2 with so many bytes behind its head.
+    /// Returns a header of version 2 with `rest` bytes after its fixed part.
     fn header(command: u8, family: u8, rest: u16) -> Vec<u8> {
         let mut bytes = BINARY_MARK.to_vec();
         bytes.extend([command, family]);
@@ -154,12 +155,12 @@ mod tests {
             header(0x21, 0x12, 12),
             header(0x21, 0x21, 36),
             header(0x21, 0x31, 216),
-            // With further fields behind the addresses.
+            // Further fields follow the addresses.
             header(0x21, 0x11, 12 + 300),
             header(0x21, 0x11, 4096),
             header(0x21, 0x00, 0),
             header(0x20, 0x00, 0),
-            // What the balancer says of its own connection is passed over.
+            // The address family of the command LOCAL is ignored.
             header(0x20, 0xff, 3),
         ]);
         all
@@ -217,7 +218,7 @@ mod tests {
             "PROXY TCP4 127.0.0.1 127.0.0.256 1 2\r\n",
             "PROXY tcp4 127.0.0.1 127.0.0.1 1 2\r\n",
             "PROXY TCP4 127.0.0.1 127.0.0.1 1 2\n\r\n",
-            // No end of line where the longest header ends.
+            // This header has no end of line within the largest length.
             &long,
         ];
         for text in texts {
@@ -237,14 +238,14 @@ mod tests {
             header(0x20, 0x00, u16::MAX),
         ];
         for header in binary {
-            // Before anything is collected that would be thrown away.
+            // The header is refused before the rest of it is received.
             let head = &header[..BINARY_BYTES];
             assert_eq!(look(head), Err(Malformed), "{head:?}");
         }
     }
 
     proptest! {
-        /// A hostile peer costs no more than a bounded number of bytes, whatever it sends.
+        /// Every stream is decided within a bounded number of bytes.
         #[test]
         fn whatever_comes_is_decided_within_bounds(
             mark in prop::sample::select(vec![&b""[..], TEXT_MARK, BINARY_MARK]),

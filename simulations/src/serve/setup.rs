@@ -1,4 +1,4 @@
-//! What follows from the options: the deployment's own, certificates, the connection string.
+//! Derives the deployment's options, the certificates and the connection string from the options.
 
 use super::{ServeOptions, certificate};
 use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape};
@@ -16,7 +16,7 @@ use std::{
     time::SystemTime,
 };
 
-/// Numbers the directories for certificates, so that deployments of one process do not share them.
+/// The number of directories for certificates, which gives each deployment its own one.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn deployment_options(
@@ -97,7 +97,7 @@ pub(super) fn uri(
     uri
 }
 
-/// Percent-encodes all but unreserved characters.
+/// Percent-encodes all bytes except unreserved characters.
 fn encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

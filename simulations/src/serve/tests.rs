@@ -1,4 +1,4 @@
-//! Real sockets on loopback.
+//! Tests on real sockets of the loopback interface.
 
 mod hostile;
 mod pressure;
@@ -43,7 +43,7 @@ fn message(command: &RawDocument) -> Vec<u8> {
     bytes
 }
 
-/// The reply to a command; `None` if the connection ends instead.
+/// Sends a command and returns its reply, or `None` if the connection is closed.
 fn ask(stream: &mut (impl Read + Write), command: &RawDocument) -> Option<RawDocumentBuf> {
     stream.write_all(&message(command)).ok()?;
     let mut decoder = FrameDecoder::new();
@@ -127,7 +127,7 @@ fn balanced_hello() -> RawDocumentBuf {
     rawdoc! { "hello": 1, "loadBalanced": true, "$db": "admin" }
 }
 
-/// The service that answers on a connection which begins with these bytes.
+/// Connects, sends the header, and returns the `serviceId` of the hello reply.
 fn service(address: &str, header: &[u8]) -> Option<ObjectId> {
     let mut stream = connect(address)?;
     stream.write_all(header).ok()?;
@@ -135,7 +135,7 @@ fn service(address: &str, header: &[u8]) -> Option<ObjectId> {
     hello.get_object_id("serviceId").ok()
 }
 
-/// A header of the PROXY protocol's version 2, with a field behind its addresses.
+/// Returns a header of version 2 of the PROXY protocol, with a field after the addresses.
 fn binary_header() -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11".to_vec();
     header.extend(17_u16.to_be_bytes());
@@ -170,7 +170,7 @@ fn services_are_served_behind_one_port_and_at_one_each() {
         None,
         "the client has to know of a balancer"
     );
-    // Another balancer may stand in front, and says so or not.
+    // Another load balancer may connect to a service, with or without a header.
     for header in [&[], TEXT_HEADER, &binary_header()] {
         assert_eq!(service(&services[0], header), Some(one), "{header:?}");
         assert_eq!(service(&services[1], header), Some(other), "{header:?}");
@@ -181,7 +181,7 @@ fn services_are_served_behind_one_port_and_at_one_each() {
     ] {
         assert_eq!(service(&services[0], malformed), None, "{malformed:?}");
     }
-    // What clients of the deployment's own balancer send is their business.
+    // The deployment's own balancer does not accept headers from clients.
     assert_eq!(service(balancer, TEXT_HEADER), None);
 }
 
@@ -269,7 +269,7 @@ fn a_header_comes_before_the_encryption() {
 
 #[test]
 fn ports_follow_the_balancers() {
-    // Three free ports in a row are found by trying.
+    // Three free ports in a row can only be found by trying.
     let free = || -> Option<Embedded> {
         let base = std::net::TcpListener::bind("127.0.0.1:0")
             .ok()?

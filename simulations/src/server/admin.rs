@@ -1,4 +1,4 @@
-//! Commands by which shells, drivers and operators look around.
+//! Administrative commands that read and write no data.
 
 use super::{
     Member,
@@ -11,7 +11,7 @@ use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
 
 impl Member {
-    /// Answers a command that touches no data; `None` if it is none of these.
+    /// Answers an administrative command. Returns `None` for any other command.
     pub(super) fn administration(
         &mut self,
         now: Instant,
@@ -88,7 +88,8 @@ impl Member {
         }
     }
 
-    /// Those of clients; a router's own lie with the shard.
+    /// Returns the number of open cursors. A router counts the cursors that its clients opened,
+    /// which the shard keeps.
     pub(crate) fn open_cursors(&self) -> usize {
         match self.is_router() {
             true => self.routing.open_cursors(),

@@ -1,8 +1,9 @@
-//! How fast new connections are let in: `ingressConnectionEstablishmentRateLimiterEnabled` and its
-//! companions, as servers know them since 8.2.
+//! The rate limit of new connections: `ingressConnectionEstablishmentRateLimiterEnabled` and its
+//! companions, which servers have since 8.2.
 //!
-//! Each connection takes a token. Tokens come at a steady rate and are saved up to a burst. Without
-//! a token a connection waits in a queue, unread; without a place in the queue it is closed.
+//! Each connection takes a token. Tokens come at a constant rate, and unused tokens are saved for a
+//! burst. A connection without a token waits in a queue, and nothing is read from it. If the queue
+//! is full, the connection is closed.
 
 use super::{
     Member,
@@ -18,20 +19,20 @@ use std::{collections::VecDeque, time::Duration};
 
 const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
 
-/// `...RatePerSec` unless it is set: as good as no limit, as in the server.
+/// The default of `...RatePerSec`, which is as good as no limit.
 const DEFAULT_RATE_PER_SECOND: u64 = 2_147_483_647;
 
-/// Connections are let in at this rate.
+/// The rate limiter of a member's new connections.
 #[derive(Debug)]
 pub(super) struct Admission {
     enabled: bool,
-    /// `...RatePerSec`.
+    /// The rate of tokens per second, `...RatePerSec`.
     rate: u64,
-    /// `...BurstCapacitySecs`: tokens of so many seconds are saved up.
+    /// The number of seconds for which unused tokens are saved, `...BurstCapacitySecs`.
     burst_seconds: u64,
-    /// `...MaxQueueDepth`.
+    /// The largest number of queued connections, `...MaxQueueDepth`.
     max_queue: usize,
-    /// When all tokens that were taken so far have come again.
+    /// The time at which all tokens that were taken will have been replaced.
     full_at: Instant,
     queue: VecDeque<ConnId>,
 }
@@ -50,7 +51,8 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Whether a new connection has to wait; `None` if it is not let in at all.
+    /// Admits or queues a new connection. Returns true if it is queued, and `None` if the queue is
+    /// full.
     pub(super) fn admit(&mut self, now: Instant, conn: ConnId) -> Option<bool> {
         if !self.enabled {
             return Some(false);
@@ -66,7 +68,7 @@ impl Admission {
         Some(true)
     }
 
-    /// The next connection whose turn has come.
+    /// Returns the next queued connection that is admitted now.
     fn poll_admitted(&mut self, now: Instant) -> Option<ConnId> {
         if self.enabled {
             if self.queue.is_empty() || self.token_at() > now {
@@ -77,17 +79,17 @@ impl Admission {
         self.queue.pop_front()
     }
 
-    /// When the next connection is let in.
+    /// Returns the time at which the next queued connection is admitted.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.queue.is_empty()).then(|| self.token_at())
     }
 
-    /// A connection has gone.
+    /// Removes a closed connection from the queue.
     pub(super) fn forget(&mut self, conn: ConnId) {
         self.queue.retain(|other| *other != conn);
     }
 
-    /// When there is a token.
+    /// Returns the time at which the next token is available.
     fn token_at(&self) -> Instant {
         let saved = Duration::from_secs(self.burst_seconds).saturating_sub(self.interval());
         let since_start = self.full_at.since_start().saturating_sub(saved);
@@ -125,7 +127,7 @@ impl Admission {
 }
 
 impl Member {
-    /// Begins to read from connections whose turn has come.
+    /// Admits queued connections for which there are tokens, and begins to read from them.
     pub(super) fn admit_queued(&mut self, now: Instant) {
         while let Some(conn) = self.admission.poll_admitted(now) {
             if let Some(connection) = self.connection(conn) {
@@ -135,7 +137,7 @@ impl Member {
         }
     }
 
-    /// Sets parameters that mean something here, and passes over the rest.
+    /// Sets the parameters that this server knows, and ignores all others.
     pub(super) fn set_parameters(&mut self, request: &Request) -> Result<Document, Fault> {
         let mut was = Bson::Null;
         for key in request.command.keys() {

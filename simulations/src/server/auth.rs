@@ -1,4 +1,4 @@
-//! Who may do what: logging in and out.
+//! Authentication, and the check that a command is authorized.
 
 use super::{
     Member,
@@ -12,7 +12,7 @@ use crate::deployment::ConnId;
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 impl Member {
-    /// Whether a command may run before a login.
+    /// Returns an error if a command requires authentication and the connection has none.
     pub(super) fn check_authorized(&self, conn: ConnId, request: &Request) -> Result<(), Fault> {
         let open = matches!(
             request.name.as_str(),
@@ -46,7 +46,7 @@ impl Member {
         Ok(reply.into())
     }
 
-    /// Starts a login; also the one that a hello brings along (AUTH: speculative).
+    /// Starts authentication, for `saslStart` and for `speculativeAuthenticate` of a hello.
     pub(super) fn start_login(
         &mut self,
         conn: ConnId,

@@ -1,4 +1,4 @@
-//! Collections and indexes: making, listing, dropping them.
+//! The commands on collections, indexes and databases.
 
 use super::{
     Member,
@@ -13,7 +13,7 @@ use crate::store::{Change, Outcome as Done, StoreError};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
-/// Arguments that every command may have and that are no options of a collection.
+/// Arguments of all commands, which are not options of a collection.
 const GENERIC: [&str; 12] = [
     "$db",
     "lsid",
@@ -51,7 +51,7 @@ impl Member {
             "drop" => {
                 let name = namespace(request)?;
                 let done = store.drop_collection(&name)?;
-                // Since 7.0 it is no error if there was nothing to drop.
+                // Since 7.0, the drop of a collection that does not exist is no error.
                 let reply = done.result.map_or_else(Document::new, |indexes| {
                     let n = i32::try_from(indexes).unwrap_or(i32::MAX);
                     doc! { "nIndexesWas": n, "ns": name.to_string() }
@@ -173,7 +173,7 @@ fn plain(done: Result<Done<()>, StoreError>) -> Result<(Document, Vec<Change>), 
     Ok((Document::new(), done?.changes))
 }
 
-/// A command's arguments, without its name and what every command may have.
+/// Returns the arguments of a command, without its name and the arguments of all commands.
 fn options(request: &Request) -> Document {
     let mut options = request.command.clone();
     options.remove(&request.name);

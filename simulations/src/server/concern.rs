@@ -1,4 +1,4 @@
-//! Write concerns: how many members must have a write before it is confirmed.
+//! Write concerns: the number of members that must have a write before it is acknowledged.
 
 use super::{
     Member,
@@ -14,8 +14,8 @@ use onionskin_core::time::Instant;
 use std::time::Duration;
 
 impl Member {
-    /// What a command's `writeConcern` asks for; a majority where it asks for nothing, unless there
-    /// are arbiters, as servers decide since 5.0.
+    /// Returns the replication that a command's write concern demands. As in servers since 5.0, the
+    /// default is the majority, or one member if the set has an arbiter.
     pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return match w(request) {
@@ -42,7 +42,7 @@ impl Member {
         }
     }
 
-    /// A mode that the configuration does not define can never be satisfied.
+    /// Returns a need that is never satisfied, for a mode that the configuration does not define.
     const fn unknown_mode(&self, _word: &str) -> Need {
         Need::Members(usize::MAX)
     }

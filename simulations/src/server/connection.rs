@@ -1,38 +1,38 @@
-//! What a member knows about one client's connection.
+//! The state of one client connection.
 
 use super::{fail_point::FailEffect, reply::Reply, scram::Conversation};
 use bson::{Document, Timestamp};
 use onionskin_core::{time::Instant, wire::FrameDecoder};
 
-/// One request, read and checked.
+/// A request that was decoded.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: i32,
-    /// Size of the whole message.
+    /// The size of the whole message, in bytes.
     pub(super) bytes: usize,
-    /// It came as OP_QUERY and is answered by OP_REPLY.
+    /// True if the request is an OP_QUERY, so that the reply is an OP_REPLY.
     pub(super) legacy: bool,
-    /// False: the client wants no answer (MSG-18).
+    /// False if the client expects no reply to this request (MSG-18).
     pub(super) reply_wanted: bool,
-    /// Several replies are welcome (MSG-23).
+    /// True if the client accepts several replies to this request (MSG-23).
     pub(super) exhaust: bool,
-    /// The command's name as it was sent.
+    /// The command's name as the client sent it.
     pub(super) name: String,
     pub(super) database: String,
     pub(super) command: Document,
 }
 
-/// How much replication a write waits for.
+/// The replication that a write waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Majority,
     Members(usize),
 }
 
-/// Why a request is not answered yet.
+/// The reason why a request was not answered yet.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    /// A write that was done waits until others have it.
+    /// A finished write waits until enough members have it.
     Replication {
         index: u64,
         need: Need,
@@ -40,19 +40,19 @@ pub(super) enum Waiting {
     },
     /// An awaitable hello waits for a change (MON-74).
     Hello { exhaust: bool },
-    /// A fail point holds the command.
+    /// A fail point blocks the command.
     Blocked { effect: FailEffect },
-    /// A read waits for a cluster time.
+    /// A read waits until this member has reached a cluster time.
     Time { after: Timestamp },
-    /// A tailable cursor waits for more.
+    /// A `getMore` on a tailable cursor waits for documents.
     Tail,
-    /// A step-down waits for a member to catch up.
+    /// A step-down waits for a secondary to catch up.
     StepDown,
-    /// A router waits for the shard's answer.
+    /// A request of a router waits for the shard's reply.
     Routed { effect: Option<FailEffect> },
 }
 
-/// A request that waits.
+/// A request that waits, with its reason and deadline.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) request: Request,
@@ -60,40 +60,41 @@ pub(super) struct Pending {
     pub(super) deadline: Option<Instant>,
 }
 
-/// How a client's connection came.
+/// The way on which a client connected to this member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Straight to the server.
+    /// The client connected directly to the server.
     #[default]
     Direct,
-    /// Through a load balancer.
+    /// The client connected through a load balancer.
     Forwarded,
 }
 
-/// One client's connection.
+/// One client connection.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
-    /// Bytes in the decoder.
+    /// The number of bytes in the decoder.
     pub(super) ahead: usize,
     pub(super) out: Vec<u8>,
     pub(super) announced: bool,
     pub(super) pending: Option<Pending>,
     pub(super) closing: bool,
-    /// It was accepted, but nothing is read from it before its turn comes.
+    /// True while the connection waits for its admission. Nothing is read from it until then.
     pub(super) is_queued: bool,
-    /// One request was handled; the next one waits for its turn.
+    /// True from the start of a request until the caller gives the connection another turn.
     pub(super) is_resting: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,
     pub(super) app_name: Option<String>,
     pub(super) arrival: Arrival,
-    /// Its first hello was answered; on a forwarded connection only that one is special.
+    /// True after the first hello was answered. On a forwarded connection, only the first reply has
+    /// the `serviceId`.
     pub(super) was_greeted: bool,
 }
 
 impl Connection {
-    /// True while the next request must wait.
+    /// True while the next request of the connection must wait.
     pub(super) const fn is_busy(&self) -> bool {
         self.pending.is_some() || self.closing || self.is_queued || self.is_resting
     }

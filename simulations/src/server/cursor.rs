@@ -1,4 +1,4 @@
-//! Open cursors: what is left to send, and until when it is kept.
+//! Open cursors: their remaining documents, and the time at which they expire.
 
 use crate::{
     deployment::Limits,
@@ -7,20 +7,21 @@ use crate::{
 use onionskin_core::time::Instant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Documents that a client has yet to fetch.
+/// An open cursor: the documents that its client has not fetched yet.
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) namespace: String,
     pub(super) documents: VecDeque<Shared>,
-    /// A tailable cursor looks for more than its documents when they are all sent.
+    /// The query of a tailable cursor, which finds more documents when these are sent.
     pub(super) tail: Option<Tail>,
     pub(super) no_timeout: bool,
-    /// What [`Cursor::own_bytes`] returned when it was opened.
+    /// The result of [`Cursor::own_bytes`] when the cursor was opened.
     pub(super) bytes: usize,
 }
 
 impl Cursor {
-    /// Bytes of the documents that only this cursor keeps; those in a collection are not counted.
+    /// Returns the size of the documents that only this cursor holds, in bytes. Documents of a
+    /// collection are not counted.
     pub(super) fn own_bytes(&self) -> usize {
         let own = self.documents.iter();
         let own = own.filter(|document| Shared::strong_count(document) == 1);
@@ -28,12 +29,12 @@ impl Cursor {
     }
 }
 
-/// How a tailable cursor goes on.
+/// The query of a tailable cursor.
 #[derive(Clone, Debug)]
 pub(super) struct Tail {
     pub(super) collection: Namespace,
     pub(super) find: Find,
-    /// Documents that were found so far.
+    /// The number of documents that the query has found so far.
     pub(super) seen: u64,
     pub(super) awaits: bool,
 }
@@ -43,9 +44,9 @@ pub(super) struct Tail {
 pub(super) struct Cursors {
     open: BTreeMap<i64, (Cursor, Option<Instant>)>,
     expiries: BTreeSet<(Instant, i64)>,
-    /// Documents of all of them.
+    /// The number of documents of all open cursors.
     documents: usize,
-    /// Bytes of the documents that nothing but a cursor keeps.
+    /// The size of the documents that only cursors hold, in bytes.
     bytes: usize,
     limits: Limits,
 }
@@ -61,8 +62,8 @@ impl Cursors {
         }
     }
 
-    /// Keeps a cursor; at a limit, those that expire first go. The new one stays, however many
-    /// documents it has.
+    /// Adds a cursor. If a limit is exceeded, the cursors that expire first are removed. The new
+    /// cursor stays even if it exceeds a limit by itself.
     pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
         let (more, bytes) = (cursor.documents.len(), cursor.bytes);
         while self.open.len() >= self.limits.max_cursors

@@ -1,4 +1,4 @@
-//! From a request to what answers it.
+//! Dispatches a request to the function that executes it.
 
 use super::{
     CATCH_UP_PERIOD, Member,
@@ -13,14 +13,15 @@ use bson::Timestamp;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// What a command comes to.
+/// The result of a command that did not fail.
 pub(super) enum Outcome {
     Reply(Reply),
-    /// A write was done (or nothing was left to do): answer when enough members have it.
+    /// A write that was done, or that had nothing left to do. The reply is sent when enough members
+    /// have the write.
     Written(Reply),
-    /// The shard has to answer.
+    /// The shard must answer the command.
     Route,
-    /// Answer later.
+    /// The request waits, until the deadline if there is one.
     Wait(Waiting, Option<Instant>),
 }
 
@@ -33,7 +34,7 @@ impl From<Reply> for Outcome {
 pub(super) type Answer = Result<Outcome, Fault>;
 
 impl Member {
-    /// Runs a request from its beginning.
+    /// Starts a request. A fail point may delay it or make it fail.
     pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
         let app = self.connection(conn).and_then(|c| c.app_name.clone());
         let app = app.or_else(|| super::hello::app_name(&request));
@@ -50,7 +51,7 @@ impl Member {
         }
     }
 
-    /// Does to a request what a fail point wants.
+    /// Applies the effect of a fail point to a request.
     pub(super) fn run_failing(
         &mut self,
         now: Instant,
@@ -67,7 +68,7 @@ impl Member {
         }
     }
 
-    /// Executes a request and answers it, or lets it wait.
+    /// Executes a request, and answers it or lets it wait.
     pub(super) fn run(
         &mut self,
         now: Instant,
@@ -99,7 +100,7 @@ impl Member {
         }
     }
 
-    /// Parks a request until something happens or its time is over.
+    /// Keeps a request until its condition is true or its deadline has passed.
     pub(super) fn wait(
         &mut self,
         conn: ConnId,
@@ -211,7 +212,7 @@ impl Member {
         }
     }
 
-    /// Whether this member may answer a read.
+    /// Returns an error if this member may not answer a read.
     fn check_readable(&self, request: &Request) -> Result<(), Fault> {
         let Some(member) = self.set_member() else {
             return Ok(());
@@ -298,7 +299,7 @@ fn read_after(request: &Request) -> Option<Timestamp> {
     concern.get_timestamp("afterClusterTime").ok()
 }
 
-/// The collection that a command names.
+/// Returns the collection that a command names.
 pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
     let collection = request.command.get_str(&request.name).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {

@@ -1,9 +1,10 @@
-//! Commands as they came, turned into trees, with a bound on their depth.
+//! Conversion of received commands into documents of limited depth, and access to their fields.
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
 use onionskin_core::bson::MAX_DEPTH;
 
-/// Copies a document; `None` if it is malformed or nested deeper than [`MAX_DEPTH`].
+/// Copies a document. Returns `None` if the document is malformed or nested deeper than
+/// [`MAX_DEPTH`].
 pub(super) fn owned(raw: &RawDocument) -> Option<Document> {
     document(raw, MAX_DEPTH)
 }
@@ -33,7 +34,7 @@ fn value(raw: RawBsonRef<'_>, depth: usize) -> Option<Bson> {
     }
 }
 
-/// A number, in whichever type, as a whole one.
+/// Returns a number of any type as an integer, or `None` if it is not an integer.
 pub(super) fn integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some((*n).into()),
@@ -43,19 +44,19 @@ pub(super) fn integer(value: &Bson) -> Option<i64> {
     }
 }
 
-/// A whole number field.
+/// Returns the field as an integer.
 pub(super) fn integer_field(from: &Document, key: &str) -> Option<i64> {
     integer(from.get(key)?)
 }
 
-/// A count, absent or negative as zero.
+/// Returns the field as a count. A missing or negative value is 0.
 pub(super) fn count_field(from: &Document, key: &str) -> u64 {
     integer_field(from, key)
         .and_then(|n| u64::try_from(n).ok())
         .unwrap_or(0)
 }
 
-/// True, or a number other than zero, as the server reads flags.
+/// True for `true` and for numbers other than 0, as the server reads flags.
 pub(super) fn truth(value: Option<&Bson>) -> bool {
     match value {
         Some(Bson::Boolean(b)) => *b,

@@ -1,4 +1,4 @@
-//! `configureFailPoint`: commands that fail on request.
+//! The command `configureFailPoint`, which makes other commands fail.
 
 use super::{
     Member,
@@ -11,21 +11,21 @@ use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// Probabilities are ratios with this denominator.
+/// The denominator of probabilities.
 const PROBABILITY_PARTS: u64 = 1_000_000;
 
-/// When a fail point acts.
+/// The condition under which a fail point acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Off,
     AlwaysOn,
     Times(u64),
     Skip(u64),
-    /// Parts of [`PROBABILITY_PARTS`].
+    /// Acts with this probability, in parts of [`PROBABILITY_PARTS`].
     Probability(u64),
 }
 
-/// The `failCommand` fail point.
+/// The fail point `failCommand`.
 #[derive(Clone, Debug)]
 pub(super) struct FailPoint {
     mode: Mode,
@@ -33,7 +33,7 @@ pub(super) struct FailPoint {
     times_entered: i64,
 }
 
-/// What a fail point does to a command.
+/// The effect of a fail point on a command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailEffect {
     pub(super) block: Option<Duration>,
@@ -44,7 +44,7 @@ pub(super) struct FailEffect {
 }
 
 impl Member {
-    /// What happens to a command, if a fail point meets it.
+    /// Returns the effect of the fail point on a request, if there is one.
     pub(super) fn fail_effect(
         &mut self,
         request: &Request,
@@ -118,7 +118,8 @@ impl Member {
         Ok(doc! { "count": count }.into())
     }
 
-    /// How long a blocked command is held: the fail point's time, or `maxTimeMS` if that is less.
+    /// Returns the time until which a command is blocked: the fail point's time, or `maxTimeMS` if
+    /// it is shorter.
     pub(super) fn blocked_until(now: Instant, request: &Request, block: Duration) -> Instant {
         match integer_field(&request.command, "maxTimeMS").and_then(|n| u64::try_from(n).ok()) {
             Some(limit) if limit > 0 => now + block.min(Duration::from_millis(limit)),
@@ -151,7 +152,7 @@ fn matches_request(data: &Document, request: &Request, app: Option<&str>) -> boo
     named && app_matches && namespace_matches
 }
 
-/// `hello` and `isMaster` are one command to fail points.
+/// True if both names mean the same hello: fail points treat `hello` and `isMaster` as one command.
 fn is_hello(name: &str, request: &Request) -> bool {
     let hello = |n: &str| n == "hello" || n.eq_ignore_ascii_case("ismaster");
     hello(name) && hello(&request.name)

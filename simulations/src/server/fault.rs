@@ -1,8 +1,8 @@
-//! Errors that the server's own rules raise, with their codes and names.
+//! Errors of the server itself, with their codes and code names.
 
 use crate::store::StoreError;
 
-/// A command that failed.
+/// The error of a command that failed.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) error: StoreError,
@@ -19,7 +19,7 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// A failure with this code.
+/// Returns an error with the given code.
 pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
     let mut error = StoreError {
         code,
@@ -31,7 +31,7 @@ pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
     error.into()
 }
 
-/// The name of a code; those that the store raises as well are named alike.
+/// Returns the name of an error code. Codes of the store have the same names here.
 pub(super) fn name_of(code: i32) -> &'static str {
     match code {
         6 => "HostUnreachable",
@@ -75,7 +75,8 @@ pub(super) fn name_of(code: i32) -> &'static str {
     }
 }
 
-/// Codes that a 4.4 server labels `RetryableWriteError` when a transaction number was sent (RW-13).
+/// True for the codes that servers since 4.4 label `RetryableWriteError` if the command has a
+/// transaction number. For clients, only the label decides (RW-13).
 pub(super) const fn is_retryable(code: i32) -> bool {
     matches!(
         code,
@@ -83,18 +84,19 @@ pub(super) const fn is_retryable(code: i32) -> bool {
     )
 }
 
-/// Errors after which the server closes the connection.
+/// True for the errors after which the server closes the connection.
 pub(super) const fn is_final(code: i32) -> bool {
     code == 354
 }
 
-/// Errors by which a member of a replica set tells that it is no primary, or none that can be
-/// read; they carry a `topologyVersion`.
+/// True for the errors of a member that is not primary or cannot be read from. A member of a
+/// replica set adds its `topologyVersion` to them.
 pub(super) const fn is_not_primary(code: i32) -> bool {
     matches!(code, 189 | 10107 | 11602 | 13435 | 13436 | 10058)
 }
 
-/// Errors of a server that goes away. They carry a `topologyVersion` only while it says goodbye.
+/// True for the errors of a server that shuts down. A server in quiesce mode adds its
+/// `topologyVersion` to them.
 pub(super) const fn is_shutdown(code: i32) -> bool {
     matches!(code, 91 | 11600)
 }

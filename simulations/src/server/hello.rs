@@ -1,4 +1,4 @@
-//! The hello: who this member is, at once or when that changes (MON-74).
+//! The command hello, which is answered at once or when the state of this member changes (MON-74).
 
 use super::{
     Member,
@@ -13,10 +13,10 @@ use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// `maxWireVersion` of 4.4, the first release whose hello waits for changes.
+/// The `maxWireVersion` of 4.4, the first release that has awaitable hellos.
 const FIRST_STREAMING_WIRE_VERSION: i32 = 9;
 
-/// The application's name, if this is a first hello that brings it.
+/// Returns the application's name from a hello that has client metadata.
 pub(super) fn app_name(request: &Request) -> Option<String> {
     let client = request.command.get_document("client").ok()?;
     let application = client.get_document("application").ok()?;
@@ -54,7 +54,8 @@ impl Member {
                 let waiting = Waiting::Hello { exhaust };
                 let period = Duration::from_millis(count_field(command, "maxAwaitTimeMS").max(1));
                 let same = process == self.process_id && counter == self.counter;
-                // A stream starts with an answer at once if the client's view is old.
+                // A stream begins with an immediate reply if the client's `topologyVersion` is
+                // outdated.
                 let deadline = if same { now + period } else { now };
                 if same || exhaust {
                     return Ok(Outcome::Wait(waiting, Some(deadline)));
@@ -73,8 +74,11 @@ impl Member {
         Ok(Reply::from(reply).into())
     }
 
-    /// What the first hello of a client that came through a load balancer has to say, and what it
-    /// is told: which service this is (LB-57). Without a balancer in between nobody asks.
+    /// Checks the first hello on a connection through a load balancer, and returns the `serviceId`
+    /// for the reply (LB-57).
+    ///
+    /// A first hello without `loadBalanced: true` is an error. For all other hellos, the result is
+    /// `None`.
     fn greet(&mut self, conn: ConnId, knows: bool) -> Result<Option<ObjectId>, Fault> {
         let service = self.service_id;
         let Some(connection) = self.connection(conn) else {
@@ -92,8 +96,8 @@ impl Member {
         Ok(Some(service))
     }
 
-    /// Answers a hello that waited; a stream goes on as if the client had asked again, so that a
-    /// fail point meets each of its answers.
+    /// Answers a hello that waited. A stream continues as if the client had sent the next hello, so
+    /// that fail points apply to each of its replies.
     pub(super) fn answer_hello(
         &mut self,
         now: Instant,
@@ -108,7 +112,7 @@ impl Member {
         if !exhaust {
             return self.respond(conn, &request, Ok(reply.into()));
         }
-        // Each reply of a stream answers the one before (MSG-21).
+        // Each reply of a stream answers the reply before it (MSG-21).
         let previous = Some(request.id);
         request.id = self.respond_with(conn, &request, Ok(reply.into()), previous);
         let version = doc! { "processId": self.process_id, "counter": self.counter };
@@ -116,7 +120,8 @@ impl Member {
         self.start(now, conn, request);
     }
 
-    /// True if the release that this member claims to be knows `topologyVersion`: 4.4 and later.
+    /// True if the claimed release has `topologyVersion` and awaitable hellos, which is 4.4 and
+    /// later.
     fn streams(&self) -> bool {
         self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
     }
@@ -230,7 +235,8 @@ impl Member {
         }
     }
 
-    /// Mechanisms that the client asked for, and the first step of a login that it brought along.
+    /// Adds the user's SASL mechanisms and the result of speculative authentication, if the client
+    /// requested them.
     fn add_authentication(&mut self, conn: ConnId, command: &Document, reply: &mut Document) {
         if let Ok(user) = command.get_str("saslSupportedMechs")
             && let Some((database, name)) = user.split_once('.')
@@ -241,7 +247,8 @@ impl Member {
         if let Ok(login) = command.get_document("speculativeAuthenticate") {
             let login = login.clone();
             let database = login.get_str("db").unwrap_or("admin").to_owned();
-            // A speculative login that fails is left out; the client tries in the open.
+            // If speculative authentication fails, the reply does not have the field. The client
+            // then authenticates as usual.
             if let Ok(step) = self.start_login(conn, &login, &database) {
                 reply.insert("speculativeAuthenticate", step);
             }
@@ -249,7 +256,7 @@ impl Member {
     }
 }
 
-/// Grows with the term, as the server makes it.
+/// Returns an `electionId` that grows with the term, as the server makes it.
 fn election_id(term: u64) -> ObjectId {
     let mut bytes = [0; 12];
     bytes[..4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());

@@ -1,4 +1,4 @@
-//! One member as clients see it: connections in, replies out.
+//! One member of the deployment, as clients see it: requests come in, replies go out.
 
 mod admin;
 mod admission;
@@ -48,17 +48,17 @@ use std::{
     time::Duration,
 };
 
-/// How long a step-down waits for a secondary to catch up, unless the command says otherwise.
+/// The default time for which a step-down waits for a secondary to catch up.
 const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 
-/// What a member wants done.
+/// Something that the deployment has to do for a member.
 #[derive(Debug)]
 pub(crate) enum Output {
     Send(usize, Message),
     Transmit(ConnId),
-    /// A connection's next request may be handled.
+    /// The next request of this connection may be handled.
     Turn(ConnId),
-    /// A router hands a client's request on to the shard.
+    /// The request of a router's client must be forwarded to the shard.
     Route(ConnId, Vec<u8>),
     Close(ConnId),
     Tell(Story),
@@ -74,20 +74,20 @@ pub(crate) struct Member {
     random: Random,
     up: bool,
     process_id: ObjectId,
-    /// Which service this is behind a load balancer; the same as long as the process runs.
+    /// The `serviceId` behind a load balancer, which stays the same until the process ends.
     service_id: ObjectId,
-    /// `topologyVersion.counter`.
+    /// The counter of the member's `topologyVersion`.
     counter: i64,
     started: Instant,
     connections: BTreeMap<ConnId, Connection>,
-    /// Deadlines of waiting requests.
+    /// The deadlines of waiting requests.
     timers: BTreeSet<(Instant, ConnId)>,
-    /// Connections whose request waits for replication, for a time or for more documents.
+    /// Connections whose request waits for replication, for a cluster time or for more documents.
     waiting: BTreeSet<ConnId>,
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,
     stepping_down: Option<ConnId>,
-    /// It says goodbye to clients, and ends then.
+    /// The time at which quiesce mode ends, and the process with it.
     quiesces_until: Option<Instant>,
     cursors: Cursors,
     fail_point: Option<FailPoint>,
@@ -95,17 +95,17 @@ pub(crate) struct Member {
     overload: Overload,
     routing: Routing,
     outputs: VecDeque<Output>,
-    /// Each connection's requests are handled one at a time, when they are told to.
+    /// True if a connection's next request is handled only when the caller gives it a turn.
     takes_turns: bool,
-    /// Bytes in the decoders of all connections.
+    /// The number of bytes in the decoders of all connections.
     ahead: usize,
     next_request_id: i32,
-    /// The connection whose request is executed now.
+    /// The connection whose request is being executed.
     running: Option<ConnId>,
     ids: ObjectIds,
 }
 
-/// Makes the `_id`s of documents that come without one.
+/// Generates the `_id`s of documents that have none.
 #[derive(Debug)]
 struct ObjectIds {
     unique: [u8; 5],
@@ -169,7 +169,7 @@ impl Member {
         member
     }
 
-    /// A client connected; false if it is refused.
+    /// Handles a new client connection. Returns false if the connection is refused.
     pub(crate) fn handle_connected(
         &mut self,
         now: Instant,
@@ -193,7 +193,7 @@ impl Member {
         true
     }
 
-    /// A client is gone. Returns the cursors that end with its connection.
+    /// Handles the end of a client connection. Returns the cursors that end with it.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         self.ahead -= connection.as_ref().map_or(0, |c| c.ahead);
@@ -209,12 +209,12 @@ impl Member {
         self.routing.forget(conn)
     }
 
-    /// Returns the connection whose request a panic has interrupted.
+    /// Returns the connection whose request was being executed when a panic occurred.
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
         self.running.take()
     }
 
-    /// Cursors whose client is gone.
+    /// Removes the cursors of a client that has disconnected.
     pub(crate) fn end_cursors(&mut self, ids: &[i64]) {
         for &id in ids {
             self.cursors.remove(id);
@@ -262,14 +262,14 @@ impl Member {
         self.outputs.pop_front()
     }
 
-    /// The bytes that wait to be written to a connection.
+    /// Returns the bytes to write to a connection.
     pub(crate) fn take_output(&mut self, conn: ConnId) -> Option<Vec<u8>> {
         let connection = self.connections.get_mut(&conn)?;
         connection.announced = false;
         (!connection.out.is_empty()).then(|| std::mem::take(&mut connection.out))
     }
 
-    /// The process ends at once.
+    /// Ends the process at once.
     pub(crate) fn kill(&mut self) {
         self.up = false;
         self.outputs
@@ -295,7 +295,7 @@ impl Member {
         self.routing = Routing::default();
     }
 
-    /// Closes all connections.
+    /// Closes all client connections.
     pub(crate) fn disconnect(&mut self) {
         let open: Vec<ConnId> = self.connections.keys().copied().collect();
         for conn in open {
@@ -309,7 +309,8 @@ impl Member {
         self.begin_life(now);
     }
 
-    /// Steps down as an operator would ask for; false if this is no primary.
+    /// Starts a step-down. Returns false if this member is not a primary or is already stepping
+    /// down.
     pub(crate) fn step_down(&mut self, now: Instant, period: Duration) -> bool {
         self.is_set()
             && self
@@ -355,7 +356,7 @@ impl Member {
         matches!(self.options.shape, Shape::ReplicaSet(_))
     }
 
-    /// This member's options; none for a standalone.
+    /// Returns this member's options in its replica set, or `None` if it is not part of one.
     fn set_member(&self) -> Option<&MemberOptions> {
         match &self.options.shape {
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
@@ -367,7 +368,7 @@ impl Member {
         self.options.started_at.as_unix_millis() + now.as_nanos() / 1_000_000
     }
 
-    /// A new process: a new identity.
+    /// Gives the member the identity of a new process.
     fn begin_life(&mut self, now: Instant) {
         self.started = now;
         self.counter = 0;

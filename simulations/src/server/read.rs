@@ -1,4 +1,4 @@
-//! find, getMore, killCursors, count, distinct, aggregate.
+//! The commands `find`, `getMore`, `killCursors`, `count`, `distinct` and `aggregate`.
 
 use super::{
     Member,
@@ -18,13 +18,13 @@ use bson::{Bson, Document, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
-/// Documents in a first batch, unless the command says otherwise.
+/// The default size of a first batch, in documents.
 const FIRST_BATCH: usize = 101;
 
-/// Bytes of documents in one batch; one document always fits.
+/// The largest size of one batch, in bytes. A batch always has at least one document.
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long a tailable cursor waits for documents, unless the command says otherwise.
+/// The default time for which a `getMore` on a tailable cursor waits for documents.
 const AWAIT_DATA: Duration = Duration::from_secs(1);
 
 /// True if an aggregate writes its result to a collection.
@@ -111,7 +111,8 @@ impl Member {
         })
     }
 
-    /// A reply with the first batch of made-up documents, such as a list of collections.
+    /// Returns the reply with the first batch of generated documents, such as a list of
+    /// collections.
     pub(super) fn listing(
         &mut self,
         now: Instant,
@@ -234,7 +235,8 @@ impl Member {
         reply
     }
 
-    /// Until when a getMore may wait, if its cursor awaits data and has none.
+    /// Returns the deadline of a `getMore` that must wait: its cursor awaits data and has no
+    /// documents.
     fn tail_deadline(&self, now: Instant, id: i64, command: &Document) -> Option<Instant> {
         let cursor = self.cursors.get(id)?;
         let tail = cursor.tail.as_ref()?;
@@ -245,7 +247,7 @@ impl Member {
         (tail.awaits && cursor.documents.is_empty()).then(|| now + period)
     }
 
-    /// Looks for documents that came since; true if the cursor has any now.
+    /// Runs the query of a tailable cursor again. Returns true if there are new documents.
     fn refill(&mut self, now: Instant, id: i64) -> bool {
         let Some(tail) = self.cursors.get(id).and_then(|c| c.tail.clone()) else {
             return false;
@@ -268,14 +270,14 @@ impl Member {
         true
     }
 
-    /// Whether a waiting getMore can be answered.
+    /// True if a waiting `getMore` can be answered.
     pub(super) fn tail_has_more(&mut self, now: Instant, conn: ConnId) -> bool {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let id = pending.and_then(|p| integer_field(&p.request.command, &p.request.name));
         id.is_some_and(|id| self.cursors.get(id).is_none() || self.refill(now, id))
     }
 
-    /// Answers a getMore that waited, with or without documents.
+    /// Answers a `getMore` that waited, with or without documents.
     pub(super) fn answer_tail(&mut self, now: Instant, conn: ConnId, request: &Request) {
         let answer = self.next_batch(now, request);
         let answer = answer.map(|outcome| match outcome {
@@ -320,7 +322,7 @@ fn full_name(request: &Request) -> String {
     format!("{}.{collection}", request.database)
 }
 
-/// Writes a batch; false if the cursor is used up.
+/// Writes a batch. Returns the reply, and false if the cursor is exhausted.
 fn write_batch(field: &str, id: i64, cursor: &mut Cursor, size: usize) -> (Reply, bool) {
     let mut batch = Vec::new();
     let mut array = DocumentWriter::begin(&mut batch);

@@ -1,4 +1,4 @@
-//! Replies on their way to the wire.
+//! Encoding of replies.
 
 use super::{connection::Request, fault::Fault};
 use crate::legacy::LegacyReply;
@@ -8,24 +8,24 @@ use onionskin_core::{
     wire::{Flags, MessageWriter},
 };
 
-/// `ok: 1.0` as an element.
+/// The element `ok: 1.0`.
 const OK: &[u8] = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f";
 
-/// The answer to a command that succeeded.
+/// The reply to a command that succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     pub(super) body: Body,
-    /// `writeConcernError`.
+    /// The reply's `writeConcernError`.
     pub(super) concern: Option<Document>,
-    /// `errorLabels`.
+    /// The reply's `errorLabels`.
     pub(super) labels: Vec<String>,
 }
 
-/// The command's own fields.
+/// The command's own fields in a reply.
 #[derive(Debug)]
 pub(super) enum Body {
     Tree(Document),
-    /// A whole document's bytes.
+    /// The bytes of a whole document.
     Bytes(Vec<u8>),
 }
 
@@ -45,7 +45,7 @@ impl From<Document> for Reply {
 }
 
 impl Reply {
-    /// A reply whose fields are written straight into bytes.
+    /// Creates a reply whose fields are written directly as bytes.
     pub(super) fn write(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Self {
         let mut bytes = Vec::new();
         let mut document = DocumentWriter::begin(&mut bytes);
@@ -58,25 +58,25 @@ impl Reply {
     }
 }
 
-/// What a member of a replica set adds to each reply.
+/// The cluster times that a member of a replica set adds to each reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) operation: Timestamp,
     pub(super) cluster: Timestamp,
 }
 
-/// What is told with an error, beside the error itself.
+/// The fields of an error reply apart from the error itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told<'a> {
-    /// `errorLabels`.
+    /// The reply's `errorLabels`.
     pub(super) labels: &'a [String],
-    /// `baseBackoffMS`.
+    /// The reply's `baseBackoffMS`.
     pub(super) backoff: Option<i32>,
-    /// `topologyVersion`: the process, and its counter.
+    /// The reply's `topologyVersion`: the process id and the counter.
     pub(super) version: Option<(ObjectId, i64)>,
 }
 
-/// Everything that goes around a reply's own fields.
+/// The header and the common fields of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope {
     pub(super) id: i32,
@@ -97,7 +97,7 @@ impl Envelope {
         }
     }
 
-    /// Appends a reply's message.
+    /// Appends the message of a successful reply.
     pub(super) fn write(self, out: &mut Vec<u8>, reply: &Reply) {
         self.message(out, |document| {
             match &reply.body {
@@ -122,7 +122,7 @@ impl Envelope {
         });
     }
 
-    /// Appends an error's message.
+    /// Appends the message of an error reply.
     pub(super) fn write_fault(self, out: &mut Vec<u8>, fault: &Fault, told: Told<'_>) {
         self.message(out, |document| {
             append(document, &fault.error.to_reply());
@@ -184,7 +184,7 @@ fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Timestamp) {
         .elements(&value.time.to_le_bytes());
 }
 
-/// Appends the fields of a tree.
+/// Appends the fields of a document.
 pub(super) fn append(document: &mut DocumentWriter<'_>, tree: &Document) {
     if let Ok(bytes) = tree.to_vec() {
         document.elements(&bytes[4..bytes.len() - 1]);

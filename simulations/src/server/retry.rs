@@ -1,4 +1,4 @@
-//! Retryable writes: a statement is done once, however often it is sent.
+//! Retryable writes: each statement is executed once, even if it is sent several times.
 
 use super::{
     Member,
@@ -10,7 +10,8 @@ use crate::replica::{Effect, Retry, SessionKey};
 use bson::{Bson, Document};
 use std::collections::BTreeMap;
 
-/// The retryable part of a command: its session, its number, and what was done already.
+/// The retryable part of a write command: its session, its transaction number, and the statements
+/// that were already executed.
 #[derive(Debug)]
 pub(super) struct Attempt {
     session: SessionKey,
@@ -20,7 +21,8 @@ pub(super) struct Attempt {
 }
 
 impl Member {
-    /// Reads `lsid`, `txnNumber`, `stmtIds` and `stmtId` of a write of `statements` statements.
+    /// Parses `lsid`, `txnNumber`, `stmtIds` and `stmtId` of a command with `statements`
+    /// statements. Returns `None` if the command has no transaction number.
     pub(super) fn attempt(
         &self,
         request: &Request,
@@ -64,12 +66,12 @@ impl Member {
 }
 
 impl Attempt {
-    /// What a statement did when it was sent before.
+    /// Returns the effect of a statement if it was already executed.
     pub(super) fn done(&self, statement: usize) -> Option<&Effect> {
         self.done.get(self.ids.get(statement)?)
     }
 
-    /// The oplog's note of statements that were done now.
+    /// Returns the oplog's record of the statements that were executed now.
     pub(super) fn note(self, effects: Vec<(usize, Effect)>) -> Retry {
         let statements = effects
             .into_iter()

@@ -1,4 +1,5 @@
-//! Routers: they answer for themselves, and leave the data to the shard behind them.
+//! Routers. A router answers commands such as hello itself, and forwards commands on data to the
+//! shard.
 
 use super::{
     Member, Output,
@@ -13,17 +14,17 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use onionskin_core::wire::{Flags, Header, Message, MessageWriter};
 use std::collections::BTreeMap;
 
-/// What a router remembers.
+/// The state of a router.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
-    /// Cursors that it has told clients of. Those of other routers it does not know. Behind a load
-    /// balancer a cursor ends with the connection that it was opened on, for its client could not
-    /// find back to this router by another.
+    /// The cursors that this router has returned to its clients. Cursors of other routers are
+    /// unknown here. A cursor that was opened through a load balancer ends with its connection,
+    /// since another connection may reach another router.
     cursors: BTreeMap<i64, Option<ConnId>>,
 }
 
 impl Routing {
-    /// A connection is gone: the cursors that go with it.
+    /// Removes the cursors that end with a connection, and returns them.
     pub(super) fn forget(&mut self, conn: ConnId) -> Vec<i64> {
         let owned = self.cursors.iter().filter(|(_, o)| **o == Some(conn));
         let gone: Vec<i64> = owned.map(|(id, _)| *id).collect();
@@ -47,7 +48,7 @@ impl Member {
         )
     }
 
-    /// What the router says to a command before the shard sees it.
+    /// Returns an error if the router refuses a command. Otherwise the shard must answer.
     pub(super) fn check_routed(&self, request: &Request) -> Answer {
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")
@@ -58,7 +59,7 @@ impl Member {
         Ok(Outcome::Route)
     }
 
-    /// Hands a request on to the shard, and waits for its answer.
+    /// Forwards a request to the shard. A request that expects a reply waits for the shard's reply.
     pub(super) fn route(&mut self, conn: ConnId, request: Request, effect: Option<FailEffect>) {
         let body = match request.name.as_str() {
             "killCursors" => {
@@ -86,7 +87,7 @@ impl Member {
         }
     }
 
-    /// The shard has answered what a client asked for.
+    /// Handles the shard's reply to a forwarded request.
     pub(crate) fn handle_routed(
         &mut self,
         now: onionskin_core::time::Instant,
@@ -130,7 +131,7 @@ impl Member {
         self.advance(now, conn);
     }
 
-    /// The cursors of a `killCursors`: those that this router knows, and the others.
+    /// Returns the cursors of a `killCursors`: those that this router knows, and the others.
     fn cursors_to_kill(&self, request: &Request) -> (Vec<i64>, Vec<i64>) {
         let ids = match request.name.as_str() {
             "killCursors" => request.command.get_array("cursors").ok(),
@@ -159,7 +160,8 @@ impl Member {
     }
 }
 
-/// The shard's reply with the cursors that it was not asked about, and what a fail point adds.
+/// Returns the shard's reply with the cursors that the router did not forward, and with the effect
+/// of a fail point.
 fn changed(
     reply: &RawDocument,
     unknown_cursors: Vec<i64>,

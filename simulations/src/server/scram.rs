@@ -8,10 +8,10 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Most bytes of a client's SCRAM message.
+/// The size of the longest SCRAM message from a client, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 4096;
 
-/// A hash that SCRAM runs on.
+/// A SCRAM mechanism, by its hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     Sha1,
@@ -49,7 +49,7 @@ impl Mechanism {
     }
 }
 
-/// What a server keeps of a password.
+/// The keys that a server stores instead of a password.
 #[derive(Clone)]
 struct Keys {
     salt: Vec<u8>,
@@ -87,7 +87,7 @@ impl Keys {
     }
 }
 
-/// All users of a deployment.
+/// The users of a deployment, with their keys.
 pub(crate) struct Credentials {
     users: Vec<(User, Keys, Keys)>,
 }
@@ -117,7 +117,7 @@ impl Credentials {
         }
     }
 
-    /// True if nobody need log in.
+    /// True if there are no users, so that clients need not authenticate.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
@@ -140,7 +140,7 @@ impl Credentials {
     }
 }
 
-/// A login under way.
+/// An authentication in progress.
 #[derive(Debug)]
 pub(super) struct Conversation {
     mechanism: Mechanism,
@@ -150,14 +150,14 @@ pub(super) struct Conversation {
     server_first: String,
     nonce: String,
     pub(super) skip_empty: bool,
-    /// The proof was right; the client has yet to say that ours was.
+    /// True after the client's proof was verified. Only the client's confirmation is missing.
     pub(super) proven: bool,
     pub(super) database: String,
     pub(super) name: String,
 }
 
 impl Conversation {
-    /// Reads the client's first message; answers with the server's.
+    /// Handles the client's first message. Returns the conversation and the server's first message.
     pub(super) fn start(
         users: &Credentials,
         mechanism: Mechanism,
@@ -195,7 +195,7 @@ impl Conversation {
         Some((conversation, server_first.into_bytes()))
     }
 
-    /// Reads the client's proof; answers with the server's own if it is right.
+    /// Verifies the client's proof. Returns the server's signature if the proof is valid.
     pub(super) fn prove(&mut self, users: &Credentials, payload: &[u8]) -> Option<Vec<u8>> {
         let text = text(payload)?;
         let (without_proof, proof) = text.rsplit_once(",p=")?;

@@ -1,5 +1,5 @@
-//! Shutting down in order: a quiesce mode in which clients learn that this member goes away, while
-//! what they have begun still runs.
+//! Orderly shutdown. In quiesce mode, a member refuses hellos, so that clients learn about the
+//! shutdown, and still executes other commands.
 
 use super::{
     Member,
@@ -8,12 +8,11 @@ use super::{
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// How long a member that shuts down says so before it ends:
-/// `shutdownTimeoutMillisForSignaledShutdown`.
+/// The length of quiesce mode, `shutdownTimeoutMillisForSignaledShutdown`.
 const QUIESCE_PERIOD: Duration = Duration::from_secs(15);
 
 impl Member {
-    /// Begins to say goodbye. A primary steps down first, if somebody can take over.
+    /// Begins quiesce mode. A primary first tries to step down.
     pub(crate) fn shut_down(&mut self, now: Instant) {
         if !self.up || self.quiesces() {
             return;
@@ -26,7 +25,7 @@ impl Member {
         self.answer_hellos(now);
     }
 
-    /// True once the time to say goodbye is over.
+    /// True if quiesce mode is over.
     pub(crate) fn is_through(&self, now: Instant) -> bool {
         self.quiesces_until.is_some_and(|at| at <= now)
     }
@@ -35,7 +34,7 @@ impl Member {
         self.quiesces_until.is_some()
     }
 
-    /// Hellos are refused while a member says goodbye.
+    /// Returns an error in quiesce mode. Only hello makes this check.
     pub(super) fn check_quiescing(&self) -> Result<(), Fault> {
         if self.quiesces() {
             let text = "The server is in quiesce mode and will shut down";

@@ -1,4 +1,4 @@
-//! Requests that wait: for replication, for a change, for time.
+//! Requests that wait for replication, for a change, or for a time.
 
 use super::{
     Member,
@@ -19,7 +19,7 @@ impl Member {
         }
     }
 
-    /// Looks at all waiting requests again.
+    /// Resumes all waiting requests whose condition is now true.
     pub(super) fn check_waiting(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
@@ -41,7 +41,7 @@ impl Member {
         }
     }
 
-    /// A waiting request's time is over.
+    /// Handles the deadline of a waiting request.
     pub(super) fn on_wait_timeout(&mut self, now: Instant, conn: ConnId) {
         let Some(pending) = self.unpark(conn) else {
             return;
@@ -91,7 +91,8 @@ impl Member {
         }
     }
 
-    /// The primary is none any more: writes that wait are not confirmed.
+    /// Answers the writes that wait for replication with a write concern error, because the primary
+    /// stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
@@ -152,7 +153,7 @@ impl Member {
     }
 }
 
-/// A `writeConcernError`.
+/// Returns a `writeConcernError`.
 pub(super) fn concern_error(code: i32, text: &str) -> Document {
     doc! { "code": code, "codeName": name_of(code), "errmsg": text }
 }

@@ -1,4 +1,4 @@
-//! Bytes to requests, replies to bytes.
+//! Decodes requests from bytes, and encodes replies.
 
 use super::{
     Member, Output,
@@ -15,20 +15,20 @@ use onionskin_core::{
     wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
 
-/// Bytes that a client may send ahead while its request waits, beyond one whole message.
+/// The number of bytes that a client may send while its request waits, beyond one whole message.
 const MAX_BYTES_AHEAD: usize = 1024 * 1024;
 
-/// What a frame was.
+/// The content of a frame.
 enum Frame {
     Request(Request),
-    /// Readable as a message, but not as a command: answered with an error.
+    /// A valid message that is not a valid command. The reply is an error.
     Refused(Request, Fault),
 }
 
 impl Member {
     pub(crate) fn handle_received(&mut self, now: Instant, conn: ConnId, mut bytes: &[u8]) {
         let limit = self.options.limits.max_message_bytes;
-        // Whole messages are read where they lie.
+        // Whole messages are decoded in place, without a copy into the decoder.
         while let Some(connection) = self.connections.get(&conn)
             && !connection.is_busy()
             && connection.decoder.is_empty()
@@ -59,7 +59,7 @@ impl Member {
         self.bound_ahead();
     }
 
-    /// Closes the connections with most bytes of unfinished messages, while all have too many.
+    /// Closes the connections with the most unfinished bytes until the member's limit is kept.
     fn bound_ahead(&mut self) {
         while self.ahead > self.options.limits.max_unfinished_bytes {
             let most = self.connections.iter().max_by_key(|(_, c)| c.ahead);
@@ -74,7 +74,7 @@ impl Member {
         }
     }
 
-    /// Handles the messages that lie ready, until one has to wait.
+    /// Handles the buffered messages, until one has to wait.
     pub(super) fn advance(&mut self, now: Instant, conn: ConnId) {
         loop {
             let Some(connection) = self.connections.get_mut(&conn) else {
@@ -99,8 +99,8 @@ impl Member {
         }
     }
 
-    /// Handles the next message that lies ready, where the one before is answered; false if there
-    /// is none.
+    /// Handles the next buffered message if the previous one was answered. Returns false if there
+    /// was none.
     pub(crate) fn next_turn(&mut self, now: Instant, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;
@@ -131,7 +131,7 @@ impl Member {
         }
     }
 
-    /// Writes the answer to a request, if one is wanted.
+    /// Writes the reply to a request, if the client expects one.
     pub(super) fn respond(
         &mut self,
         conn: ConnId,
@@ -141,8 +141,8 @@ impl Member {
         self.respond_with(conn, request, answer, None);
     }
 
-    /// The same; `chain` says that more replies follow, as numbered answers to each other. Returns
-    /// the reply's number.
+    /// Writes the reply to a request, and returns its request id. With `chain`, the reply is part
+    /// of a stream: it answers the message with that id, and more replies follow.
     pub(super) fn respond_with(
         &mut self,
         conn: ConnId,
@@ -213,7 +213,7 @@ impl Member {
         id
     }
 
-    /// Closes a connection after what was written to it.
+    /// Closes a connection after the written bytes are sent.
     pub(super) fn close(&mut self, conn: ConnId) {
         if let Some(connection) = self.connections.get_mut(&conn)
             && !std::mem::replace(&mut connection.closing, true)
@@ -227,7 +227,7 @@ impl Member {
     }
 }
 
-/// Reads a message; `None` if its sender does not speak the protocol.
+/// Decodes a message. Returns `None` if the message violates the protocol.
 fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
     match header.op_code {
         OpCode::Msg => {

@@ -1,4 +1,4 @@
-//! insert, update, delete, findAndModify.
+//! The commands `insert`, `update`, `delete` and `findAndModify`.
 
 use super::{
     Member,
@@ -18,7 +18,7 @@ use crate::{
 use bson::{Bson, DateTime, Document, doc};
 use onionskin_core::time::Instant;
 
-/// What the statements of a write command came to.
+/// The sum of the results of a command's statements.
 #[derive(Default)]
 struct Tally {
     n: u64,
@@ -30,7 +30,7 @@ struct Tally {
     effects: Vec<(usize, Effect)>,
 }
 
-/// What a statement did, and the changes that it made.
+/// The effect of a statement, and the changes that it made.
 type Ran = Result<(Effect, Vec<Change>), StoreError>;
 
 impl Tally {
@@ -78,7 +78,7 @@ impl Tally {
 }
 
 impl Member {
-    /// Runs something on the store with this member's time, chance and ids.
+    /// Calls `run` with the store, and with this member's time, randomness and ids.
     pub(super) fn with_store<T>(
         &mut self,
         now: Instant,
@@ -242,7 +242,7 @@ impl Member {
         Ok(Outcome::Written(reply.into()))
     }
 
-    /// Runs statements one after the other: those done before are answered from memory.
+    /// Runs statements in order. A statement that was already executed gets its recorded result.
     fn each<S>(
         &mut self,
         now: Instant,
@@ -280,7 +280,7 @@ impl Member {
         tally
     }
 
-    /// Writes what was done to the oplog, in one entry.
+    /// Appends one oplog entry with all changes of a command.
     fn record(&mut self, now: Instant, tally: &mut Tally, attempt: Option<Attempt>) {
         let changes = std::mem::take(&mut tally.changes);
         let effects = std::mem::take(&mut tally.effects);
@@ -292,7 +292,7 @@ impl Member {
         }
     }
 
-    /// Takes the statements out of a command.
+    /// Removes the statements from a command and returns them.
     fn statements(&self, request: &mut Request, field: &str) -> Result<Vec<Document>, Fault> {
         let Some(Bson::Array(items)) = request.command.remove(field) else {
             let text = format!("BSON field '{}.{field}' is missing", request.name);
@@ -318,7 +318,7 @@ fn is_ordered(request: &Request) -> bool {
     request.command.get_bool("ordered").unwrap_or(true)
 }
 
-/// Whether a document is over the limit.
+/// True if a document is larger than the limit.
 fn is_too_large(document: &Document, limit: usize) -> bool {
     document.to_vec().map_or(true, |bytes| bytes.len() > limit)
 }
@@ -387,14 +387,13 @@ fn take_document(from: &mut Document, key: &str) -> Result<Document, Fault> {
     }
 }
 
-/// An array's documents; empty where there is none.
+/// Returns the documents of an array field, or an empty list if the field is missing.
 pub(super) fn documents(from: &Document, key: &str) -> Vec<Document> {
     let items = from.get_array(key).map(Vec::as_slice).unwrap_or_default();
     let documents = items.iter().filter_map(Bson::as_document);
     documents.cloned().collect()
 }
 
-/// A change of the catalog goes to the oplog like any other write.
 impl Member {
     pub(super) fn append_changes(&mut self, now: Instant, changes: Vec<Change>) {
         if !changes.is_empty() {
@@ -402,7 +401,7 @@ impl Member {
         }
     }
 
-    /// The namespace of a full name, as `renameCollection` gives it.
+    /// Parses the full name of a collection, as `renameCollection` has it.
     pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
         Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))
     }

@@ -1,8 +1,8 @@
-//! What one command may hold and do: bytes of intermediate values, and steps.
+//! The limits of one command: the bytes of its intermediate values, and its steps.
 //!
-//! A short pipeline can ask for documents of any size and for work without end. Values are charged
-//! before they are built or as soon as they are evaluated, so that memory stays bounded; steps are
-//! counted, because the store has no clock.
+//! A short pipeline can request documents of any size and endless work. A value is charged before
+//! it is built or as soon as it is evaluated, so that memory stays bounded. Steps are counted
+//! instead of time, because the store has no clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,19 +12,19 @@ use bson::{Bson, Document};
 use super::error::StoreError;
 use super::size::{self, MAX_DOCUMENT_BYTES};
 
-/// The bytes of memory that one stage of a pipeline may hold: 100 MiB.
+/// The most memory that one stage of a pipeline may hold: 100 MiB.
 pub(crate) const MAX_STAGE_BYTES: usize = 100 * 1024 * 1024;
 
 /// The largest value or document between two stages, in bytes of BSON: 16 MiB and 16 KiB.
 pub(crate) const MAX_INTERMEDIATE_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;
 
-/// Steps that one statement may take: some seconds of work.
+/// The most steps that one statement may take, which is some seconds of work.
 const MAX_STEPS: u64 = 50_000_000;
 
-/// Bytes that are built in one step.
+/// The number of bytes that are built in one step.
 const BYTES_PER_STEP: usize = 64;
 
-/// Counts what a command holds and does. A clone counts in the same place.
+/// Counts the memory and the steps of one command. All clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Rc<Counters>);
 
@@ -35,12 +35,12 @@ struct Counters {
 }
 
 impl Budget {
-    /// Returns the bytes that are held now; [`Budget::release_to`] takes it.
+    /// Returns the number of bytes that are held now. [`Budget::release_to`] takes this number.
     pub(crate) fn held(&self) -> usize {
         self.0.held.get()
     }
 
-    /// Gives back what was charged since [`Budget::held`] returned `mark`.
+    /// Releases the bytes that were charged since [`Budget::held`] returned `mark`.
     pub(crate) fn release_to(&self, mark: usize) {
         self.0.held.set(mark);
     }
@@ -69,19 +69,20 @@ impl Budget {
         self.hold(size::memory(value).saturating_mul(count))
     }
 
-    /// Charges a value that was built, and refuses one that is too large or nested too deeply.
+    /// Charges a value that was built. A value that is too large or too deeply nested is an error.
     pub(crate) fn hold_value(&self, value: &Bson) -> Result<(), StoreError> {
         let bytes = size::memory_of_intermediate(value)?;
         self.hold(bytes)
     }
 
-    /// Charges a document that was built, and refuses one that is too large or nested too deeply.
+    /// Charges a document that was built. A document that is too large or too deeply nested is an
+    /// error.
     pub(crate) fn hold_document(&self, document: &Document) -> Result<(), StoreError> {
         let bytes = size::memory_of_document(document)?;
         self.hold(bytes)
     }
 
-    /// Charges steps.
+    /// Charges `steps` steps.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
         let taken = self.0.steps.get().saturating_add(steps);
         self.0.steps.set(taken);
@@ -95,7 +96,7 @@ impl Budget {
     }
 }
 
-/// The complaint about a value that no document can have.
+/// Returns the error for a document or value that is too large for a pipeline.
 pub(crate) fn too_large(size: usize) -> StoreError {
     StoreError::new(
         10334,

@@ -1,4 +1,4 @@
-//! Collections and databases: making, changing, dropping and listing them.
+//! Creates, changes, renames, drops and lists collections and databases.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::{Answer, Store};
 const MAX_NAMESPACE_BYTES: usize = 255;
 
 impl Store {
-    /// Creates a collection (or a view) with the options of the `create` command.
+    /// Creates a collection or a view with the options of the `create` command.
     ///
     /// # Errors
     ///
-    /// If there is one with other options, or the name or the options are not valid.
+    /// If the collection exists with other options, or if the name or the options are not valid.
     pub fn create_collection(
         &mut self,
         namespace: &Namespace,
@@ -58,7 +58,7 @@ impl Store {
         })
     }
 
-    /// Changes a collection's options, as `collMod` does.
+    /// Changes the options of a collection, as `collMod` does.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl Store {
         })
     }
 
-    /// Drops a collection; answers how many indexes it had (`nIndexesWas`), or none if there was
-    /// no such collection.
+    /// Drops a collection. Returns the number of its indexes (`nIndexesWas`), or `None` if the
+    /// collection does not exist.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// Drops a database; answers whether there was one.
+    /// Drops a database. Returns true if the database existed.
     ///
     /// # Errors
     ///
@@ -146,11 +146,11 @@ impl Store {
         })
     }
 
-    /// Gives a collection another name.
+    /// Renames a collection.
     ///
     /// # Errors
     ///
-    /// If there is none, or the new name is taken and is not to be dropped.
+    /// If `from` does not exist, or if `to` exists and `drop_target` is false.
     pub fn rename_collection(
         &mut self,
         from: &Namespace,
@@ -183,7 +183,7 @@ impl Store {
         })
     }
 
-    /// The entries of `listCollections`, by name.
+    /// Returns the entries of `listCollections`, sorted by name.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Store {
         Ok(kept.into_iter().map(short).collect())
     }
 
-    /// The entries of `listDatabases`, by name.
+    /// Returns the entries of `listDatabases`, sorted by name.
     ///
     /// # Errors
     ///
@@ -270,10 +270,12 @@ fn entry(namespace: &Namespace, collection: &Collection) -> Document {
     entry
 }
 
-/// A collection's UUID: the same on every member, another for one made anew.
+/// Returns the UUID of a collection. The UUID is the same on every member, and different after the
+/// collection was dropped and created again.
 fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
-    // FNV-1a over the database and the serial, once for each half. A rename keeps the UUID.
+    // FNV-1a over the database's name and the serial, once for each half. A rename within one
+    // database keeps the UUID.
     for (half, start) in [(0, 0xcbf2_9ce4_8422_2325_u64), (8, 0x9e37_79b9_7f4a_7c15)] {
         let text = namespace.database.bytes().chain(serial.to_be_bytes());
         let hash = text.fold(start, |hash, byte| {

@@ -1,4 +1,5 @@
-//! What a write did: enough to do it again on another member, or to undo it here.
+//! The changes that writes make. A change has all that is needed to repeat it on another member, or
+//! to revert it.
 
 use std::sync::Arc;
 
@@ -8,99 +9,101 @@ use super::collection::Collection;
 use super::size;
 use super::types::{Namespace, Shared};
 
-/// One thing that happened to a store, with what was there before.
+/// One change of a store, with the data before the change.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A collection came into being.
+    /// A collection was created.
     CreateCollection {
-        /// Its name.
+        /// The collection's name.
         namespace: Namespace,
-        /// The options it was created with.
+        /// The options that the collection was created with.
         options: Arc<Document>,
-        /// Counts the collections ever created here; its UUID follows from it and the name.
+        /// The number of collections that the store has ever created, this one included. The
+        /// collection's UUID follows from this number and the name of the database.
         serial: u64,
     },
-    /// A collection went away, with all that was in it.
+    /// A collection was dropped, with its documents and indexes.
     DropCollection {
-        /// Its name.
+        /// The collection's name.
         namespace: Namespace,
-        /// What it was.
+        /// The collection before the drop.
         before: Arc<Collection>,
     },
-    /// A database went away; its collections' own changes came before this.
+    /// A database was dropped. The changes that drop its collections precede this change.
     DropDatabase {
-        /// Its name.
+        /// The database's name.
         database: String,
     },
-    /// A collection got another name.
+    /// A collection was renamed.
     RenameCollection {
         /// The old name.
         from: Namespace,
         /// The new name.
         to: Namespace,
     },
-    /// A collection's options changed.
+    /// The options of a collection changed.
     ModifyCollection {
-        /// Its name.
+        /// The collection's name.
         namespace: Namespace,
-        /// The options until then.
+        /// The options before the change.
         before: Arc<Document>,
-        /// The options from now on.
+        /// The options after the change.
         after: Arc<Document>,
     },
     /// An index was built.
     CreateIndex {
-        /// Its collection.
+        /// The index's collection.
         namespace: Namespace,
-        /// Its specification: `v`, `key`, `name`, ...
+        /// The index's specification: `v`, `key`, `name`, ...
         specification: Arc<Document>,
     },
-    /// An index went away.
+    /// An index was dropped.
     DropIndex {
-        /// Its collection.
+        /// The index's collection.
         namespace: Namespace,
-        /// Its specification.
+        /// The index's specification.
         specification: Arc<Document>,
-        /// Its place among the collection's secondary indexes, from 0.
+        /// The index's position among the collection's secondary indexes, from 0.
         position: usize,
     },
-    /// A document went in.
+    /// A document was inserted.
     Insert {
-        /// Its collection.
+        /// The document's collection.
         namespace: Namespace,
-        /// Its place in natural order.
+        /// The document's position in natural order.
         record: u64,
-        /// It.
+        /// The inserted document.
         document: Shared,
     },
-    /// A document became another; their `_id` is the same.
+    /// A document was replaced by another one with the same `_id`.
     Replace {
-        /// Its collection.
+        /// The document's collection.
         namespace: Namespace,
-        /// Its place in natural order.
+        /// The document's position in natural order.
         record: u64,
-        /// What it was.
+        /// The document before the change.
         before: Shared,
-        /// What it is.
+        /// The document after the change.
         after: Shared,
     },
-    /// A document went away.
+    /// A document was deleted.
     Delete {
-        /// Its collection.
+        /// The document's collection.
         namespace: Namespace,
-        /// Its place in natural order.
+        /// The document's position in natural order.
         record: u64,
-        /// What it was.
+        /// The deleted document.
         document: Shared,
     },
 }
 
-/// What a change is counted as, beside its documents.
+/// The size of a change apart from its documents, in bytes.
 const CHANGE_BYTES: usize = 128;
 
 impl Change {
-    /// The bytes that it is counted as: the encoding of its documents, and a constant for the rest.
+    /// Returns the size of this change in bytes: the encoding of its documents, and a constant for
+    /// the rest.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let documents = match self {
@@ -119,7 +122,8 @@ impl Change {
         documents.saturating_add(CHANGE_BYTES)
     }
 
-    /// The collection it happened to; of a dropped database there is none.
+    /// Returns the collection that was changed, or `None` for a dropped database. For a renamed
+    /// collection, this is the old name.
     #[must_use]
     pub fn namespace(&self) -> Option<&Namespace> {
         match self {

@@ -32,12 +32,13 @@ impl Collection {
         }
     }
 
-    /// The documents in natural order.
+    /// Returns the documents in natural order.
     pub fn documents(&self) -> impl Iterator<Item = &Shared> {
         self.records.values()
     }
 
-    /// The name of the collection that a view is on, and its pipeline.
+    /// Returns the name of the collection that a view is on, and the view's pipeline. Returns
+    /// `None` if this is not a view.
     pub(crate) fn view(&self) -> Option<(&str, Vec<Document>)> {
         let on = self.options.get_str("viewOn").ok()?;
         let stages = self.options.get_array("pipeline").ok();
@@ -55,15 +56,16 @@ impl Collection {
             .is_some_and(super::expression::truthy)
     }
 
-    /// The place that the next document gets. It follows from what is there, so that undoing an
-    /// insert leaves no trace.
+    /// Returns the record number of the next document. The number follows from the stored
+    /// documents, so that an insert that is reverted leaves no trace.
     pub(crate) fn next_record(&self) -> u64 {
         self.records
             .last_key_value()
             .map_or(1, |(last, _)| last + 1)
     }
 
-    /// Complains if a document's keys in unique indexes are taken by another record.
+    /// Returns an error if another record than `own` has one of the document's keys in a unique
+    /// index.
     pub(crate) fn check_unique(
         &self,
         namespace: &Namespace,
@@ -109,8 +111,8 @@ impl Collection {
         }
     }
 
-    /// Builds an index at a place among the secondary ones; duplicates, which only a replica that
-    /// went astray can have, stay out of it.
+    /// Builds an index at a position among the secondary ones. Duplicates are not checked here:
+    /// only a replica whose data diverged can have them.
     pub(crate) fn add_index(&mut self, position: usize, specification: Arc<Document>) {
         let mut index = Index::new(specification);
         for (record, document) in &self.records {
@@ -119,7 +121,7 @@ impl Collection {
         self.indexes.insert(position.min(self.indexes.len()), index);
     }
 
-    /// The records that may match: found by an index where the filter allows, else all.
+    /// Returns the records that may match, if an index can find them. `None` means all records.
     fn candidates(&self, matcher: &Matcher) -> Option<Vec<u64>> {
         if let Some(ids) = matcher.ids() {
             let found = ids
@@ -139,7 +141,7 @@ impl Collection {
         })
     }
 
-    /// The records that match, in natural order, up to a limit.
+    /// Returns the records that match, in natural order, at most `limit`.
     pub(crate) fn matching(
         &self,
         matcher: &Matcher,
@@ -175,7 +177,7 @@ impl Collection {
         Ok(found)
     }
 
-    /// The oldest records that a capped collection must give up.
+    /// Returns the oldest records, which a capped collection must delete to keep within its bounds.
     pub(crate) fn overflow(&self) -> Vec<u64> {
         if !self.is_capped() {
             return Vec::new();

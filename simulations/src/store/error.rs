@@ -1,29 +1,30 @@
-//! What the server answers when it cannot do what it was asked.
+//! Errors of commands and of single statements, as a MongoDB server reports them.
 
 use bson::{Bson, Document, doc};
 
-/// The longest message, in bytes; the rest of a longer one is left out.
+/// The length of the longest message, in bytes. A longer message is cut off.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// A command's or a statement's failure, with the server's code, name and wording.
+/// The failure of a command or of a statement, with the server's code, code name and message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreError {
-    /// The number that drivers compare.
+    /// The error code, as in `code`.
     pub code: i32,
-    /// The code's symbolic name, as in `codeName`.
+    /// The symbolic name of the code, as in `codeName`.
     pub code_name: &'static str,
-    /// The text, as in `errmsg`.
+    /// The message, as in `errmsg`.
     pub message: String,
     /// Further top-level fields, such as `keyPattern` and `keyValue` of a duplicate key.
     pub details: Box<Document>,
 }
 
 impl StoreError {
-    /// An error with a code and a message; the name follows from the code.
+    /// Creates an error. The code name follows from the code.
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         let mut message = message.into();
-        // Messages quote documents, and one command can fail at each of 100,000 statements.
+        // The length is limited, because messages quote documents, and each of the 100,000
+        // statements of a command can fail.
         if message.len() > MAX_MESSAGE_BYTES {
             let mut end = MAX_MESSAGE_BYTES;
             while !message.is_char_boundary(end) {
@@ -40,7 +41,8 @@ impl StoreError {
         }
     }
 
-    /// The body of a failed command's reply: `ok`, `errmsg`, `code`, `codeName` and details.
+    /// Returns the body of the reply to a failed command: `ok`, `errmsg`, `code`, `codeName` and
+    /// the details.
     #[must_use]
     pub fn to_reply(&self) -> Document {
         let mut reply = doc! {
@@ -79,17 +81,17 @@ impl std::fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// One statement's failure within a write command, an entry of `writeErrors`.
+/// The failure of one statement of a write command, which is an entry of `writeErrors`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteError {
-    /// The statement's place in the command, from 0.
+    /// The statement's position in the command, from 0.
     pub index: usize,
-    /// What was wrong with it.
+    /// The error of the statement.
     pub error: StoreError,
 }
 
 impl WriteError {
-    /// The entry as it stands in `writeErrors`.
+    /// Returns this error as an entry of `writeErrors`.
     #[must_use]
     pub fn to_document(&self) -> Document {
         let index = i32::try_from(self.index).unwrap_or(i32::MAX);
@@ -100,8 +102,8 @@ impl WriteError {
     }
 }
 
-/// The server's name for a code; codes without a name of their own are `Location<code>` there, and
-/// the ones that this store raises are listed.
+/// Returns the server's name of an error code. A code without a name of its own is called
+/// `Location<code>`. The module `location` lists those that this store uses.
 fn code_name(code: i32) -> &'static str {
     match code {
         1 => "InternalError",
@@ -145,7 +147,7 @@ fn code_name(code: i32) -> &'static str {
 mod location {
     macro_rules! names {
         ($($code:literal)*) => {
-            /// The name of an assertion's location.
+            /// Returns `Location<code>` for a listed code, and `Location` for any other one.
             pub(super) fn name(code: i32) -> &'static str {
                 match code {
                     $($code => concat!("Location", $code),)*

@@ -1,4 +1,4 @@
-//! The stages that change how many documents there are: `$unwind` and `$group`.
+//! The stages that change the number of documents: `$unwind` and `$group`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// One document for each element of an array.
+/// Returns one document for each element of the array at the path of `$unwind`.
 pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> Answer<Vec<Shared>> {
     let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
     let given = operand
@@ -56,7 +56,7 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
             push(exclude(document, &[field]), Bson::Null);
             continue;
         }
-        // The array itself is copied once, not for each of its elements.
+        // Without the array, a copy for each element is small.
         let mut rest = Document::clone(document);
         assign(&mut rest, field, Bson::Null);
         let rest_bytes = size::memory_of_document(&rest)?;
@@ -71,7 +71,7 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
     Ok(result)
 }
 
-/// One document for each value of `_id`, in the order of their first members.
+/// Returns one document for each value of `_id`, in the order of the groups' first members.
 pub(super) fn group(
     documents: &[Shared],
     spec: &Document,

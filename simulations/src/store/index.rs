@@ -1,4 +1,4 @@
-//! Secondary indexes: they keep uniqueness, and find documents by one field's equality.
+//! Secondary indexes, which enforce uniqueness and find documents by the equality of one field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use super::order::{Key, display};
 use super::types::{Namespace, Shared};
 use super::{path, size};
 
-/// How many keys one document may have in a compound index over arrays.
+/// The largest number of keys of one document in a compound index over arrays. Further keys are
+/// left out.
 const MAX_KEYS: usize = 10_000;
 
-/// Bytes of memory of one document's keys in an index; keys beyond them are left out.
+/// The memory that one document's keys in an index may take, in bytes. Further keys are left out.
 const MAX_KEY_BYTES: usize = 512 * 1024 * 1024;
 
-/// One index other than that of `_id`.
+/// An index other than that of `_id`.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     pub(crate) specification: Arc<Document>,
@@ -61,7 +62,7 @@ impl Index {
         self.specification.get_str("name").unwrap_or_default()
     }
 
-    /// The keys that a document has here.
+    /// Returns the keys that a document has in this index.
     fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
         if let Some(partial) = &self.partial
             && !partial
@@ -113,7 +114,8 @@ impl Index {
         keys.into_iter().collect()
     }
 
-    /// Complains if another record has one of the document's keys in a unique index.
+    /// Returns an error if this index is unique and another record than `own` has one of the
+    /// document's keys.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,
@@ -164,7 +166,8 @@ impl Index {
         }
     }
 
-    /// The field by whose equality this index can find every document that matches.
+    /// Returns the field of an index over one field without a partial filter. A lookup by equality
+    /// in such an index finds every document that matches.
     pub(crate) fn lookup_field(&self) -> Option<&str> {
         match self.fields.as_slice() {
             [field] if self.partial.is_none() => Some(field),
@@ -180,7 +183,7 @@ impl Index {
             .copied()
     }
 
-    /// Fills a new index, complaining of duplicates.
+    /// Adds all records to a new index. A duplicate key in a unique index is an error.
     pub(crate) fn build(
         &mut self,
         namespace: &Namespace,
@@ -194,7 +197,7 @@ impl Index {
     }
 }
 
-/// The error of a key that another document has.
+/// Returns the error for a key that another document already has.
 pub(crate) fn duplicate_key(
     namespace: &Namespace,
     index: &str,
@@ -214,12 +217,12 @@ pub(crate) fn duplicate_key(
         .with("keyValue", values)
 }
 
-/// The specification of the index that every collection has.
+/// Returns the specification of the index on `_id`, which every collection has.
 pub(crate) fn id_index() -> Document {
     doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
 }
 
-/// The name that an index gets from its key: `a_1_b_-1`.
+/// Returns the name that the server generates for an index from its key, such as `a_1_b_-1`.
 pub(crate) fn generated_name(key: &Document) -> String {
     let parts: Vec<_> = key
         .iter()

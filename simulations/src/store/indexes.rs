@@ -1,4 +1,4 @@
-//! The commands on indexes.
+//! Creates, drops and lists indexes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::order::{display_document, identical_documents};
 use super::types::{CreateIndexesResult, Namespace, Outcome};
 use super::{Answer, Store};
 
-/// How many indexes a collection may have, that of `_id` included.
+/// The largest number of indexes of a collection, that of `_id` included.
 const MAX_INDEXES: usize = 64;
 
 impl Store {
@@ -20,8 +20,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If an entry is malformed or at odds with an index that exists, or documents have duplicates
-    /// in a unique one. Nothing is built then.
+    /// If an entry is malformed or conflicts with an existing index, or if documents have duplicate
+    /// keys in a unique index. No index is built in these cases.
     pub fn create_indexes(
         &mut self,
         namespace: &Namespace,
@@ -55,7 +55,7 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// The specification of an index to be built, or none if it is there already.
+    /// Returns the specification of the index to build, or `None` if the index exists already.
     fn new_index(&self, namespace: &Namespace, entry: &Document) -> Answer<Option<Document>> {
         let specification = normalized(entry)?;
         let collection = self
@@ -105,12 +105,12 @@ impl Store {
         Ok(Some(specification))
     }
 
-    /// Drops indexes by name, key, list of names, or `"*"`; answers how many there were
+    /// Drops indexes by name, key, list of names, or `"*"`. Returns the number of indexes before
     /// (`nIndexesWas`).
     ///
     /// # Errors
     ///
-    /// If there is no such collection or index, or it is that of `_id`.
+    /// If the collection or an index does not exist, or if the index is that of `_id`.
     pub fn drop_indexes(&mut self, namespace: &Namespace, index: &Bson) -> Answer<Outcome<u32>> {
         let not_there = || StoreError::new(26, format!("ns not found {namespace}"));
         let collection = self.collection(namespace).ok_or_else(not_there)?;
@@ -151,7 +151,7 @@ impl Store {
         gone.sort_unstable();
         gone.dedup();
         let mut changes = Vec::new();
-        // From the last one, so that the places of the others stay.
+        // The last index is dropped first, so that the positions of the others stay valid.
         for position in gone.into_iter().rev() {
             let index = self
                 .collection(namespace)
@@ -168,11 +168,11 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// The entries of `listIndexes`.
+    /// Returns the entries of `listIndexes`.
     ///
     /// # Errors
     ///
-    /// If there is no such collection.
+    /// If the collection does not exist.
     pub fn list_indexes(&self, namespace: &Namespace) -> Answer<Vec<Document>> {
         let collection = self
             .collection(namespace)
@@ -185,7 +185,7 @@ impl Store {
     }
 }
 
-/// An index's specification in the form in which it is kept.
+/// Returns the specification of an index in the form in which the collection keeps it.
 fn normalized(entry: &Document) -> Answer<Document> {
     let Ok(key) = entry.get_document("key") else {
         let text = "Error in specification: The 'key' field is a required property of an index \

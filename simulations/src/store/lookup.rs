@@ -1,4 +1,4 @@
-//! `$lookup`.
+//! The stage `$lookup`.
 
 use bson::{Bson, Document, doc};
 
@@ -11,7 +11,7 @@ use super::types::Shared;
 use super::{path, size};
 
 impl Run<'_> {
-    /// Adds to each document, as an array, those of another collection that belong to it.
+    /// Adds to each document an array with the matching documents of another collection.
     pub(super) fn lookup(&self, documents: Vec<Shared>, spec: &Document) -> Answer<Vec<Shared>> {
         let text = |name: &str| spec.get_str(name).ok();
         let Some(into) = text("as") else {

@@ -1,8 +1,9 @@
-//! What one member of a simulated deployment holds: databases, collections, documents, indexes.
+//! The data of one member of a simulated deployment: databases, collections, documents, indexes.
 //!
-//! The store speaks MongoDB's semantics and error codes, and nothing of its protocol. It is
-//! deterministic: time, chance and new ids come with each call. A write answers with its result and
-//! the list of [`Change`]s that it made; another member applies them, a rollback reverts them.
+//! The store implements MongoDB's semantics and error codes, but not its protocol. The store is
+//! deterministic: the caller passes the time, the random seed and new ids with each call. A write
+//! returns its result and the list of [`Change`]s that it made. Another member applies these
+//! changes, and a rollback reverts them.
 
 mod budget;
 mod catalog;
@@ -47,7 +48,7 @@ pub use types::{
 
 type Answer<T> = Result<T, StoreError>;
 
-/// The data of one member. A clone shares what neither side writes to.
+/// The data of one member. A clone shares all collections and documents that neither side changes.
 ///
 /// ```
 /// use bson::{doc, oid::ObjectId, DateTime, Document, Timestamp};
@@ -76,20 +77,20 @@ pub struct Store {
 }
 
 impl PartialEq for Store {
-    /// Compares what is stored; how many collections there have ever been does not matter.
+    /// Compares the stored data. The number of collections that were ever created is not compared.
     fn eq(&self, other: &Self) -> bool {
         self.databases == other.databases
     }
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The collection or view of a name.
+    /// Returns the collection or view with the given name.
     #[must_use]
     pub fn collection(&self, namespace: &Namespace) -> Option<&Collection> {
         let database = self.databases.get(&namespace.database)?;
@@ -101,7 +102,7 @@ impl Store {
         database.get_mut(&namespace.collection).map(Arc::make_mut)
     }
 
-    /// Does a change of one's own and writes it down.
+    /// Applies a change that this store makes itself, and adds the change to `changes`.
     fn commit(&mut self, change: Change, changes: &mut Vec<Change>) {
         self.apply(&change);
         changes.push(change);

@@ -1,11 +1,12 @@
-//! Numbers of the four types: exact comparison across them, and arithmetic with promotion.
+//! Numbers of the four numeric BSON types: exact comparison between types, and arithmetic with
+//! promotion.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
 
 use bson::{Bson, Decimal128};
 
-/// Significant digits of a decimal128.
+/// The number of significant digits of a decimal128.
 const DECIMAL_DIGITS: usize = 34;
 
 /// An exact decimal: `0.DIGITS * 10^exponent`, without leading or trailing zeros.
@@ -16,7 +17,7 @@ struct Exact {
     exponent: i64,
 }
 
-/// A number's value, for comparison: what is not finite stands outside of all that is.
+/// The value of a number, for comparison. NaN and the infinities have no digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     NotANumber,
@@ -26,7 +27,7 @@ enum Value {
 }
 
 impl Exact {
-    /// Reads `-12.5E+3` and the like.
+    /// Parses a decimal number such as `-12.5E+3`.
     fn parse(text: &str) -> Self {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -76,7 +77,7 @@ impl Exact {
         })
     }
 
-    /// The digits with the last one worth `10^floor`.
+    /// Returns the digits, extended with zeros so that the last digit has the weight `10^floor`.
     fn aligned(&self, floor: i64) -> Vec<u8> {
         let wanted = usize::try_from((self.exponent - floor).max(0)).unwrap_or(0);
         let mut digits = self.digits.clone();
@@ -150,7 +151,7 @@ impl Exact {
         .trimmed()
     }
 
-    /// Rounds half to even, as the default context of IEEE 754 does.
+    /// Rounds to `places` digits, half to even, which is the default of IEEE 754.
     fn rounded(mut self, places: usize) -> Self {
         if self.digits.len() <= places {
             return self;
@@ -185,7 +186,7 @@ impl Exact {
         }
         text.extend(rounded.digits.iter().map(|d| char::from(b'0' + d)));
         let power = rounded.exponent - i64::try_from(rounded.digits.len()).unwrap_or(0);
-        // Small integers keep their plain form, 20 rather than 2E+1.
+        // Small integers keep their plain form, such as 20 instead of 2E+1.
         if (0..=6).contains(&power) && rounded.exponent <= 34 {
             text.extend(std::iter::repeat_n(
                 '0',
@@ -207,7 +208,7 @@ fn add_digits(a: &mut [u8], b: &[u8]) {
     }
 }
 
-/// Subtracts a smaller number of the same length.
+/// Subtracts `b` from `a`. Both have the same length, and `b` is not larger.
 fn subtract_digits(a: &mut [u8], b: &[u8]) {
     let mut borrow = 0;
     for (a, b) in a.iter_mut().zip(b).rev() {
@@ -224,7 +225,7 @@ fn value(number: &Bson) -> Option<Value> {
         Bson::Double(n) if n.is_nan() => Value::NotANumber,
         Bson::Double(n) if n.is_infinite() && *n > 0.0 => Value::PositiveInfinity,
         Bson::Double(n) if n.is_infinite() => Value::NegativeInfinity,
-        // A double has at most 767 significant digits, so this is exact.
+        // A double has at most 767 significant digits, so that this text is exact.
         Bson::Double(n) => Value::Finite(Exact::parse(&format!("{n:.766e}"))),
         Bson::Decimal128(n) => {
             let text = n.to_string();
@@ -252,7 +253,7 @@ pub(crate) fn is_number(value: &Bson) -> bool {
     )
 }
 
-/// Compares numbers by value; NaN is less than everything and equal to itself.
+/// Compares numbers by value. NaN is less than every other number and equal to itself.
 pub(crate) fn compare(a: &Bson, b: &Bson) -> Ordering {
     if let (Some(a), Some(b)) = (whole(a), whole(b)) {
         return a.cmp(&b);
@@ -285,12 +286,12 @@ fn compare_values(a: &Option<Value>, b: &Option<Value>) -> Ordering {
     }
 }
 
-/// Compares a double with an integer without losing the integer's low bits.
+/// Compares a double with an integer, with all bits of the integer.
 fn compare_mixed(double: f64, integer: i64) -> Ordering {
     if double.is_nan() {
         return Ordering::Less;
     }
-    // 2^63 is exact as a double.
+    // 2^63 is exact as a double, so that these limits are exact.
     if double >= 9_223_372_036_854_775_808.0 {
         return Ordering::Greater;
     }
@@ -305,7 +306,7 @@ fn compare_mixed(double: f64, integer: i64) -> Ordering {
     })
 }
 
-/// The value of an int32 or int64.
+/// Returns the value of an int32 or int64.
 fn whole(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some(i64::from(*n)),
@@ -314,7 +315,8 @@ fn whole(value: &Bson) -> Option<i64> {
     }
 }
 
-/// The value as an integer if it is a number without a fraction that fits.
+/// Returns the value as an integer, or `None` if it has a fraction or does not fit. A decimal128 is
+/// converted through a double, so that its low digits can be lost.
 pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Decimal128(n) => {
@@ -328,7 +330,7 @@ pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     }
 }
 
-/// The value as an integer, with any fraction cut off.
+/// Returns the value as an integer, without its fraction.
 pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     match value {
         Bson::Double(_) | Bson::Decimal128(_) => {
@@ -338,7 +340,7 @@ pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     }
 }
 
-/// The value as a double, possibly rounded.
+/// Returns the value as a double, possibly rounded.
 pub(crate) fn as_double(value: &Bson) -> Option<f64> {
     match value {
         Bson::Double(n) => Some(*n),
@@ -347,7 +349,7 @@ pub(crate) fn as_double(value: &Bson) -> Option<f64> {
     }
 }
 
-/// Decimal128 of a double, with its shortest digits.
+/// Converts a double to the decimal128 with the shortest digits.
 pub(crate) fn decimal(number: f64) -> Bson {
     let text = match number {
         n if n.is_nan() => "NaN".to_owned(),
@@ -357,17 +359,20 @@ pub(crate) fn decimal(number: f64) -> Bson {
     Decimal128::from_str(&text).map_or(Bson::Null, Bson::Decimal128)
 }
 
-/// Adds; int32 grows to int64, and an int64 that overflows gives none.
+/// Adds two numbers. An int32 that overflows becomes an int64. If an int64 overflows, the result is
+/// `None`.
 pub(crate) fn add(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(a, b, i64::checked_add, |a, b| a + b, Exact::add)
 }
 
-/// Multiplies; int32 grows to int64, and an int64 that overflows gives none.
+/// Multiplies two numbers. An int32 that overflows becomes an int64. If an int64 overflows, the
+/// result is `None`.
 pub(crate) fn multiply(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(a, b, i64::checked_mul, |a, b| a * b, Exact::multiply)
 }
 
-/// Subtracts; int32 grows to int64, and an int64 that overflows gives none.
+/// Subtracts `b` from `a`. An int32 that overflows becomes an int64. If an int64 overflows, the
+/// result is `None`.
 pub(crate) fn subtract(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(
         a,

@@ -1,4 +1,4 @@
-//! MongoDB's order of values across all types.
+//! MongoDB's sort order of values of all types.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use super::number;
 
-/// A value as a key of an index: values that compare equal are the same key.
+/// A value as a key of an index. Values that compare equal are the same key.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(pub(crate) Bson);
 
@@ -30,7 +30,7 @@ impl Ord for Key {
     }
 }
 
-/// A value that is looked up among others, by the same order as [`Key`].
+/// A borrowed value with the same order as [`Key`], for searches in a sorted list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRef<'a>(pub(crate) &'a Bson);
 
@@ -54,7 +54,8 @@ impl Ord for KeyRef<'_> {
     }
 }
 
-/// The bracket of a value's type: brackets never overlap.
+/// Returns the position of a value's type in the sort order. Values of different positions are
+/// never equal.
 pub(crate) fn rank(value: &Bson) -> u8 {
     match value {
         Bson::MinKey => 0,
@@ -77,7 +78,7 @@ pub(crate) fn rank(value: &Bson) -> u8 {
     }
 }
 
-/// Compares two values.
+/// Compares two values in MongoDB's sort order.
 pub(crate) fn compare(a: &Bson, b: &Bson) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| within(a, b))
 }
@@ -117,7 +118,7 @@ fn within(a: &Bson, b: &Bson) -> Ordering {
     }
 }
 
-/// Compares documents field by field: type, then name, then value.
+/// Compares documents field by field: first the types, then the names, then the values.
 pub(crate) fn compare_documents(a: &Document, b: &Document) -> Ordering {
     for ((name_a, a), (name_b, b)) in a.iter().zip(b) {
         let order = rank(a)
@@ -131,13 +132,13 @@ pub(crate) fn compare_documents(a: &Document, b: &Document) -> Ordering {
     a.len().cmp(&b.len())
 }
 
-/// True if both compare equal.
+/// True if two values compare equal.
 pub(crate) fn equal(a: &Bson, b: &Bson) -> bool {
     compare(a, b).is_eq()
 }
 
-/// True if two values are the same in type, value and order of fields: an update from one to the
-/// other does nothing.
+/// True if two values have the same type, the same value and the same order of fields. An update
+/// from one to the other changes nothing.
 pub(crate) fn identical(a: &Bson, b: &Bson) -> bool {
     match (a, b) {
         (Bson::Document(a), Bson::Document(b)) => identical_documents(a, b),
@@ -149,7 +150,7 @@ pub(crate) fn identical(a: &Bson, b: &Bson) -> bool {
     }
 }
 
-/// True if two documents have the same fields in the same order.
+/// True if two documents have identical fields in the same order.
 pub(crate) fn identical_documents(a: &Document, b: &Document) -> bool {
     a.len() == b.len()
         && a.iter()
@@ -157,7 +158,7 @@ pub(crate) fn identical_documents(a: &Document, b: &Document) -> bool {
             .all(|((n, a), (m, b))| n == m && identical(a, b))
 }
 
-/// The name of a value's type, as `$type` and the server's messages have it.
+/// Returns the name of a value's type, as in `$type` and in the server's messages.
 pub(crate) fn type_name(value: &Bson) -> &'static str {
     match value {
         Bson::MinKey => "minKey",
@@ -184,7 +185,7 @@ pub(crate) fn type_name(value: &Bson) -> &'static str {
     }
 }
 
-/// The name of the type with a number in BSON.
+/// Returns the name of the type with the given BSON type number.
 pub(crate) fn type_of_number(code: i64) -> Option<&'static str> {
     Some(match code {
         -1 => "minKey",
@@ -212,7 +213,7 @@ pub(crate) fn type_of_number(code: i64) -> Option<&'static str> {
     })
 }
 
-/// A value as the server's messages print it.
+/// Returns a value as the server's messages print it.
 pub(crate) fn display(value: &Bson) -> String {
     match value {
         Bson::String(s) => format!("\"{s}\""),
@@ -248,7 +249,7 @@ pub(crate) fn display(value: &Bson) -> String {
     }
 }
 
-/// A document as the server's messages print it.
+/// Returns a document as the server's messages print it.
 pub(crate) fn display_document(document: &Document) -> String {
     if document.is_empty() {
         return "{}".to_owned();

@@ -1,4 +1,4 @@
-//! The stages that write: `$out` and `$merge`.
+//! The stages that write to a collection: `$out` and `$merge`.
 
 use bson::{Bson, Document, doc};
 
@@ -9,7 +9,7 @@ use super::write::with_id_first;
 use super::{Answer, Store};
 
 impl Store {
-    /// Does `$out` or `$merge` with the documents that a pipeline gave.
+    /// Writes the result of a pipeline to the target of `$out` or `$merge`.
     pub(super) fn write_out(
         &mut self,
         database: &str,
@@ -43,7 +43,7 @@ impl Store {
         };
         let mut changes = Vec::new();
         if out {
-            // The new contents must be good before the old ones go.
+            // An error must leave the old contents in place, so that `$out` works on a copy.
             let mut scratch = self.clone();
             let gone = scratch
                 .collection(&target)
@@ -140,7 +140,7 @@ fn reborrow<'a>(environment: &'a mut Environment<'_>) -> Environment<'a> {
     }
 }
 
-/// The stage that lays a document over the one that is there.
+/// Returns the stage that merges a document into the existing one.
 fn merged(document: &Document) -> Document {
     doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", { "$literal": document.clone() }] } }
 }

@@ -1,4 +1,4 @@
-//! Dotted paths: what a query, a sort or a projection sees under one.
+//! Dotted paths in filters, sort patterns, projections and updates.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use bson::{Bson, Document};
 use super::error::StoreError;
 use super::order::compare;
 
-/// The most parts of a path; no document is nested deeper.
+/// The largest number of parts of a path, which is the depth of the deepest document.
 const MAX_PARTS: usize = 200;
 
-/// Refuses a path of more parts than a document can have levels.
+/// Returns an error if a path has more parts than a document can have levels.
 pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     if path.split('.').nth(MAX_PARTS).is_some() {
         return Err(StoreError::new(15, "FieldPath is too long"));
@@ -18,14 +18,16 @@ pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads `text` as a place in an array.
+/// Parses `text` as an index into an array.
 pub(crate) fn index(text: &str) -> Option<usize> {
     let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
     if plain { text.parse().ok() } else { None }
 }
 
-/// Shows `see` everything that lies under a path, looking into each element of an array on the way,
-/// until it answers true. What does not exist is seen as none.
+/// Calls `see` with each value at a path until `see` returns true. Returns true if `see` did.
+///
+/// The path continues in each element of an array on the way. Where nothing exists at the path,
+/// `see` gets `None`.
 pub(crate) fn any(
     document: &Document,
     path: &str,
@@ -69,7 +71,7 @@ fn any_below(value: &Bson, path: &str, see: &mut dyn FnMut(Option<&Bson>) -> boo
     }
 }
 
-/// All that lies under a path, an array given as its elements.
+/// Returns all values at a path. An array at the end of the path is replaced by its elements.
 pub(crate) fn values<'a>(document: &'a Document, path: &str) -> Vec<&'a Bson> {
     let mut found = Vec::new();
     collect(document, path, &mut found);
@@ -117,8 +119,9 @@ fn collect_below<'a>(value: &'a Bson, path: &str, found: &mut Vec<&'a Bson>) {
     }
 }
 
-/// What a document is sorted by: the least of an array's elements ascending, the greatest
-/// descending; null for what is missing, and an empty array before null.
+/// Returns the value at a path by which a document is sorted. An array counts as its least element
+/// in ascending order and as its greatest one in descending order. A missing value counts as null.
+/// An empty array comes before null.
 pub(crate) fn sort_key(document: &Document, path: &str, descending: bool) -> Bson {
     let mut best: Option<Bson> = None;
     let mut consider = |value: Bson| {
@@ -150,7 +153,7 @@ pub(crate) fn sort_key(document: &Document, path: &str, descending: bool) -> Bso
     best.unwrap_or(Bson::Null)
 }
 
-/// The value exactly at a path, through documents and places in arrays only.
+/// Returns the value at a path whose parts are names of fields and indexes into arrays.
 pub(crate) fn exact<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
     let mut parts = path.split('.');
     let mut value = document.get(parts.next()?)?;

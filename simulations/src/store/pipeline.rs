@@ -16,10 +16,10 @@ use super::{Store, number, path, size};
 
 pub(super) type Answer<T> = Result<T, StoreError>;
 
-/// How deep pipelines may be within pipelines, and views on views.
+/// The largest depth of nested pipelines and of views on views.
 const MAX_DEPTH: usize = 20;
 
-/// The most stages of a pipeline.
+/// The largest number of stages of a pipeline.
 const MAX_STAGES: usize = 1000;
 
 const STAGES: &[&str] = &[
@@ -57,7 +57,7 @@ const OF_UPDATES: &[&str] = &[
     "$replaceWith",
 ];
 
-/// Complains of a stage that is none, or not alone in its document.
+/// Returns an error if a stage is unknown, is not alone in its document, or is at a wrong position.
 pub(crate) fn check(stages: &[Document]) -> Answer<()> {
     if stages.len() > MAX_STAGES {
         let text = format!("Pipeline length must be no longer than {MAX_STAGES} stages");
@@ -81,7 +81,7 @@ pub(crate) fn check(stages: &[Document]) -> Answer<()> {
     Ok(())
 }
 
-/// Complains of a stage that an update may not have.
+/// Returns an error if a stage is not permitted in an update.
 pub(crate) fn check_update(stages: &[Document]) -> Answer<()> {
     check(stages)?;
     for stage in stages {
@@ -104,7 +104,7 @@ fn stage_name(stage: &Document) -> Answer<&str> {
     }
 }
 
-/// What an update's pipeline makes of a document.
+/// Applies the pipeline of an update to a document, and returns the result.
 pub(crate) fn transform(
     document: &Document,
     stages: &[Document],
@@ -124,7 +124,7 @@ pub(crate) fn transform(
         .unwrap_or_default())
 }
 
-/// One pipeline at work.
+/// The context in which a pipeline runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) store: &'a Store,
@@ -134,7 +134,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Passes documents through stages; `$out` and `$merge` are left to the caller.
+    /// Passes documents through the stages. The caller carries out `$out` and `$merge`.
     pub(crate) fn stages(
         &self,
         mut documents: Vec<Shared>,
@@ -148,7 +148,7 @@ impl Run<'_> {
             let Some((name, operand)) = stage.iter().next() else {
                 continue;
             };
-            // Each stage has the whole limit for what it makes.
+            // Each stage may use the whole memory limit for its results.
             budget.release_to(mark);
             budget.step(documents.len() as u64)?;
             documents = self.stage(documents, collection, name, operand)?;
@@ -227,7 +227,7 @@ impl Run<'_> {
         }
     }
 
-    /// The stages about how many documents there are.
+    /// Runs a stage that changes the number of documents: `$limit`, `$skip`, `$count` or `$sample`.
     fn amount(
         &self,
         mut documents: Vec<Shared>,
@@ -313,7 +313,7 @@ impl Run<'_> {
         })
     }
 
-    /// The stages that bring several pipelines together.
+    /// Runs a stage that combines several pipelines: `$facet` or `$unionWith`.
     fn combine(
         &self,
         mut documents: Vec<Shared>,
@@ -355,7 +355,7 @@ impl Run<'_> {
         }
     }
 
-    /// The stages that documents come from.
+    /// Runs a stage that produces documents: `$documents`, `$collStats` or `$indexStats`.
     fn source(&self, collection: &str, name: &str, operand: &Bson) -> Answer<Vec<Shared>> {
         match name {
             "$documents" => match operand {
@@ -396,7 +396,8 @@ impl Run<'_> {
         }
     }
 
-    /// Makes a document of each; what was built besides it is not held any more afterwards.
+    /// Replaces each document by the result of `change`. Only the results stay charged to the
+    /// budget.
     pub(super) fn each(
         &self,
         documents: Vec<Shared>,
@@ -431,7 +432,7 @@ impl Run<'_> {
         })
     }
 
-    /// Documents as an array, charged before it is built.
+    /// Returns documents as an array. The memory of the array is charged before the array is built.
     pub(super) fn array(&self, documents: &[Shared]) -> Answer<Bson> {
         let budget = &self.surroundings.budget;
         let mut encoded = 0_usize;
@@ -444,9 +445,9 @@ impl Run<'_> {
         Ok(Bson::Array(copies.collect()))
     }
 
-    /// The documents of a collection or view after some stages.
+    /// Returns the documents of a collection or view after some stages.
     pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
-        // Views can be on each other in a circle.
+        // Views can refer to each other in a circle.
         self.check_depth()?;
         let namespace = Namespace::new(self.database, name);
         let Some(collection) = self.store.collection(&namespace) else {
@@ -456,7 +457,7 @@ impl Run<'_> {
             view.extend(stages.iter().cloned());
             return self.deeper().collection(on, &view);
         }
-        // The first `$match` can use an index.
+        // A `$match` at the start can use an index.
         let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
             Some(filter) => {
                 let matcher = Matcher::new(filter)?;

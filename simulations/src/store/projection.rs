@@ -1,4 +1,4 @@
-//! Projections of `find` and of `$project`.
+//! Projections of `find` and of the stage `$project`.
 
 use bson::{Bson, Document};
 
@@ -11,7 +11,7 @@ use super::{number, path};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// A projection, ready to be done.
+/// A parsed projection.
 #[derive(Clone, Debug)]
 pub(crate) struct Projection {
     including: bool,
@@ -30,7 +30,7 @@ enum Field {
 }
 
 impl Projection {
-    /// Reads a projection; `find` alone has `$slice` of two forms, `$elemMatch` and `.$`.
+    /// Parses a projection. Only `find` has both forms of `$slice`, `$elemMatch` and `.$`.
     pub(crate) fn new(specification: &Document, of_find: bool) -> Answer<Self> {
         let mut fields = Vec::new();
         let (mut including, mut id) = (None, None);
@@ -80,13 +80,14 @@ impl Projection {
         })
     }
 
-    /// True if fields are computed, so that documents can become larger.
+    /// True if the projection computes fields, so that its results can be larger than the
+    /// documents.
     pub(crate) fn computes(&self) -> bool {
         let mut fields = self.fields.iter();
         fields.any(|(_, field)| matches!(field, Field::Computed(_)))
     }
 
-    /// What is left of a document; the matcher tells what `.$` stands for.
+    /// Applies the projection to a document. The matcher of the query gives the position for `.$`.
     pub(crate) fn apply(
         &self,
         document: &Document,
@@ -214,7 +215,8 @@ fn field(name: &str, value: &Bson, of_find: bool) -> Answer<Field> {
     }
 }
 
-/// The parts of paths below a name; none if the name itself is among them.
+/// Returns the rest of each path that begins with `name`, or `None` if `name` itself is one of the
+/// paths.
 fn below<'a>(paths: &[&'a str], name: &str) -> Option<Vec<&'a str>> {
     let mut rest = Vec::new();
     for path in paths {
@@ -258,7 +260,7 @@ fn include_value(value: &Bson, paths: &[&str]) -> Option<Bson> {
     }
 }
 
-/// A document without what lies at some paths.
+/// Returns a copy of a document without the values at some paths.
 pub(crate) fn exclude(document: &Document, paths: &[&str]) -> Document {
     let mut result = Document::new();
     for (name, value) in document {
@@ -288,7 +290,7 @@ fn exclude_value(value: &Bson, paths: &[&str]) -> Bson {
     }
 }
 
-/// Takes away what is at a path; charges the copy that this makes.
+/// Removes the value at a path, and charges the copy of the document that this makes.
 pub(crate) fn exclude_within(document: &mut Document, path: &str, budget: &Budget) -> Answer<()> {
     let head = path.split('.').next().unwrap_or(path);
     if document.contains_key(head) {
@@ -298,7 +300,7 @@ pub(crate) fn exclude_within(document: &mut Document, path: &str, budget: &Budge
     Ok(())
 }
 
-/// Puts a computed value at a path like [`assign`]; charges a copy for each place after the first.
+/// Sets the value at a path as [`assign`] does, and charges a copy for each place after the first.
 pub(crate) fn assign_within(
     document: &mut Document,
     path: &str,
@@ -311,7 +313,8 @@ pub(crate) fn assign_within(
     Ok(())
 }
 
-/// How many places a path has in a document, where each document of an array is one.
+/// Returns the number of places that a path has in a document. Each document in an array is a
+/// place.
 fn places(document: &Document, path: &str) -> usize {
     match path.split_once('.') {
         None => 1,
@@ -327,7 +330,7 @@ fn places_below(value: &Bson, path: &str) -> usize {
     }
 }
 
-/// Puts a computed value at a path, into each document of an array on the way.
+/// Sets the value at a path, in each document of an array on the way.
 pub(crate) fn assign(document: &mut Document, path: &str, value: Bson) {
     match path.split_once('.') {
         None => {

@@ -1,4 +1,4 @@
-//! Queries.
+//! Queries, counts, distinct values and aggregations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::types::{CollectionStatistics, Environment, Find, Namespace, Outcome, 
 use super::{Answer, Store};
 
 impl Store {
-    /// Runs a query; the documents come in natural order unless it says otherwise.
+    /// Runs a query. Documents without a sort pattern come in natural order.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Counts documents; a limit of 0 is none.
+    /// Counts the documents that match. A limit of 0 means no limit.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Store {
             .map(|found| found.len() as u64)
     }
 
-    /// The distinct values of a field, in order; each element of an array counts.
+    /// Returns the distinct values of a field, sorted. Each element of an array is a value.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Store {
         Ok(values.into_iter().map(|key| key.0).collect())
     }
 
-    /// True if a pipeline ends in `$out` or `$merge`.
+    /// True if the last stage of a pipeline is `$out` or `$merge`.
     #[must_use]
     pub fn pipeline_writes(pipeline: &[Document]) -> bool {
         pipeline
@@ -154,11 +154,12 @@ impl Store {
             .is_some_and(|s| s.contains_key("$out") || s.contains_key("$merge"))
     }
 
-    /// Runs a pipeline on a collection, or on a database (`aggregate: 1`) if there is none.
+    /// Runs a pipeline on a collection, or on the database if `collection` is `None` (`aggregate:
+    /// 1`).
     ///
     /// # Errors
     ///
-    /// If a stage is unknown or malformed, or a document does not suit it.
+    /// If a stage is unknown or malformed, or if a stage fails on a document.
     pub fn aggregate(
         &mut self,
         database: &str,
@@ -203,7 +204,7 @@ impl Store {
         })
     }
 
-    /// What `collStats` reports; zeros if there is no such collection.
+    /// Returns the statistics of `collStats`. All numbers are 0 if the collection does not exist.
     #[must_use]
     pub fn statistics(&self, namespace: &Namespace) -> CollectionStatistics {
         let Some(collection) = self.collection(namespace) else {
@@ -217,14 +218,14 @@ impl Store {
         }
     }
 
-    /// True if there is such a collection or view.
+    /// True if the collection or view exists.
     #[must_use]
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
 }
 
-/// The complaint about a command that a view cannot have.
+/// Returns the error for a command that is not permitted on a view.
 pub(super) fn not_on_view(namespace: &Namespace) -> StoreError {
     StoreError::new(
         166,

@@ -1,4 +1,4 @@
-//! Doing changes again on another member, and undoing them in a rollback.
+//! Applies changes of another member, and reverts changes in a rollback.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use super::collection::Collection;
 use super::types::Namespace;
 
 impl Store {
-    /// Does what was done elsewhere. Changes come in the order in which they were made; one about
-    /// a collection that is not there changes nothing.
+    /// Applies a change that another store made. The caller passes changes in the order in which
+    /// they were made. If the collection does not exist, only a change that creates it has an
+    /// effect.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::CreateCollection {
@@ -83,7 +84,7 @@ impl Store {
         }
     }
 
-    /// Undoes a change. Changes are undone from the latest backwards.
+    /// Reverts a change. The caller passes changes in reverse order, the latest first.
     pub fn revert(&mut self, change: &Change) {
         match change {
             Change::CreateCollection { namespace, .. } => {
@@ -150,7 +151,7 @@ impl Store {
         database.insert(namespace.collection.clone(), collection);
     }
 
-    /// Takes a collection out, and its database with the last one.
+    /// Removes a collection. A database without collections is removed as well.
     fn displace(&mut self, namespace: &Namespace) -> Option<Arc<Collection>> {
         let database = self.databases.get_mut(&namespace.database)?;
         let collection = database.remove(&namespace.collection);

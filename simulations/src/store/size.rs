@@ -1,23 +1,25 @@
-//! How large and how deep a document is.
+//! The size and the depth of documents.
 
 use bson::{Bson, Document};
 
 use super::budget::{MAX_INTERMEDIATE_BYTES, too_large};
 use super::error::StoreError;
 
-/// The largest stored document, in bytes: 16 MiB.
+/// The size of the largest stored document, in bytes: 16 MiB.
 pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The deepest stored document, the outermost counted.
+/// The depth of the deepest stored document. The outermost document counts as 1.
 pub const MAX_DEPTH: usize = 100;
 
-/// The deepest document that is read or made within a pipeline, the outermost counted.
+/// The depth of the deepest document that a pipeline reads or makes. The outermost document counts
+/// as 1.
 pub(crate) const MAX_INTERMEDIATE_DEPTH: usize = 200;
 
-/// Bytes of memory of a field besides its name and its value: the name's header, a hash, a place.
+/// The memory of a field apart from its name and its value, in bytes: the header of the name, a
+/// hash and an index.
 const FIELD_BYTES: usize = 48;
 
-/// The bytes of a document's encoding.
+/// Returns the size of a document's encoding, in bytes.
 pub(crate) fn of(document: &Document) -> usize {
     5 + document
         .iter()
@@ -50,7 +52,8 @@ fn of_value(value: &Bson) -> usize {
     }
 }
 
-/// The bytes of memory of a value, at least those of its encoding.
+/// Returns the memory that a value takes, in bytes. The result is not less than the size of the
+/// value's encoding.
 pub(crate) fn memory(value: &Bson) -> usize {
     size_of::<Bson>()
         + match value {
@@ -74,7 +77,8 @@ fn fields(document: &Document) -> usize {
         .sum()
 }
 
-/// The bytes of memory of a value within a pipeline; an error if it is too large or too deep.
+/// Returns the memory of a value within a pipeline, in bytes. A value that is too large or too
+/// deeply nested is an error.
 pub(crate) fn memory_of_intermediate(value: &Bson) -> Result<usize, StoreError> {
     if value_too_deep(value, MAX_INTERMEDIATE_DEPTH) {
         return Err(intermediate_too_deep());
@@ -86,7 +90,8 @@ pub(crate) fn memory_of_intermediate(value: &Bson) -> Result<usize, StoreError> 
     Ok(bytes)
 }
 
-/// The bytes of memory of a document within a pipeline; an error if it is too large or too deep.
+/// Returns the memory of a document within a pipeline, in bytes. A document that is too large or
+/// too deeply nested is an error.
 pub(crate) fn memory_of_document(document: &Document) -> Result<usize, StoreError> {
     if too_deep(document, MAX_INTERMEDIATE_DEPTH) {
         return Err(intermediate_too_deep());
@@ -98,7 +103,7 @@ pub(crate) fn memory_of_document(document: &Document) -> Result<usize, StoreErro
     Ok(bytes)
 }
 
-/// Refuses an encoding that is longer than a document within a pipeline may be.
+/// Returns an error if an encoding is larger than a document within a pipeline may be.
 pub(crate) fn check_intermediate(encoded_bytes: usize) -> Result<(), StoreError> {
     if encoded_bytes > MAX_INTERMEDIATE_BYTES {
         return Err(too_large(encoded_bytes));
@@ -126,7 +131,7 @@ fn value_too_deep(value: &Bson, left: usize) -> bool {
     }
 }
 
-/// Complains of a document that may not be stored.
+/// Returns an error if a document is too large or too deeply nested to be stored.
 pub(crate) fn check(document: &Document) -> Result<(), StoreError> {
     let size = of(document);
     if size > MAX_DOCUMENT_BYTES {

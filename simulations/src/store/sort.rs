@@ -9,16 +9,16 @@ use super::number;
 use super::order::Key;
 use super::path;
 
-/// How many fields a pattern may have.
+/// The largest number of fields of a pattern.
 const MAX_FIELDS: usize = 32;
 
-/// A sort pattern, ready to be used.
+/// A parsed sort pattern: the fields, and whether each of them is descending.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     fields: Vec<(String, bool)>,
 }
 
-/// A part of a sort key, turned round where the order is descending.
+/// One part of a sort key, in reverse order where the pattern is descending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Ascending(Key),
@@ -74,10 +74,10 @@ impl Sort {
         Ok(Self { fields })
     }
 
-    /// What a document is sorted by.
+    /// Returns the key by which a document is sorted.
     pub(crate) fn key(&self, document: &Document) -> Vec<Part> {
         let parts = self.fields.iter().map(|(name, descending)| {
-            // `$natural` is the order that documents are in already.
+            // The documents are in the order of `$natural` already.
             let key = if name == "$natural" {
                 Key(bson::Bson::Null)
             } else {
@@ -92,7 +92,7 @@ impl Sort {
         parts.collect()
     }
 
-    /// True if the order is the natural one turned round.
+    /// True if the pattern reverses the natural order.
     pub(crate) fn is_reversed_natural(&self) -> bool {
         self.fields
             .first()

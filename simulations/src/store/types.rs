@@ -1,4 +1,4 @@
-//! What commands say to the store, and what it answers.
+//! The arguments and the results of the store's commands.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use bson::{Bson, DateTime, Document, Timestamp};
 use super::change::Change;
 use super::error::{StoreError, WriteError};
 
-/// A collection's full name.
+/// The full name of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace {
-    /// The database's name, without a dot.
+    /// The name of the database, which has no dot.
     pub database: String,
-    /// The collection's name, which may have dots.
+    /// The name of the collection, which may have dots.
     pub collection: String,
 }
 
 impl Namespace {
-    /// A name from its two parts.
+    /// Creates a name from its two parts.
     #[must_use]
     pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Self {
         Self {
@@ -28,7 +28,8 @@ impl Namespace {
         }
     }
 
-    /// Splits `database.collection` at its first dot.
+    /// Splits `database.collection` at the first dot. Returns `None` if there is no dot or if a
+    /// part is empty.
     #[must_use]
     pub fn parse(full: &str) -> Option<Self> {
         let (database, collection) = full.split_once('.')?;
@@ -42,17 +43,18 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// What a command may know about the world: the store itself has no clock and no chance.
+/// Time, randomness, new ids and variables for one command. The store itself has no clock and no
+/// source of randomness.
 pub struct Environment<'a> {
     /// The wall clock, for `$currentDate` and `$$NOW`.
     pub now: DateTime,
     /// The cluster's time, for `$currentDate` of type `timestamp` and `$$CLUSTER_TIME`.
     pub timestamp: Timestamp,
-    /// Gives the `_id` of documents that come without one.
+    /// Returns the `_id` for a document without one.
     pub ids: &'a mut dyn FnMut() -> ObjectId,
-    /// Seeds `$sample` and `$rand`.
+    /// The seed of the randomness of `$sample` and `$rand`.
     pub seed: u64,
-    /// The command's `let`: variables that expressions read as `$$name`.
+    /// The variables of the command's `let`, which expressions read as `$$name`.
     pub variables: Document,
 }
 
@@ -66,36 +68,36 @@ impl fmt::Debug for Environment<'_> {
     }
 }
 
-/// A write's result, and what it changed; the changes are applied already.
+/// The result of a write and the changes that it made. The store has already applied the changes.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome<T> {
-    /// What the command's reply says.
+    /// The result, for the command's reply.
     pub result: T,
-    /// What happened, in order: the matter of an oplog.
+    /// The changes in the order in which they were made, for an oplog.
     pub changes: Vec<Change>,
 }
 
 /// The result of an insert command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InsertResult {
-    /// How many documents went in, the reply's `n`.
+    /// The number of inserted documents, the reply's `n`.
     pub inserted: u64,
-    /// What failed.
+    /// The errors of the statements that failed.
     pub errors: Vec<WriteError>,
 }
 
-/// What an update does to a document that it matches.
+/// The modification that an update makes to a matching document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// Operators (`$set`, ...) or, with no operator, a replacement.
+    /// A document of update operators such as `$set`, or a replacement if it has no operator.
     Document(Document),
-    /// Stages (`$set`, `$unset`, `$replaceWith`, ...).
+    /// A pipeline of stages such as `$set`, `$unset` and `$replaceWith`.
     Pipeline(Vec<Document>),
 }
 
 impl Update {
-    /// Reads the `u` or `update` field of a command.
+    /// Parses the field `u` or `update` of a command.
     ///
     /// # Errors
     ///
@@ -120,25 +122,26 @@ impl Update {
     }
 }
 
-/// One entry of an update command's `updates`.
+/// An entry of `updates`, the list of an update command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateStatement {
-    /// Which documents (`q`).
+    /// The filter that selects documents (`q`).
     pub filter: Document,
-    /// What becomes of them (`u`).
+    /// The modification (`u`).
     pub update: Update,
-    /// All that match, not only the first.
+    /// True to update all matching documents, false to update the first one.
     pub multi: bool,
-    /// Insert one if none matches.
+    /// True to insert a document if none matches.
     pub upsert: bool,
-    /// What `$[name]` in paths stands for.
+    /// The array filters, which define the elements that `$[name]` in a path means.
     pub array_filters: Vec<Document>,
-    /// Which of the matching documents is the first; natural order by default.
+    /// The sort pattern that decides which matching document is the first. The default is natural
+    /// order.
     pub sort: Option<Document>,
 }
 
 impl UpdateStatement {
-    /// A statement that updates the first document that matches.
+    /// Creates a statement that updates the first document that matches.
     #[must_use]
     pub fn one(filter: Document, update: Update) -> Self {
         Self {
@@ -155,61 +158,64 @@ impl UpdateStatement {
 /// The result of an update command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpdateResult {
-    /// Documents that a filter matched, without upserts; the reply's `n` adds the upserts.
+    /// The number of documents that a filter matched, without upserts. The reply's `n` adds the
+    /// upserts.
     pub matched: u64,
-    /// Documents that changed, the reply's `nModified`.
+    /// The number of documents that changed, the reply's `nModified`.
     pub modified: u64,
-    /// Documents that were inserted: the statement's index and the new `_id`.
+    /// The inserted documents: the index of the statement, and the new `_id`.
     pub upserted: Vec<(usize, Bson)>,
-    /// What failed.
+    /// The errors of the statements that failed.
     pub errors: Vec<WriteError>,
-    /// What each statement did, until one failed in an ordered command.
+    /// The result of each statement. In an ordered command, the statements after the first failure
+    /// are missing.
     pub statements: Vec<StatementResult>,
 }
 
-/// What one statement of an update or delete did.
+/// The result of one statement of an update or delete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatementResult {
-    /// Documents that the filter matched.
+    /// The number of documents that the filter matched.
     pub matched: u64,
-    /// Documents that changed or went away.
+    /// The number of documents that were changed or deleted.
     pub modified: u64,
-    /// The `_id` that an upsert gave.
+    /// The `_id` of the document that an upsert inserted.
     pub upserted: Option<Bson>,
 }
 
-/// One entry of a delete command's `deletes`.
+/// An entry of `deletes`, the list of a delete command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeleteStatement {
-    /// Which documents (`q`).
+    /// The filter that selects documents (`q`).
     pub filter: Document,
-    /// 0 for all, 1 for the first.
+    /// The largest number of documents to delete: 1, or 0 for all that match.
     pub limit: u32,
 }
 
 /// The result of a delete command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeleteResult {
-    /// Documents that went away, the reply's `n`.
+    /// The number of deleted documents, the reply's `n`.
     pub deleted: u64,
-    /// What failed.
+    /// The errors of the statements that failed.
     pub errors: Vec<WriteError>,
 }
 
-/// What `findAndModify` does to the document that it finds.
+/// The modification that `findAndModify` makes to the first matching document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modification {
-    /// Deletes it.
+    /// Deletes the document.
     Remove,
-    /// Updates it.
+    /// Updates the document.
     Update {
-        /// How.
+        /// The modification.
         update: Update,
-        /// Insert one if none matches.
+        /// True to insert a document if none matches.
         upsert: bool,
-        /// What `$[name]` in paths stands for.
+        /// The array filters, which define the elements that `$[name]` in a path means.
         array_filters: Vec<Document>,
-        /// Answer with the document as it is afterwards (`new`).
+        /// True to return the document after the update (`new`), false to return it before the
+        /// update.
         return_new: bool,
     },
 }
@@ -217,66 +223,67 @@ pub enum Modification {
 /// A `findAndModify` command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindAndModify {
-    /// Which documents (`query`).
+    /// The filter that selects documents (`query`).
     pub filter: Document,
-    /// Which of them is the first.
+    /// The sort pattern that decides which matching document is the first.
     pub sort: Option<Document>,
-    /// Which fields to answer with (`fields`).
+    /// The projection of the returned document (`fields`).
     pub projection: Option<Document>,
-    /// What to do to it.
+    /// The modification of the document.
     pub modification: Modification,
 }
 
 /// The result of `findAndModify`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FindAndModifyResult {
-    /// The reply's `value`.
+    /// The document before or after the modification, the reply's `value`.
     pub value: Option<Document>,
-    /// `lastErrorObject.n`.
+    /// The number of documents that matched or were inserted, the reply's `lastErrorObject.n`.
     pub n: u64,
+    /// True if a document was updated and not inserted, the reply's
     /// `lastErrorObject.updatedExisting`.
     pub updated_existing: bool,
-    /// `lastErrorObject.upserted`.
+    /// The `_id` of an inserted document, the reply's `lastErrorObject.upserted`.
     pub upserted: Option<Bson>,
 }
 
-/// A query.
+/// A query, as `find` has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Find {
-    /// Which documents; all if empty.
+    /// The filter that selects documents. An empty filter matches all.
     pub filter: Document,
-    /// In which order; natural order by default.
+    /// The sort pattern. The default is natural order.
     pub sort: Option<Document>,
-    /// Which fields.
+    /// The projection of the returned documents.
     pub projection: Option<Document>,
-    /// How many to leave out at the start.
+    /// The number of documents to skip at the start.
     pub skip: u64,
-    /// How many at most; 0 is no limit.
+    /// The largest number of documents to return. 0 means no limit.
     pub limit: u64,
 }
 
-/// A stored document, shared rather than copied.
+/// A stored document. Clones share it.
 pub type Shared = Arc<Document>;
 
 /// The result of `createIndexes`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CreateIndexesResult {
-    /// `numIndexesBefore`.
+    /// The number of indexes before the command, the reply's `numIndexesBefore`.
     pub before: u32,
-    /// `numIndexesAfter`.
+    /// The number of indexes after the command, the reply's `numIndexesAfter`.
     pub after: u32,
-    /// `createdCollectionAutomatically`.
+    /// True if the command created the collection, the reply's `createdCollectionAutomatically`.
     pub created_collection: bool,
 }
 
-/// What `collStats` reports, in documents and bytes.
+/// The statistics of a collection that `collStats` reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectionStatistics {
-    /// Documents.
+    /// The number of documents.
     pub count: u64,
-    /// The documents' bytes together.
+    /// The size of all documents together, in bytes.
     pub size_bytes: u64,
-    /// Indexes, that of `_id` included.
+    /// The number of indexes, that of `_id` included.
     pub indexes: u32,
     /// True if the collection is capped.
     pub capped: bool,

@@ -1,4 +1,4 @@
-//! Inserts, updates, deletes, and the stages that write.
+//! Inserts, updates, deletes and `findAndModify`.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::types::{
 use super::update::{Updater, upsert_base};
 use super::{Answer, Store, size};
 
-/// What an update statement did, with the first document before and after.
+/// The result of an update statement, with the first matching document before and after the update.
 #[derive(Debug, Default)]
 pub(super) struct Updated {
     counts: StatementResult,
@@ -28,11 +28,12 @@ pub(super) struct Updated {
 }
 
 impl Store {
-    /// Inserts documents; those without `_id` get one, as their first field.
+    /// Inserts documents. A document without `_id` gets a new one as its first field.
     ///
     /// # Errors
     ///
-    /// If the namespace cannot be written to; what is wrong with one document is in the result.
+    /// If the namespace is not valid or is a view. The errors of single documents are in the
+    /// result.
     pub fn insert(
         &mut self,
         namespace: &Namespace,
@@ -57,11 +58,11 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// Runs an update command's statements.
+    /// Runs the statements of an update command.
     ///
     /// # Errors
     ///
-    /// If the namespace cannot be written to; what is wrong with one statement is in the result.
+    /// If the namespace is a view. The errors of single statements are in the result.
     pub fn update(
         &mut self,
         namespace: &Namespace,
@@ -93,11 +94,11 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// Runs a delete command's statements.
+    /// Runs the statements of a delete command.
     ///
     /// # Errors
     ///
-    /// If the namespace cannot be written to; what is wrong with one statement is in the result.
+    /// If the namespace is a view. The errors of single statements are in the result.
     pub fn delete(
         &mut self,
         namespace: &Namespace,
@@ -128,11 +129,12 @@ impl Store {
         Ok(Outcome { result, changes })
     }
 
-    /// Finds one document, changes it, and answers with it as it was or as it is.
+    /// Finds one document, modifies it, and returns the document before or after the modification.
     ///
     /// # Errors
     ///
-    /// If a part of the command is malformed, or the document cannot be so changed.
+    /// If the namespace is a view, if a part of the command is malformed, or if the modification
+    /// fails.
     pub fn find_and_modify(
         &mut self,
         namespace: &Namespace,
@@ -194,7 +196,7 @@ impl Store {
         }
     }
 
-    /// Makes the collection if there is none.
+    /// Creates the collection if it does not exist. Returns true if it was created.
     pub(super) fn ensure(
         &mut self,
         namespace: &Namespace,
@@ -263,7 +265,7 @@ impl Store {
         self.commit(change, changes);
     }
 
-    /// The records that match a filter, in order, up to a limit.
+    /// Returns the matcher of a filter, and the matching records in sort order, at most `limit`.
     pub(super) fn select(
         &self,
         namespace: &Namespace,
@@ -347,7 +349,7 @@ impl Store {
     }
 }
 
-/// The document with `_id` first; a new one if it has none.
+/// Returns the document with `_id` as its first field. A document without `_id` gets a new one.
 pub(super) fn with_id_first(mut document: Document, environment: &mut Environment<'_>) -> Document {
     if document.keys().next().is_some_and(|first| first == "_id") {
         return document;

@@ -1,4 +1,4 @@
-//! What a client may know of servers and of deployments.
+//! Strategies for server descriptions and topology descriptions.
 
 use super::{ADDRESSES, address, addresses};
 use bson::oid::ObjectId;
@@ -11,8 +11,9 @@ use onionskin_core::{
 use proptest::{collection::vec, prelude::*};
 use std::{sync::Arc, time::Duration};
 
-/// Descriptions of single servers of every type, each with the fields that its type has: a server
-/// that is unknown has no round trip time and may have an error, only members have a set's name.
+/// Returns a strategy for descriptions of single servers of every type. Each description has the
+/// fields of its type: an unknown server has no round trip time and may have an error. Only members
+/// of a replica set have a set name.
 pub fn server_descriptions() -> impl Strategy<Value = ServerDescription> {
     let types = prop::sample::select(vec![
         ServerType::Unknown,
@@ -29,8 +30,8 @@ pub fn server_descriptions() -> impl Strategy<Value = ServerDescription> {
     (addresses(), types).prop_flat_map(|(address, kind)| server_of(address, kind))
 }
 
-/// Descriptions of whole deployments, consistent in themselves: one server where the type is
-/// single, one primary where there is one, routers only where it is sharded.
+/// Returns a strategy for consistent topology descriptions: one server in a single topology, one
+/// primary in a set with a primary, only routers in a sharded cluster.
 pub fn topology_descriptions() -> impl Strategy<Value = TopologyDescription> {
     let types = prop::sample::select(vec![
         TopologyType::Unknown,
@@ -71,7 +72,7 @@ fn topology_of(kind: TopologyType, servers: Vec<ServerDescription>) -> TopologyD
     topology
 }
 
-/// The server number `index` of a topology of that type.
+/// Returns a strategy for the server number `index` of a topology of the given type.
 fn server_in(kind: TopologyType, index: usize) -> BoxedStrategy<ServerDescription> {
     let types = match kind {
         TopologyType::Unknown => vec![ServerType::Unknown, ServerType::RsGhost],
@@ -113,7 +114,7 @@ fn server_of(address: Address, kind: ServerType) -> BoxedStrategy<ServerDescript
                 .prop_map(move |failed| lost(base.clone(), failed))
                 .boxed()
         }
-        // SDAM-111: no other field is set.
+        // In load-balanced mode, no other field of the server description is set (SDAM-111).
         ServerType::LoadBalancer => Just(base).boxed(),
         _ => answered()
             .prop_map(move |facts| facts.fill(base.clone()))
@@ -126,7 +127,7 @@ fn lost(mut server: ServerDescription, failed: bool) -> ServerDescription {
     server
 }
 
-/// What a reply told.
+/// The fields of a server description that come from a hello reply.
 #[derive(Clone, Debug)]
 struct Answered {
     round_trip: Duration,

@@ -1,4 +1,4 @@
-//! Errors that operations and new connections meet.
+//! Strategies for errors of operations and of new connections.
 
 use super::{addresses, reply::topology_versions};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
@@ -12,52 +12,52 @@ use onionskin_core::{
 };
 use proptest::prelude::*;
 
-/// An error, and how far its connection had come.
+/// An error, and the phase of its connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// When it happened.
+    /// The phase in which the error happened.
     pub phase: Phase,
-    /// What happened.
+    /// The cause of the error.
     pub cause: Cause,
-    /// The pool put the label `SystemOverloadedError` on it (SDAM-105). A reply can carry the
-    /// label by itself.
+    /// True if the pool added the label `SystemOverloadedError` (SDAM-105). A reply can have this
+    /// label without the pool.
     pub overloaded: bool,
 }
 
-/// What happened.
+/// The cause of an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// The connection broke, or could not be made.
     Network(NetworkFault),
-    /// There was no answer in time.
+    /// There was no reply within the time limit.
     Timeout,
-    /// TLS failed, other than by a broken connection.
+    /// TLS failed for another reason than a broken connection.
     Tls(TlsFault),
-    /// The server does not speak the protocol.
+    /// The server sent something that is not a valid message.
     Nonsense,
-    /// A reply with an error in it, with `ok: 0` or `ok: 1`.
+    /// A reply with an error, with `ok: 0` or `ok: 1`.
     Reply(RawDocumentBuf),
     /// A reply with `ok: 0` to a step of authentication.
     Refused(RawDocumentBuf),
-    /// No server is to blame.
+    /// An error that the client raised itself.
     Client(ClientCause),
 }
 
-/// Errors that the client makes itself.
+/// Errors that the client raises itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCause {
-    /// The pool was cleared while the operation waited.
+    /// The pool was cleared while the operation waited for a connection.
     PoolCleared,
-    /// No connection became free in time.
+    /// No connection became available in time.
     WaitQueueTimeout,
     /// The pool is closed.
     PoolClosed,
-    /// The caller's argument is wrong.
+    /// An argument of the caller is not valid.
     Argument,
 }
 
 impl Failure {
-    /// The reply, where there is one.
+    /// Returns the reply, if the error came with one.
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
         match &self.cause {
@@ -66,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// True if the label of overload is on it, by the pool or by the server.
+    /// True if the pool or the server added the label `SystemOverloadedError`.
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
         let label = |reply: &RawDocument| {
@@ -77,7 +77,7 @@ impl Failure {
         self.overloaded || self.reply().is_some_and(label)
     }
 
-    /// The error as the driver would raise it; `None` for a reply without one.
+    /// Returns the error as the driver raises it, or `None` if the reply has no error for it.
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         let mut error = match &self.cause {
@@ -133,18 +133,19 @@ fn is_ok(reply: &RawDocument) -> bool {
     matches!(reply.get_i32("ok"), Ok(1))
 }
 
-/// An operation, or a new connection, that met an error.
+/// An error at a server, with the age of its connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incident {
-    /// At which server.
+    /// The address of the server.
     pub server: Address,
-    /// How many generations older than the pool its connection was.
+    /// The number of generations by which the connection is older than its pool.
     pub age: u64,
-    /// What happened.
+    /// The error.
     pub failure: Failure,
 }
 
-/// Histories of errors at few servers, most of them on connections of the pool's generation.
+/// Returns a strategy for sequences of errors at a few servers. Most errors are on connections of
+/// the pool's generation.
 pub fn incident_histories() -> impl Strategy<Value = Vec<Incident>> {
     let age = prop_oneof![4 => Just(0), 1 => 1_u64..3];
     let incident = (addresses(), age, failures()).prop_map(|(server, age, failure)| Incident {
@@ -155,12 +156,12 @@ pub fn incident_histories() -> impl Strategy<Value = Vec<Incident>> {
     prop::collection::vec(incident, 1..30)
 }
 
-/// Errors of every phase: of the network, of time, and of replies with and without codes that tell
-/// of a change of state.
+/// Returns a strategy for errors of every phase: network errors, timeouts, and replies with and
+/// without the codes of state change errors.
 pub fn failures() -> impl Strategy<Value = Failure> {
     prop_oneof![
         4 => (phases(), network(), any::<bool>()).prop_map(|(phase, cause, overloaded)| {
-            // The pool puts its label on the errors of connecting alone (SDAM-105).
+            // The pool adds its label only to errors of connecting and of hello (SDAM-105).
             let overloaded = overloaded && phase == Phase::Hello;
             Failure { phase, cause, overloaded }
         }),
@@ -238,14 +239,14 @@ fn client_causes() -> impl Strategy<Value = ClientCause> {
     ]
 }
 
-/// Code, text, both or none.
+/// The code and the text of an error. Each may be missing.
 #[derive(Clone, Debug)]
 struct Words {
     code: Option<Number>,
     text: Option<&'static str>,
 }
 
-/// The ways in which a server may write a number.
+/// The number types in which a server may send a code.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Small(i32),
@@ -275,9 +276,10 @@ impl Words {
 
 fn codes() -> impl Strategy<Value = Number> {
     let code = prop_oneof![
-        // SDAM-89, SDAM-90, SDAM-91
+        // State change errors: node is recovering (SDAM-89), not writable primary (SDAM-90), and
+        // node is shutting down (SDAM-91).
         8 => prop::sample::select(vec![11600, 91, 11602, 13436, 189, 10107, 13435, 10058]),
-        // SDAM-110, and codes without a meaning here
+        // Transient errors that do not change a server description (SDAM-110), and other codes.
         4 => prop::sample::select(vec![0, 1, 6, 7, 18, 89, 9001, 64]),
     ];
     (code, 0..8).prop_map(|(code, form)| match form {
@@ -300,7 +302,7 @@ fn words() -> impl Strategy<Value = Words> {
     (prop::option::weighted(0.7, codes()), text).prop_map(|(code, text)| Words { code, text })
 }
 
-/// Replies with an error: of a command, of a write concern, of single writes.
+/// Returns a strategy for replies with an error of a command, a write concern or single writes.
 fn replies() -> impl Strategy<Value = RawDocumentBuf> {
     prop_oneof![4 => refusals(), 2 => write_concern_errors(), 1 => write_errors()]
 }

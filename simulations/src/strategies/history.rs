@@ -1,4 +1,4 @@
-//! What the servers of a deployment answered, one after the other, while it lived.
+//! Strategies for the hello replies of a deployment in the course of time.
 
 use super::{
     ADDRESSES, address,
@@ -9,36 +9,36 @@ use bson::RawDocumentBuf;
 use onionskin_core::address::Address;
 use proptest::{collection::vec, prelude::*};
 
-/// One server was asked.
+/// One hello and its reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hello {
-    /// Which.
+    /// The server to which the client sent the hello.
     pub server: Address,
-    /// Its reply, as the raw document; `None` if nobody answered there.
+    /// The raw document of the reply, or `None` if there was no reply.
     pub reply: Option<RawDocumentBuf>,
 }
 
-/// Hellos in the order in which they were asked, and how a client would have been configured.
+/// A sequence of hellos, and the configuration of the client that sends them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// The configured servers.
     pub seeds: Vec<Address>,
-    /// `replicaSet` of the configuration.
+    /// The configured `replicaSet`.
     pub set_name: Option<String>,
-    /// The hellos.
+    /// The hellos in order.
     pub hellos: Vec<Hello>,
 }
 
-/// What happens in a replica set's history.
+/// An event in the history of a replica set.
 #[derive(Clone, Debug)]
 enum Event {
     Step(Step),
     Ask(usize, bool),
-    /// It happens, and the member that it happens to is asked.
+    /// A step, followed by a hello to the member of the step.
     Seen(Step),
 }
 
-/// Steps of a [`ReplicaSet`].
+/// Returns a strategy for steps of a [`ReplicaSet`].
 pub fn replica_set_steps() -> impl Strategy<Value = Step> {
     let member = || 0..ADDRESSES;
     prop_oneof![
@@ -62,7 +62,8 @@ fn roles() -> impl Strategy<Value = Role> {
     ]
 }
 
-/// Wire versions around the change of the stale primary test (SDAM-72, SDAM-73).
+/// Returns a strategy for wire versions. The test for stale primaries differs from 17 on (SDAM-72)
+/// and below it (SDAM-73).
 fn wire_versions() -> impl Strategy<Value = i32> {
     prop_oneof![
         2 => Just(21),
@@ -73,9 +74,11 @@ fn wire_versions() -> impl Strategy<Value = i32> {
     ]
 }
 
-/// Histories of a consistent replica set of one to five members: elections with terms and election
-/// ids, set versions, step-downs, reconfigurations, restarts, hidden, passive and arbiter members,
-/// primaries that do not know yet that they were replaced, sets in the middle of an upgrade.
+/// Returns a strategy for histories of a consistent replica set of one to five members.
+///
+/// The histories have elections with terms and election ids, set versions, step-downs,
+/// reconfigurations and restarts. The sets have hidden members, passive members and arbiters,
+/// primaries that do not know yet that they were replaced, and members of different releases.
 pub fn replica_set_histories() -> impl Strategy<Value = History> {
     let event = prop_oneof![
         2 => replica_set_steps().prop_map(Event::Step),
@@ -131,7 +134,7 @@ fn live(set: &mut ReplicaSet, events: Vec<Event>) -> Vec<Hello> {
     hellos
 }
 
-/// Histories of one to three mongos, which come and go.
+/// Returns a strategy for histories of one to three mongos that stop and start.
 pub fn sharded_histories() -> impl Strategy<Value = History> {
     let hello = (0..3_usize, prop::option::weighted(0.8, mongos_replies()));
     (1..=3_usize, vec(hello, 1..40)).prop_map(|(count, hellos)| History {
@@ -141,7 +144,7 @@ pub fn sharded_histories() -> impl Strategy<Value = History> {
     })
 }
 
-/// Histories of one standalone, which comes and goes.
+/// Returns a strategy for histories of one standalone that stops and starts.
 pub fn standalone_histories() -> impl Strategy<Value = History> {
     let hello = (Just(0), prop::option::weighted(0.8, standalone_replies()));
     vec(hello, 1..40).prop_map(|hellos| History {

@@ -1,16 +1,16 @@
-//! What servers answer that keep to no rules.
+//! Strategies for hello replies that violate the rules of servers.
 
 use super::{Hello, History, address, hello_replies, topology_versions};
 use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
 use proptest::{collection::vec, prelude::*};
 
-/// How many names a huge list has: more than a topology may have servers.
+/// The length of a huge list, which is more than the servers that a topology may have.
 const HUGE: usize = 1_500;
 
-/// Histories in which each server says whatever it likes: wrong names, wrong types of fields, hosts
-/// given twice, hosts that are none, negative versions, several primaries, other sets.
+/// Returns a strategy for histories of arbitrary replies: wrong names, wrong field types, hosts
+/// given twice, invalid hosts, negative versions, several primaries, several set names.
 ///
-/// With `huge`, lists of members can be longer than a client will keep.
+/// With `huge`, lists of members can be longer than a client accepts.
 pub fn lying_histories(huge: bool) -> impl Strategy<Value = History> {
     let reply = prop_oneof![
         6 => lying_replies(huge).boxed(),
@@ -32,7 +32,7 @@ pub fn lying_histories(huge: bool) -> impl Strategy<Value = History> {
     })
 }
 
-/// One reply in which every field may be there or not, and be of any type.
+/// Returns a strategy for one reply in which every field may be missing or have any type.
 pub fn lying_replies(huge: bool) -> impl Strategy<Value = RawDocumentBuf> {
     (states(), members(huge), versions()).prop_map(|(states, members, versions)| {
         let mut reply = doc! {};
@@ -47,7 +47,8 @@ pub fn lying_replies(huge: bool) -> impl Strategy<Value = RawDocumentBuf> {
 
 type Fields = Vec<(&'static str, Option<Bson>)>;
 
-/// A field: mostly absent or as `right` gives it, now and then of another type.
+/// Returns a strategy for a field that is often missing and sometimes of a wrong type. Otherwise
+/// its value is from `right`.
 fn field(weight: f64, right: BoxedStrategy<Bson>) -> BoxedStrategy<Option<Bson>> {
     let value = prop_oneof![14 => right, 1 => wrong()];
     prop::option::weighted(weight, value).boxed()

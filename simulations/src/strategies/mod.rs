@@ -1,16 +1,16 @@
-//! Strategies for `proptest`: deployments and their histories, to test one's own code with.
+//! `proptest` strategies for deployments and their histories, for tests of your own code.
 //!
-//! They come with the feature `strategies`. All of them shrink: a failing history loses hellos and
-//! events until each one that is left is needed, and names and numbers become small.
+//! The strategies need the feature `strategies`. All of them shrink: a failing history loses hellos
+//! and events until only the necessary ones are left, and names and numbers become small.
 //!
-//! - [`server_descriptions`] and [`topology_descriptions`]: what a client may know of a deployment;
-//! - [`hello_replies`]: one reply of a server that keeps to the rules;
-//! - [`replica_set_histories`], [`sharded_histories`], [`standalone_histories`]: what the servers
-//!   of a deployment answered while it lived, one after the other: elections, step-downs,
-//!   restarts, reconfigurations. The set behind the first is a [`ReplicaSet`] that can be driven
-//!   by hand too;
-//! - [`lying_histories`]: what servers answer that keep to no rules;
-//! - [`failures`] and [`incident_histories`]: errors that operations and new connections meet.
+//! - [`server_descriptions`] and [`topology_descriptions`]: the descriptions that a client has of a
+//!   deployment;
+//! - [`hello_replies`]: single replies that follow the rules of servers;
+//! - [`replica_set_histories`], [`sharded_histories`], [`standalone_histories`]: the hello replies
+//!   of a deployment in the course of time, with elections, step-downs, restarts and
+//!   reconfigurations. Tests can also use the underlying [`ReplicaSet`] directly;
+//! - [`lying_histories`]: hello replies that violate the rules of servers;
+//! - [`failures`] and [`incident_histories`]: errors of operations and of new connections.
 //!
 //! ```
 //! use onionskin_core::{
@@ -22,7 +22,7 @@
 //! use proptest::{prelude::*, test_runner::TestRunner};
 //! use std::time::Duration;
 //!
-//! // Whatever a standalone lives through, its client takes it for a standalone or for unknown.
+//! // The client of a standalone knows it as a standalone or as unknown, whatever happens to it.
 //! let mut runner = TestRunner::default();
 //! runner.run(&standalone_histories(), |history| {
 //!     let id = TopologyId(bson::oid::ObjectId::from_bytes([0; 12]));
@@ -69,17 +69,17 @@ pub use reply::{hello_replies, topology_versions};
 use onionskin_core::address::Address;
 use proptest::prelude::*;
 
-/// How many addresses the strategies know. Few, so that they meet again.
+/// The number of addresses in all strategies, which is small so that addresses repeat.
 pub const ADDRESSES: usize = 5;
 
-/// The address number `index`, counted round: `a.example.net:27017` and so on.
+/// Returns the address number `index` modulo [`ADDRESSES`], such as `a.example.net:27017`.
 #[must_use]
 pub fn address(index: usize) -> Address {
     let letter = char::from(b'a' + u8::try_from(index % ADDRESSES).unwrap_or(0));
     Address::tcp(&format!("{letter}.example.net"), 27017)
 }
 
-/// One of the few addresses.
+/// Returns a strategy for one of the addresses.
 pub fn addresses() -> impl Strategy<Value = Address> {
     (0..ADDRESSES).prop_map(address)
 }

@@ -1,27 +1,28 @@
-//! A replica set that is consistent: what its members answer follows from what happened to it.
+//! A consistent replica set: the replies of its members follow from the steps that it went through.
 
 use super::address;
 use bson::{RawArrayBuf, RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 use onionskin_core::address::Address;
 use std::collections::BTreeMap;
 
-/// The part that the configuration gives a member.
+/// The role of a member in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Can become primary.
+    /// A member that can become primary.
     Normal,
-    /// Priority zero.
+    /// A member with priority zero.
     Passive,
-    /// Priority zero, and no member speaks of it.
+    /// A member with priority zero that hello replies do not list.
     Hidden,
-    /// Votes, holds no data.
+    /// A member that votes and holds no data.
     Arbiter,
 }
 
-/// What a member is doing.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum State {
-    /// Takes writes, elected in this term; it may be one that was replaced and does not know.
+    /// The member was elected in this term. Another member may have replaced it without its
+    /// knowledge.
     Primary {
         term: u64,
     },
@@ -29,7 +30,7 @@ enum State {
     Recovering,
 }
 
-/// A configuration of the set: who belongs to it, as what.
+/// A configuration of the set: its members and their roles.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Configuration {
     version: i64,
@@ -44,35 +45,35 @@ pub struct Member {
     changes: i64,
     configuration: Configuration,
     state: State,
-    /// Whom it holds for the primary.
+    /// The primary, as far as this process knows.
     primary: Option<usize>,
     max_wire_version: i32,
 }
 
-/// What can happen to a set. Members are counted round; what is not possible does not happen.
+/// A step in the life of a set. Members are counted modulo the number of processes, and a step that
+/// is not possible has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The member wins an election: a new term begins. Nobody else knows yet.
+    /// The member wins an election in a new term. No other member knows about it yet.
     Elect(usize),
-    /// The member hears from the primary of the newest term: its configuration, and that a later
-    /// term began.
+    /// The member learns the configuration and the term of the newest primary.
     Learn(usize),
-    /// The member gives up being the primary.
+    /// The member steps down as primary.
     StepDown(usize),
-    /// The member's process ends.
+    /// The process of the member ends.
     Stop(usize),
-    /// It starts again, with a new process id.
+    /// The process of the member starts again, with a new process id.
     Start(usize),
-    /// It can be read no more for a while, or again.
+    /// The member enters the state `Recovering`, or returns from it to the state `Secondary`.
     Recover(usize),
-    /// The primary of the newest term adds the process, or gives a member another part.
+    /// The newest primary adds the process to the set, or changes its role.
     Add(usize, Role),
-    /// The primary of the newest term removes a member, but not itself.
+    /// The newest primary removes a member other than itself.
     Remove(usize),
 }
 
 impl Step {
-    /// Whom it happens to.
+    /// Returns the member of the step.
     #[must_use]
     pub const fn member(self) -> usize {
         match self {
@@ -88,7 +89,7 @@ impl Step {
     }
 }
 
-/// A replica set with all the processes that may ever belong to it.
+/// A replica set, with all processes that can become members.
 ///
 /// ```
 /// use onionskin_simulations::strategies::{ReplicaSet, Role, Step};
@@ -97,7 +98,7 @@ impl Step {
 /// assert!(set.step(Step::Elect(1)));
 /// let reply = set.hello(1, false).expect("it is up");
 /// assert_eq!(reply.get_bool("isWritablePrimary").ok(), Some(true));
-/// // The others have not heard of it yet.
+/// // The other members do not know the new primary yet.
 /// assert!(set.hello(0, false).unwrap().get_str("primary").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,8 +108,9 @@ pub struct ReplicaSet {
 }
 
 impl ReplicaSet {
-    /// A set of members with these parts, in a configuration that all know, without a primary.
-    /// There are `processes` in all; the others wait to be added.
+    /// Creates a set of members with these roles. All members know the configuration, and there is
+    /// no primary. There are `processes` processes in all, and those without a role can be added
+    /// later.
     #[must_use]
     pub fn new(roles: &[Role], processes: usize, max_wire_version: i32) -> Self {
         let configuration = Configuration {
@@ -137,44 +139,44 @@ impl ReplicaSet {
         Self { members, term: 0 }
     }
 
-    /// The member's wire version, for sets in the middle of an upgrade.
+    /// Sets the wire version of one member, for sets in the middle of an upgrade.
     pub fn set_wire_version(&mut self, member: usize, max_wire_version: i32) {
         let member = member % self.members.len();
         self.members[member].max_wire_version = max_wire_version;
     }
 
-    /// How many processes there are.
+    /// Returns the number of processes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// True if there is no process at all.
+    /// True if there are no processes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Where the process listens.
+    /// Returns the address of a process.
     #[must_use]
     pub fn address(&self, member: usize) -> Address {
         address(member % self.members.len())
     }
 
-    /// The term of the last election; zero before the first.
+    /// Returns the term of the last election, or 0 before the first one.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// The version of the newest configuration.
+    /// Returns the version of the newest configuration.
     #[must_use]
     pub fn version(&self) -> i64 {
         let versions = self.members.iter().map(|m| m.configuration.version);
         versions.max().unwrap_or(0)
     }
 
-    /// How often processes were started again, all together.
+    /// Returns the number of restarts of all processes together.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         self.members.iter().map(|m| u32::from(m.restarts)).sum()
@@ -186,15 +188,15 @@ impl ReplicaSet {
         self.members[member % self.members.len()].up
     }
 
-    /// The winner of the newest term, while it is up and has not stepped down. There can be others
-    /// that take themselves for primaries of earlier terms.
+    /// Returns the primary of the newest term, if it runs and has not stepped down. Other members
+    /// can still be primaries of earlier terms.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let newest = State::Primary { term: self.term };
         self.members.iter().position(|m| m.up && m.state == newest)
     }
 
-    /// Lets it happen; false if it is not possible, or would change nothing.
+    /// Applies a step. Returns false if the step is not possible, or changes nothing.
     pub fn step(&mut self, step: Step) -> bool {
         let count = self.members.len();
         match step {
@@ -212,7 +214,8 @@ impl ReplicaSet {
         }
     }
 
-    /// What the process answers, with the old field names if `legacy`; `None` while it is down.
+    /// Returns the hello reply of a process, with the legacy field names if `legacy`. Returns
+    /// `None` if the process does not run.
     #[must_use]
     pub fn hello(&self, member: usize, legacy: bool) -> Option<RawDocumentBuf> {
         let index = member % self.members.len();
@@ -235,7 +238,7 @@ impl ReplicaSet {
         }
         reply.append(cstr!("minWireVersion"), 0);
         reply.append(cstr!("maxWireVersion"), member.max_wire_version);
-        // SDAM-55: from 4.4 on.
+        // Servers since 4.4 send `topologyVersion` (SDAM-55).
         if member.max_wire_version >= 9 {
             reply.append(
                 cstr!("topologyVersion"),
@@ -257,7 +260,7 @@ impl ReplicaSet {
             && role == Some(&Role::Normal)
             && member.state == State::Secondary
             && present * 2 > voters.len()
-            // A majority has the newest configuration, so only its holder can win.
+            // A majority has the newest configuration, so that only a member with it can win.
             && member.configuration.version == self.version();
         if can {
             self.term += 1;
@@ -336,7 +339,7 @@ impl ReplicaSet {
 }
 
 impl Member {
-    /// The fields of a member of a set.
+    /// Appends the fields that a member of a set sends.
     fn describe(&self, reply: &mut RawDocumentBuf, index: usize, role: Role) {
         reply.append(cstr!("setName"), "rs");
         reply.append(cstr!("setVersion"), self.configuration.version);
@@ -383,7 +386,7 @@ impl Member {
     }
 }
 
-/// As servers make them: later terms have greater ids.
+/// Returns an election id as servers make it: a later term has a greater id.
 fn election_id(term: u64) -> ObjectId {
     let mut bytes = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes[4..].copy_from_slice(&term.to_be_bytes());

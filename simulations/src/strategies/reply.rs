@@ -1,4 +1,4 @@
-//! Single replies to hello that keep to the rules.
+//! Strategies for single hello replies that follow the rules of servers.
 
 use super::{
     addresses,
@@ -8,7 +8,8 @@ use bson::{RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 use onionskin_core::error::TopologyVersion;
 use proptest::prelude::*;
 
-/// Topology versions of few processes with few changes, so that they meet again.
+/// Returns a strategy for topology versions of a few processes with few changes, so that versions
+/// repeat.
 pub fn topology_versions() -> impl Strategy<Value = TopologyVersion> {
     (0_u8..3, 0_u8..2, 0_i64..6).prop_map(|(member, restarts, counter)| {
         let mut bytes = [0; 12];
@@ -20,8 +21,8 @@ pub fn topology_versions() -> impl Strategy<Value = TopologyVersion> {
     })
 }
 
-/// One reply, as the raw document, of any kind of server: standalone, router, member of a set,
-/// member of no set yet, or one that refuses.
+/// Returns a strategy for raw replies of any server: standalone, router, member of a set, server
+/// without a configuration, or an error.
 pub fn hello_replies() -> impl Strategy<Value = RawDocumentBuf> {
     prop_oneof![
         2 => standalone_replies(),
@@ -34,7 +35,7 @@ pub fn hello_replies() -> impl Strategy<Value = RawDocumentBuf> {
     ]
 }
 
-/// Fields that servers of every kind send.
+/// Returns a strategy for the fields that servers of all kinds send.
 fn common() -> impl Strategy<Value = RawDocumentBuf> {
     let wire = prop::sample::select(vec![8, 9, 16, 17, 21, 25, 29]);
     let minutes = prop::option::weighted(0.8, prop::sample::select(vec![10_i32, 30, 60]));
@@ -84,7 +85,8 @@ fn ghost_replies() -> impl Strategy<Value = RawDocumentBuf> {
     })
 }
 
-/// A member of a set of three to five that has lived through some steps.
+/// Returns a strategy for replies of a member of a set that starts with three members and goes
+/// through some steps.
 fn member_replies() -> impl Strategy<Value = RawDocumentBuf> {
     let steps = prop::collection::vec(super::replica_set_steps(), 0..12);
     let wire = prop::sample::select(vec![8, 9, 16, 17, 21, 25]);
@@ -95,7 +97,7 @@ fn member_replies() -> impl Strategy<Value = RawDocumentBuf> {
             set.step(step);
         }
         set.step(Step::Start(member));
-        // It was started, so it answers.
+        // The last step started the member if it was stopped, so that it replies.
         set.hello(member, legacy).unwrap_or_default()
     })
 }

@@ -1,10 +1,10 @@
-//! Events as lines of a trace: all that identifies them, and no more.
+//! Formats events as lines of a trace. A line has only what identifies the event.
 
 use onionskin_core::event::{
     CommandEvent, Event, EventKind, OperationEvent, PoolEvent, SdamEvent, SelectionEvent,
 };
 
-/// One line for an event.
+/// Formats an event as one line.
 #[must_use]
 pub(super) fn describe(event: &Event) -> String {
     match &event.kind {

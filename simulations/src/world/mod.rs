@@ -1,8 +1,8 @@
-//! The world around clients: callers, a network, members, disasters, and checkers that watch.
+//! A simulated world around clients: callers, a network, members, disasters, and checkers.
 //!
-//! A run is a safety phase in which things go wrong as the seed has it, then a liveness phase in
-//! which everything must work again. Everything follows from the seed, so a seed that fails once
-//! fails always:
+//! A run has two phases. In the safety phase, faults happen as the seed decides. In the liveness
+//! phase, every operation must succeed again. The whole run follows from the seed, so that a seed
+//! that fails once always fails:
 //!
 //! ```
 //! use onionskin_simulations::world::{Way, WorldOptions, run_seed};

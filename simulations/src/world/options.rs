@@ -1,14 +1,14 @@
-//! What a run consists of: everything is drawn from its seed, and everything can be chosen.
+//! The options of a run. Their defaults follow from the seed of the run.
 
 use onionskin_core::random::{Random, Seed};
 use std::{fmt, time::Duration};
 
-/// How the client is driven.
+/// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The core alone, in one thread: the fastest.
+    /// The core alone, in one thread, which is the fastest way.
     Core,
-    /// The async client on the simulated runtime: with its tasks, wakers and locks.
+    /// The async client on the simulated runtime, with its tasks, wakers and locks.
     Runtime,
 }
 
@@ -21,36 +21,36 @@ impl fmt::Display for Way {
     }
 }
 
-/// How often things go wrong, out of 1000 times.
+/// The rates of faults, out of 1000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// A member refuses a connection.
     pub refuse: u16,
-    /// An attempt to connect is never answered.
+    /// A connection attempt gets no answer.
     pub vanish: u16,
-    /// A message breaks its connection: before it arrives, or after.
+    /// A message breaks its connection, before or after the message arrives.
     pub reset: u16,
-    /// From a message on, everything on its connection is lost, and nobody is told.
+    /// A connection loses a message and everything after it, in both directions. Neither side
+    /// notices.
     pub half_open: u16,
-    /// A message and all behind it are held back for a while.
+    /// A message and all messages behind it are delayed.
     pub stall: u16,
     /// A message arrives in small pieces.
     pub slow: u16,
-    /// A reply breaks off in its middle.
+    /// A reply is cut off, and its connection breaks.
     pub truncate: u16,
-    /// A bit in the frame's head of a reply is flipped.
+    /// A bit at the beginning of a reply is flipped.
     pub corrupt: u16,
-    /// An operation is left by its caller.
+    /// A caller abandons its operation.
     pub cancel: u16,
-    /// A name is not resolved.
+    /// A name lookup fails.
     pub unresolved: u16,
-    /// A caller is busy elsewhere and does not poll its operation for a while, although the
-    /// operation could go on.
+    /// A caller does not poll its operation for a while, although the operation could continue.
     pub unpolled: u16,
 }
 
 impl Rates {
-    /// Some off, others wild.
+    /// Draws rates. About half of them are 0, and others are high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -73,47 +73,48 @@ impl Rates {
     }
 }
 
-/// Everything about a run but its seed.
+/// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldOptions {
-    /// Members of the replica set; 1 for a server of its own. Default: drawn from 1, 3 and 5.
+    /// The number of members of the replica set. With 1, the member is a standalone. Default: 1, 3
+    /// or 5.
     pub members: usize,
-    /// Whether the members are routers, in front of one shard. Default: one time out of 6.
+    /// True if the members are routers in front of one shard. Default: true for one seed in 6.
     pub sharded: bool,
-    /// Whether the members are services, behind a load balancer; this goes before `sharded`.
-    /// Default: one time out of 6.
+    /// True if the members are services behind a load balancer, even if `sharded` is set. Default:
+    /// true for one seed in 6.
     pub load_balanced: bool,
-    /// Clients. Default: 1 to 3.
+    /// The number of clients. Default: 1 to 3.
     pub clients: usize,
-    /// Concurrent callers of each client. Default: 1 to 8.
+    /// The number of concurrent callers of each client. Default: 1 to 8.
     pub tasks: usize,
-    /// How long things go wrong. Default: 20 s to 90 s.
+    /// The length of the safety phase. Default: 20 s to 90 s.
     pub safety: Duration,
-    /// How long everything may take to come to rest afterwards, before operations must succeed
-    /// again. Default: 60 s, twice the longest wait of any part.
+    /// The time between the safety phase and the late operations, which must succeed. Default: 60
+    /// s, twice the longest wait of any component.
     pub grace: Duration,
-    /// How often things go wrong during the safety phase.
+    /// The rates of faults during the safety phase.
     pub rates: Rates,
-    /// Disasters of the safety phase: kills, partitions, elections, frozen clients.
+    /// The number of disasters in the safety phase: kills, partitions, elections, frozen clients.
     pub disasters: usize,
-    /// A message takes at least this long.
+    /// The shortest time that a message takes.
     pub min_latency: Duration,
-    /// A message takes at most this long.
+    /// The longest time that a message takes.
     pub max_latency: Duration,
-    /// What a client's connection string says behind the `?`.
+    /// The options of the clients' connection string, after the `?`.
     pub client_options: String,
-    /// Whether servers ask for a login.
+    /// True if the servers require authentication.
     pub login: bool,
-    /// How long a member waits for a primary before it stands for election.
+    /// The time for which a member waits for a primary before it starts an election.
     pub election_timeout: Duration,
-    /// Steps after which a run counts as stuck in a busy loop.
+    /// The largest number of steps of a run. A run with more steps is in a busy loop.
     pub max_steps: u64,
-    /// Whether the report has the whole trace.
+    /// True if the report has the whole trace.
     pub keep_trace: bool,
 }
 
 impl WorldOptions {
-    /// The options that belong to a seed.
+    /// Returns the options that follow from a seed.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let random = &mut world_seed(seed).split("options").random();
@@ -145,7 +146,7 @@ impl WorldOptions {
         }
     }
 
-    /// The same without anything that goes wrong.
+    /// Returns the options without faults and disasters.
     #[must_use]
     pub fn calm(mut self) -> Self {
         self.rates = Rates::default();
@@ -153,8 +154,9 @@ impl WorldOptions {
         self
     }
 
-    /// The same with many callers for one connection to each server, servers that hang, and callers
-    /// that poll late: what is decided about a connection while its operation is not polled.
+    /// Returns the options with many callers for one connection to each server, with servers that
+    /// hang and with callers that poll late. Such runs test the decisions about a connection whose
+    /// operation is not polled.
     #[must_use]
     pub fn crowded(mut self) -> Self {
         self.load_balanced = false;
@@ -172,8 +174,8 @@ impl WorldOptions {
         self
     }
 
-    /// How many operations of a client may still fail after healing, on connections that broke
-    /// before: every caller once for each member at most.
+    /// Returns the number of late operations of a client that may fail on a connection that broke
+    /// before healing. Each caller may fail once for each member.
     #[must_use]
     pub fn aftermath(&self) -> usize {
         if self.is_calm() {
@@ -183,14 +185,14 @@ impl WorldOptions {
         }
     }
 
-    /// True if nothing goes wrong.
+    /// True if the run has no faults and no disasters.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         self.disasters == 0 && self.rates == Rates::default()
     }
 }
 
-/// The seed from which all chance of a run follows.
+/// Returns the seed of all randomness of a run.
 #[must_use]
 pub fn world_seed(seed: u64) -> Seed {
     let mut bytes = [0; 32];
@@ -198,7 +200,7 @@ pub fn world_seed(seed: u64) -> Seed {
     Seed::new(bytes)
 }
 
-/// A drawn place in something of `length` things.
+/// Draws an index into something with `length` elements.
 pub(super) fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(length as u64)).unwrap_or(0)
 }

@@ -1,61 +1,61 @@
-//! The disasters of a run: what happens when, drawn from the seed before the run begins.
+//! The disasters of a run. Their times are drawn from the seed before the run begins.
 
 use super::options::{WorldOptions, index};
 use onionskin_core::{random::Random, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
-/// Something that happens to the whole world at one moment.
+/// An event at one instant that affects a whole member or client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disaster {
-    /// A member's process ends.
+    /// The process of a member ends.
     Kill(usize),
-    /// A member's process ends in order, with a time to say so.
+    /// A member shuts down in an orderly way, with a quiesce mode before its end.
     ShutDown(usize),
     /// A killed member starts again.
     Restart(usize),
-    /// All connections to a member are closed; its process goes on.
+    /// All connections to a member are closed. The member continues to run.
     Disconnect(usize),
     /// The primary steps down.
     StepDown,
     /// Messages from one member to another are lost.
     CutMembers {
-        /// From here.
+        /// The number of the sending member.
         from: usize,
-        /// To there.
+        /// The number of the receiving member.
         to: usize,
     },
-    /// One member is cut off from all others.
+    /// All messages between one member and the others are lost.
     Isolate(usize),
-    /// Members hear each other again.
+    /// All cuts between members are removed.
     JoinMembers,
     /// Bytes between a client and a member are lost.
     CutClient {
-        /// The client.
+        /// The number of the client.
         client: usize,
-        /// The member.
+        /// The number of the member.
         member: usize,
-        /// From the client to the member.
+        /// True if bytes from the client to the member are lost.
         up: bool,
-        /// From the member to the client.
+        /// True if bytes from the member to the client are lost.
         down: bool,
     },
-    /// Clients reach members again.
+    /// All cuts between clients and members are removed.
     JoinClients,
-    /// A client's process stands still for a while.
+    /// The process of a client is frozen for a while.
     Freeze {
-        /// The client.
+        /// The number of the client.
         client: usize,
-        /// For how long.
+        /// The length of the pause.
         pause: Duration,
     },
-    /// A client is closed in the midst of everything.
+    /// A client is closed while its operations run.
     CloseClient(usize),
-    /// Everything is repaired, and nothing goes wrong any more.
+    /// Everything is repaired, and all faults end.
     Heal,
 }
 
-/// Disasters with their moments, earliest first; the last one is [`Disaster::Heal`].
+/// Returns the disasters with their times, the earliest first. The last one is [`Disaster::Heal`].
 #[must_use]
 pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, Disaster)> {
     let mut plan = Vec::new();
@@ -72,7 +72,7 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
                 plan.push((at, Disaster::Kill(member)));
                 plan.push((later, Disaster::Restart(member)));
             }
-            // Behind a load balancer there is nobody to step down.
+            // Behind a load balancer, no member can step down.
             1 if options.load_balanced => plan.push((at, Disaster::Disconnect(member))),
             1 => plan.push((at, Disaster::StepDown)),
             2 => {
@@ -102,7 +102,7 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
                 plan.push((at, Disaster::Freeze { client, pause }));
             }
             6 => plan.push((at, Disaster::CloseClient(client))),
-            // All members one after another, as an upgrade does.
+            // All members restart one after another, as in an upgrade.
             _ => {
                 for member in 0..options.members {
                     let begin = at + Duration::from_secs(4 * member as u64);

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The result of a run.
 
 use super::{
     options::{Way, WorldOptions},
@@ -7,30 +7,30 @@ use super::{
 use onionskin_core::time::Instant;
 use std::{fmt, time::Duration};
 
-/// What kind of thing went wrong.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The client broke the contract of its machine, or its tasks are stuck.
+    /// The client violated its contract or runs in a busy loop, or the world cannot be created.
     Crash,
-    /// Something that must come about after healing did not.
+    /// Something that must happen did not happen.
     Liveness,
     /// Something happened that must not happen.
     Correctness,
 }
 
-/// What went wrong, and when.
+/// A failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of thing.
+    /// The kind of the failure.
     pub kind: FailureKind,
-    /// Virtual time.
+    /// The virtual time of the failure.
     pub at: Instant,
-    /// What.
+    /// A description of the failure.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure.
+    /// Creates a failure.
     #[must_use]
     pub fn new(kind: FailureKind, at: Instant, message: impl Into<String>) -> Self {
         Self {
@@ -47,19 +47,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How many operations ended how.
+/// The number of operations by their ending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Acknowledged or answered.
+    /// The number of operations that were acknowledged or answered.
     pub succeeded: u64,
-    /// Failed.
+    /// The number of operations that failed.
     pub failed: u64,
-    /// Left by their callers.
+    /// The number of operations that their callers abandoned.
     pub left: u64,
 }
 
 impl Tally {
-    /// Counts.
+    /// Counts the operations of a history.
     #[must_use]
     pub fn of(history: &History) -> Self {
         let mut tally = Self::default();
@@ -75,31 +75,31 @@ impl Tally {
     }
 }
 
-/// The result of a run.
+/// The report on a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Its seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// How the client was driven.
+    /// The way in which the clients were driven.
     pub way: Way,
-    /// What the run consisted of.
+    /// The options of the run.
     pub options: WorldOptions,
-    /// How much virtual time passed.
+    /// The virtual time that passed.
     pub simulated: Duration,
-    /// How many steps it took.
+    /// The number of steps.
     pub steps: u64,
-    /// What became of the operations.
+    /// The number of operations by their ending.
     pub tally: Tally,
-    /// SHA-256 of the trace.
+    /// The SHA-256 digest of the trace.
     pub digest: [u8; 32],
-    /// The trace, if it was to be kept.
+    /// The trace, or an empty string if it was not kept.
     pub trace: String,
-    /// What went wrong, if anything did.
+    /// The failure, or `None` if the run succeeded.
     pub failure: Option<Failure>,
 }
 
 impl Report {
-    /// The report of a run that could not begin.
+    /// Returns the report of a run that could not begin.
     pub(super) fn of_failure(seed: u64, way: Way, options: WorldOptions, failure: Failure) -> Self {
         Self {
             seed,

@@ -1,4 +1,4 @@
-//! What both ways begin with: the deployment and the clients' options.
+//! The deployment and the clients' options, which both ways of a run share.
 
 use super::{
     options::WorldOptions,
@@ -11,13 +11,13 @@ use std::fmt;
 /// The name of the replica set.
 const SET_NAME: &str = "rs";
 
-/// Who logs in where a login is asked for.
+/// The user and the password for servers that require authentication.
 const USER: (&str, &str) = ("user", "secret");
 
-/// The name of the load balancer's host.
+/// The host name of the load balancer.
 pub(super) const BALANCER: &str = "balancer";
 
-/// The port of every member.
+/// The port of all members and of the load balancer.
 pub(super) const PORT: u16 = 27017;
 
 pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployment, Failure> {
@@ -47,17 +47,17 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
     Deployment::new(wanted, &seed.split("deployment")).map_err(|error| impossible(&error))
 }
 
-/// The name of a member's host.
+/// Returns the host name of a member.
 pub(super) fn host(member: usize) -> String {
     format!("member{member}")
 }
 
-/// Where the load balancer is.
+/// Returns the address of the load balancer.
 pub(super) fn balancer_address() -> Address {
     Address::tcp(BALANCER, PORT)
 }
 
-/// The connection string of all clients.
+/// Returns the connection string of all clients.
 pub(super) fn uri(options: &WorldOptions) -> String {
     let hosts: Vec<String> = match options.load_balanced {
         true => vec![BALANCER.to_owned()],
@@ -87,7 +87,7 @@ pub(super) fn client_options(uri: &str) -> Result<ClientOptions, Failure> {
     }
 }
 
-/// A world that cannot be made.
+/// Returns the failure of a world that cannot be created.
 pub(super) fn impossible(error: &dyn fmt::Display) -> Failure {
     Failure::new(
         FailureKind::Crash,

@@ -1,13 +1,13 @@
-//! The record of a run: what happened, in order, with its virtual time.
+//! The trace of a run: its events in order, each with its virtual time.
 
 use onionskin_core::time::Instant;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 
-/// Bytes of a trace that are kept; the digest covers all of it.
+/// The number of bytes of a trace that are kept. The digest covers all bytes.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lines of text, each with its virtual time, and a digest of them all.
+/// Lines of text, each with its virtual time, and a digest of all lines.
 #[derive(Debug)]
 pub struct Trace {
     kept: Option<String>,
@@ -17,7 +17,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace. Without `keep`, only the digest is formed.
+    /// Creates an empty trace. Without `keep`, only the digest is computed.
     #[must_use]
     pub fn new(keep: bool) -> Self {
         Self {
@@ -42,27 +42,27 @@ impl Trace {
         }
     }
 
-    /// What was kept.
+    /// Returns the kept lines.
     #[must_use]
     pub fn into_text(self) -> String {
         self.kept.unwrap_or_default()
     }
 
-    /// How many lines were added, kept or not.
+    /// Returns the number of lines that were added, kept or not.
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// SHA-256 of all lines.
+    /// Returns the SHA-256 digest of all lines.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.digest.clone().finalize().into()
     }
 }
 
-/// Bytes on the wire, as a trace shows them: their number, and a checksum that tells two messages
-/// of the same length apart (FNV-1a).
+/// Displays bytes as their number and an FNV-1a checksum, which distinguishes messages of the same
+/// length.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a>(pub &'a [u8]);
 

@@ -1,7 +1,7 @@
-//! What callers do, and what became of it.
+//! The operations of callers, and how they ended.
 //!
-//! Each operation concerns a document of its own, so that a reply that went to the wrong operation
-//! shows, and a write that took effect twice as well.
+//! Each operation has a document of its own. So the checkers find a reply that reached the wrong
+//! operation, and a write that took effect twice.
 
 use super::options::{Rates, WorldOptions, index};
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
@@ -23,69 +23,69 @@ pub const DATABASE: &str = "world";
 /// The collection of all operations.
 pub const COLLECTION: &str = "marks";
 
-/// Operations of each caller after healing.
+/// The number of operations of each caller after healing.
 pub(super) const LATE_STEPS: u32 = 8;
 
-/// How much later than its deadline an operation may end: as long as callers take to notice.
+/// The time by which an operation may end after its deadline, because callers notice things late.
 pub(super) const SLACK: Duration = Duration::from_millis(1);
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
-    /// Inserts the document, with a majority's acknowledgement.
+    /// Inserts the document with majority write concern.
     Insert,
-    /// Adds one to its counter, with a majority's acknowledgement.
+    /// Adds one to the counter of the document with majority write concern.
     Increment,
-    /// Reads it from the primary.
+    /// Reads the document from the primary.
     Find,
-    /// Reads it from a secondary, where there is one.
+    /// Reads the document with the read preference `secondaryPreferred`.
     FindNearby,
-    /// Reads it and its caller's last ones before it from the primary, newest first, through a
-    /// cursor; without the async client, which has cursors, it alone.
+    /// Reads the document and its caller's documents before it through a cursor, newest first. The
+    /// core alone has no cursors and reads only the document.
     Browse,
 }
 
-/// How many documents are browsed at most.
+/// The largest number of documents that [`Deed::Browse`] reads.
 pub const BROWSED: i64 = 5;
 
-/// How many of them come at once.
+/// The batch size of [`Deed::Browse`].
 pub const BROWSED_AT_ONCE: u32 = 2;
 
-/// In how many parts they come, each with its share of the operation's time.
+/// The largest number of batches of [`Deed::Browse`]. Each one has its share of the time limit.
 pub const BROWSED_PARTS: u32 = 3;
 
-/// How long a caller leaves its operation unpolled at most.
+/// The longest absence of a caller, in milliseconds.
 const MAX_ABSENCE_MILLIS: u64 = 60_000;
 
 /// One operation of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What.
+    /// The kind of the operation.
     pub deed: Deed,
-    /// The document's `_id`.
+    /// The `_id` of the document.
     pub id: i64,
-    /// The bound of the whole operation.
+    /// The time limit of the whole operation.
     pub timeout: Duration,
-    /// Its caller leaves after this long.
+    /// The time after which the caller abandons the operation.
     pub patience: Option<Duration>,
-    /// Its caller leaves once it has been polled this often.
+    /// The number of polls after which the caller abandons the operation.
     pub polls: Option<u32>,
-    /// When its caller does not poll it for a while.
+    /// The absence of the caller, if there is one.
     pub absence: Option<Absence>,
 }
 
-/// A time during which a caller does not poll its operation, as a task that is busy with something
-/// else.
+/// A time during which a caller does not poll its operation, as a task that is busy with other
+/// work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// It begins once the operation has been polled, or woken, this often.
+    /// The number of polls, or of wake-ups, after which the absence begins.
     pub after: u32,
-    /// It lasts this long, or until the world is healed.
+    /// The length of the absence, which ends early when the world is healed.
     pub time: Duration,
 }
 
 impl Step {
-    /// The core's command for it.
+    /// Returns the operation as a command of the core.
     pub fn command(&self) -> Result<Command, Error> {
         let namespace = Namespace::new(DATABASE, COLLECTION)?;
         let filter = rawdoc! { "_id": self.id };
@@ -113,7 +113,7 @@ impl Step {
         }
     }
 
-    /// Where it reads.
+    /// Returns the read preference of the operation.
     #[must_use]
     pub fn preference(&self) -> ReadPreference {
         match self.deed {
@@ -123,43 +123,43 @@ impl Step {
     }
 }
 
-/// The document of an `_id`, as it is inserted.
+/// Returns the document with an `_id` as it is inserted.
 #[must_use]
 pub fn document(id: i64) -> RawDocumentBuf {
     rawdoc! { "_id": id, "mark": mark(id), "n": 0 }
 }
 
-/// What the document of an `_id` is recognised by.
+/// Returns the text that identifies the document with an `_id`.
 #[must_use]
 pub fn mark(id: i64) -> String {
     format!("mark {id} {:016x}", id.wrapping_mul(0x1e37_79b9_7f4a_7c15))
 }
 
-/// How an operation ended.
+/// The ending of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// The write is done.
+    /// The write was acknowledged.
     Acknowledged,
-    /// This was read.
+    /// The read returned this document, or none.
     Found(Option<Document>),
-    /// It failed.
+    /// The operation failed.
     Failed(Error),
-    /// Its caller left.
+    /// The caller abandoned the operation.
     Left,
 }
 
-/// One operation and what became of it.
+/// An operation and its ending.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Whose client.
+    /// The number of the client.
     pub client: usize,
-    /// What it did.
+    /// The operation.
     pub step: Step,
-    /// When it began.
+    /// The time at which the operation began.
     pub began: Instant,
-    /// When and how it ended.
+    /// The time at which the operation ended, and its ending.
     pub ended: Option<(Instant, Ending)>,
-    /// It began after everything was healed and had come to rest.
+    /// True if the operation began after healing and the time of grace.
     pub is_late: bool,
 }
 
@@ -170,7 +170,7 @@ pub struct History {
 }
 
 impl History {
-    /// An operation begins; gives its place.
+    /// Adds an operation, and returns its index.
     pub fn begin(&mut self, client: usize, step: Step, began: Instant, is_late: bool) -> usize {
         self.entries.push(Entry {
             client,
@@ -182,32 +182,32 @@ impl History {
         self.entries.len() - 1
     }
 
-    /// An operation ended.
+    /// Records the ending of the operation with this index.
     pub fn end(&mut self, place: usize, at: Instant, ending: Ending) {
         self.entries[place].ended = Some((at, ending));
     }
 
-    /// All of them.
+    /// Returns all operations.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 }
 
-/// What one caller does: an endless list of steps, drawn from the seed.
+/// The endless list of a caller's operations, drawn from the seed.
 #[derive(Debug)]
 pub struct Script {
     random: Random,
-    /// Draws when operations are not polled.
+    /// The generator for absences.
     absences: Random,
     rates: Rates,
     next: i64,
-    /// The document of this round, and what was done with it.
+    /// The document of the current round, and the number of its finished steps.
     round: Option<(i64, u64)>,
 }
 
 impl Script {
-    /// The script of a caller.
+    /// Creates the script of a caller.
     #[must_use]
     pub fn new(options: &WorldOptions, seed: &Seed, client: usize, task: usize) -> Self {
         let caller = client * options.tasks + task;
@@ -220,7 +220,7 @@ impl Script {
         }
     }
 
-    /// How long the caller thinks before its next step.
+    /// Returns the pause of the caller before its next operation.
     pub fn pause(&mut self) -> Duration {
         match self.random.below(8) {
             0 => Duration::from_millis(self.random.below(5_000)),
@@ -229,7 +229,8 @@ impl Script {
         }
     }
 
-    /// The next step. Late ones are patient: they must succeed.
+    /// Returns the next operation. Late operations have long time limits and are not abandoned,
+    /// because they must succeed.
     pub fn step(&mut self, is_late: bool) -> Step {
         let (id, done) = self.round.unwrap_or_else(|| {
             self.next += 1;
@@ -255,7 +256,8 @@ impl Script {
         if leaves {
             match self.random.below(2) {
                 0 => polls = Some(1 + u32::try_from(index(&mut self.random, 6)).unwrap_or(0)),
-                // Mostly about as long as a round trip, so that it is in the midst of something.
+                // The patience is mostly about as long as a round trip, so that the operation is in
+                // progress.
                 _ => {
                     let micros = [2_000, 20_000, 200_000, 5_000_000][index(&mut self.random, 4)];
                     patience = Some(Duration::from_micros(self.random.below(micros)));
@@ -285,14 +287,14 @@ impl Script {
     }
 }
 
-/// The document in a reply to [`Deed::Find`].
+/// Decodes the document in the reply to a read.
 pub fn found(document: Option<&bson::RawDocument>) -> Result<Option<Document>, Error> {
     document
         .map(onionskin_core::bson::decode_document)
         .transpose()
 }
 
-/// The counter of a document.
+/// Returns the counter of a document.
 #[must_use]
 pub fn counter(document: &Document) -> Option<i64> {
     match document.get("n") {

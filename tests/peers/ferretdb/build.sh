@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the FerretDB that go.mod pins into target/ and prints the path of the binary.
 #
-# FerretDB refuses to start when `version.txt` is missing from its main module, and neither
-# `go install` nor a build as a dependency writes that file. So the source, whose checksum go.sum
-# holds, is copied out of the module cache and built as the main module, with its own go.sum.
+# FerretDB refuses to start when `version.txt` is missing from its main module, and neither `go
+# install` nor a build as a dependency writes that file. So the script copies the source, whose
+# checksum is in go.sum, out of the module cache. It builds the copy as the main module, with the
+# copy's own go.sum.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 mkdir -p target

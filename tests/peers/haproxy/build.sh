@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Finds HAProxy and prints the path of the program: the one that is installed, or else Debian's
-# package, unpacked into target/ with the libraries that the system lacks. Nothing is installed, so
-# nobody has to be root.
+# Finds HAProxy and prints the path of the program. If HAProxy is not installed, Debian's package is
+# unpacked into target/, with the libraries that the system lacks. Nothing is installed, so the
+# script does not need root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Non-root users often have no sbin among their paths.
+# The PATH of a user who is not root often lacks the sbin directories.
 installed=$(PATH=$PATH:/usr/local/sbin:/usr/sbin command -v haproxy || true)
 if [[ -n $installed ]]; then
     echo "$installed"
@@ -19,18 +19,19 @@ flock 9
 program=$PWD/target/haproxy
 root=$PWD/target/root
 
-# Where the libraries lie that came with packages.
+# Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH.
 libraries() {
     printf '%s:' "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu "$root"/usr/lib
 }
 
-# The libraries that the program needs and that are nowhere.
+# Prints the libraries that the program needs and that the dynamic linker does not find.
 missing() {
     LD_LIBRARY_PATH=$(libraries) ldd "$root/usr/sbin/haproxy" |
         sed -n 's/^\t\(.*\) => not found$/\1/p'
 }
 
-# Downloads a package into the current directory, by the system's lists or by lists of our own.
+# Downloads a package into the current directory. Uses the package lists of the system, or downloads
+# lists of its own if that fails.
 own=(-o "Dir::State::lists=$PWD/target/packages/lists" -o "Dir::Cache=$PWD/target/packages/cache")
 fetch() {
     if [[ ! -d lists ]]; then
@@ -43,7 +44,8 @@ fetch() {
     timeout 120 apt-get -qq "${own[@]}" download "$1"
 }
 
-# The packages that one depends on and that are not installed; of alternatives the first.
+# Prints the packages that a package depends on and that are not installed. Of alternatives only the
+# first counts.
 lacking() {
     local package
     for package in $(dpkg-deb -f "$1" Pre-Depends Depends | sed 's/^[A-Za-z-]*: //' | tr ',' '\n' |
@@ -65,12 +67,13 @@ if [[ ! -x $program ]]; then
     cd target/packages
     fetch haproxy >&2
     dpkg-deb -x haproxy_*.deb "$root"
-    # Libraries may need libraries, so this goes a few rounds.
+    # Libraries may need other libraries, so this takes up to three rounds.
     for _ in 1 2 3; do
         [[ -n $(missing) ]] || break
         for archive in *.deb; do
             for package in $(lacking "$archive"); do
-                # Only libraries are of use here; what a package does when it is installed is not.
+                # The program needs only the files of library packages. Their install scripts do not
+                # run.
                 [[ $package == lib* ]] || continue
                 compgen -G "${package}_*.deb" >/dev/null || fetch "$package" >&2
             done

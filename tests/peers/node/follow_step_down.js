@@ -2,20 +2,20 @@
 //
 // Usage: node follow_step_down.js URI [--without-step-down]
 //
-// Inserts documents, reads them back in small batches, asks the primary to step down while inserts
-// go on (as retryable writes), and reads every acknowledged document back. Prints one JSON object;
-// the exit code is 0 when all held, 1 when something was lost or failed, 2 when the arguments are
-// wrong.
+// Inserts documents and reads them back in small batches. Then asks the primary to step down while
+// inserts continue as retryable writes, and reads every acknowledged document back. Prints one JSON
+// object. The exit code is 0 on success, 1 if a document was lost or an operation failed, and 2 if
+// the arguments are wrong.
 
 import { MongoClient, MongoNetworkError } from "mongodb";
 
-// Documents inserted before the step-down, and again after it was asked for.
+// Documents that each of the three phases inserts: before, during and after the step-down.
 const DOCUMENTS_PER_PHASE = 100;
 // Batch size of the cursor; does not divide the number of documents.
 const BATCH_SIZE = 7;
-// Bound on the whole run, in milliseconds.
+// Time limit of the whole run, in milliseconds.
 const RUN_TIMEOUT_MS = 120_000;
-// Seconds for which the old primary may not be elected again.
+// Seconds for which the old primary cannot be elected again.
 const STEP_DOWN_SECONDS = 10;
 
 async function insert(collection, first, written) {
@@ -38,7 +38,8 @@ async function readBack(collection) {
   return ids;
 }
 
-// Servers before 4.2 close every connection in place of an answer; that is success too.
+// A server before 4.2 closes every connection instead of sending a reply, so a network error counts
+// as success.
 async function askToStepDown(client) {
   try {
     await client.db("admin").command({ replSetStepDown: STEP_DOWN_SECONDS, force: true });

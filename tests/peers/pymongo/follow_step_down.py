@@ -1,7 +1,7 @@
 """Drives a deployment with PyMongo: CRUD, batches, and retryable writes through a step-down.
 
 Usage: follow_step_down.py URI
-Prints a JSON summary; the exit code is 0 if everything was as it must be, else 1.
+Prints a JSON summary. The exit code is 0 if all checks passed, and 1 otherwise.
 """
 
 import json
@@ -104,7 +104,7 @@ def main():
         crud(client, summary)
         if "setName" in hello:
             step_down(client, summary)
-    except Exception as error:  # the summary is the report, whatever went wrong
+    except Exception as error:  # whatever fails, the summary reports it
         summary["failures"].append({"check": "run", "detail": repr(error)})
     print(json.dumps(summary, indent=2))
     return 1 if summary["failures"] else 0

@@ -1,8 +1,10 @@
-"""Drives services behind a load balancer with PyMongo: cursors that stay with their service, their
-end, and an error of one service that is no other's.
+"""Drives a deployment of two services behind a load balancer with PyMongo.
+
+Checks that a cursor stays with its service, that closing a cursor ends it on its service, and that
+an error of one service clears the pool of that service only.
 
 Usage: load_balanced.py URI
-Prints a JSON summary; the exit code is 0 if everything was as it must be, else 1.
+Prints a JSON summary. The exit code is 0 if all checks passed, and 1 otherwise.
 """
 
 import json
@@ -18,7 +20,7 @@ MOST_CURSORS = 20
 
 
 class Watch(monitoring.CommandListener, monitoring.ConnectionPoolListener):
-    """Keeps what the driver tells of its commands and its pool."""
+    """Records the events of commands and of cleared pools."""
 
     def __init__(self):
         self.commands, self.replies, self.cleared = [], {}, []
@@ -80,7 +82,7 @@ def cursors(client, watch, summary):
 
 
 def open_on_both(client, watch):
-    """Cursors, opened until both services have one; and one of each service."""
+    """Opens cursors until each service has one; returns them and one cursor id per service."""
     opened, of_service = [], {}
     while len(of_service) < 2 and len(opened) < MOST_CURSORS:
         opened.append(client.peer.balanced.find().batch_size(7))
@@ -92,7 +94,8 @@ def open_on_both(client, watch):
 def foreign_cursor(client, watch, summary):
     opened, found = open_on_both(client, watch)
     check(summary, "two_cursors", len(found) == 2, found)
-    # By a command of the user's, the driver asks on any connection but those of the cursors.
+    # The test sends getMore as a plain command. The driver pins only its own cursors, so the
+    # command uses any connection that no cursor holds.
     codes = set()
     for _ in range(2 * len(opened)):
         for owner, cursor in found.items():
@@ -124,7 +127,8 @@ def lost_service(client, watch, summary):
             list(items.aggregate([{"$match": {"_id": 1}}]))
         except AutoReconnect:
             errors += 1
-    # Reads are repeated, so no error is seen, and the pool of one service only was cleared.
+    # The driver retries the read, so the application sees no error, and only the pool of one
+    # service was cleared.
     check(summary, "reads_are_repeated", errors == 0, errors)
     check(summary, "one_service_cleared", watch.cleared == [told], (watch.cleared, told))
     check(summary, "still_there", items.count_documents({}) == DOCUMENTS)
@@ -139,7 +143,7 @@ def main():
         foreign_cursor(client, watch, summary)
         lost_service(client, watch, summary)
         client.close()
-    except Exception as error:  # the summary is the report, whatever went wrong
+    except Exception as error:  # whatever fails, the summary reports it
         summary["failures"].append({"check": "run", "detail": repr(error)})
     print(json.dumps(summary, indent=2))
     return 1 if summary["failures"] else 0

@@ -1,4 +1,4 @@
-//! Futures that are dropped at every point where they wait (CMAP-112).
+//! Tests that drop the future of an operation at every point where it waits (CMAP-112).
 
 use super::{
     Host, Stepper, at_rest, client, end, find, pause, ping,
@@ -9,10 +9,10 @@ use bson::{Document, doc};
 use onionskin::Client;
 use std::time::Duration;
 
-/// Operations do not wait more often than this.
+/// The upper bound of the polls after which an operation has completed.
 const MOST_STEPS: usize = 500;
 
-/// The replies come in pieces, so that there is much to wait for.
+/// Sends each reply in pieces of 40 bytes, so that the client waits many times.
 fn slowly(request: &Request) -> Vec<Step> {
     let pieces = |step| match step {
         Step::Send(bytes) => Step::Trickle(bytes, 40),
@@ -21,8 +21,9 @@ fn slowly(request: &Request) -> Vec<Step> {
     answer(request).into_iter().map(pieces).collect()
 }
 
-/// Polls `count` times. `late`: waits in the end until there is a reason to poll once more. True if
-/// it came to its end.
+/// Polls a future up to `count` times. Returns true if the future completed.
+///
+/// With `late`, waits after the last poll until the future wants to be polled again.
 async fn poll_times<F: Future>(stepper: &mut Stepper<F>, count: usize, late: bool) -> bool {
     for step in 1..=count {
         if stepper.step().await.is_some() {
@@ -35,8 +36,10 @@ async fn poll_times<F: Future>(stepper: &mut Stepper<F>, count: usize, late: boo
     false
 }
 
-/// Drops the operation that `make` makes after its first poll, its second, and so on until it
-/// completes. After each the client must be as good as new.
+/// Drops the operation of `make` after no poll, after one poll, and so on, until the operation
+/// completes before it is dropped. After each drop the client must be at rest and work again.
+///
+/// With `is_cold`, each operation has a new client.
 async fn drop_everywhere<H: Host, F: Future>(
     server: &Server,
     is_cold: bool,
@@ -51,7 +54,8 @@ async fn drop_everywhere<H: Host, F: Future>(
             let is_over = poll_times(&mut stepper, count, late).await;
             drop(stepper);
             at_rest::<H>(&used).await;
-            // Where a reply was left behind, this would get it.
+            // If a reply of the dropped operation were left on the connection, this find would get
+            // it.
             let n = i32::try_from(count).unwrap_or(0) + 1000;
             find(&used, n).await.expect("the connection or another one");
             assert!(used.counts().sockets <= 3, "{:?}", used.counts());
@@ -67,7 +71,7 @@ async fn drop_everywhere<H: Host, F: Future>(
     }
 }
 
-/// A find on a warm pool.
+/// Drops a find on a warm pool.
 pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
@@ -76,7 +80,7 @@ pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
     .await;
 }
 
-/// A command on a client that has to find its server and connect first.
+/// Drops the first command of a client, which has to select a server and to connect.
 pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, true, |client| async move {
@@ -85,7 +89,7 @@ pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
     .await;
 }
 
-/// A large insert.
+/// Drops an insert of a large document.
 pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
@@ -95,7 +99,7 @@ pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
     .await;
 }
 
-/// A cursor that fetches several batches.
+/// Drops a cursor that fetches several batches.
 pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {
@@ -113,11 +117,11 @@ pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
     assert!(!killed.is_empty() && killed.len() <= opened.len());
 }
 
-/// A request that is dropped when only a part of it was written ends its connection.
+/// An operation that is dropped after a part of its request was written closes its connection.
 pub async fn a_request_may_be_dropped_half_written<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
-    // Connections of the pool are not read from after their hello, until the gate is opened.
+    // After the hello of the pool's connection the server does not read until the gate is opened.
     let server = Server::scripted::<H>(move |request| match request.connection {
         1 => [answer(request), vec![Step::Hold(held.clone())]].concat(),
         _ => answer(request),
@@ -141,7 +145,8 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
     assert!(server.seen("insert").is_empty());
 }
 
-/// Waiters that leave make room for those behind them.
+/// Operations that are dropped in the wait queue leave the queue, and the others get the
+/// connection.
 pub async fn waiters_may_leave_the_queue<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();

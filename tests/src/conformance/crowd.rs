@@ -1,4 +1,4 @@
-//! Many operations, few connections.
+//! Tests with many concurrent operations on few connections.
 
 use super::{
     Host, at_rest, client, end, find,
@@ -13,14 +13,15 @@ use std::{
     task::Poll,
 };
 
-/// Operations at once.
+/// The number of operations that run at once.
 const TASKS: i32 = 2_000;
 
-/// Connections that the larger crowd shares.
+/// The number of connections in the test with ten thousand operations.
 const CONNECTIONS: usize = 100;
 
-/// All of them complete, each with its own reply, over no more connections than there may be
-/// (CMAP-1, CMAP-29, CMAP-36).
+/// Each of 2,000 concurrent operations gets its own reply, over a pool of at most 4 connections.
+/// The driver has a pool (CMAP-1), whose wait queue (CMAP-29) and operations (CMAP-36) are
+/// thread-safe.
 pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=4"));
@@ -37,8 +38,8 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Ten thousand operations at once on a hundred connections, all of which are needed: none of them
-/// answers before there are a hundred.
+/// Ten thousand concurrent operations share a hundred connections. The server answers no find
+/// before a hundred connections have one, so that the pool has to make all of them.
 pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     let gate = Gate::new();
     let (held, asked) = (gate.clone(), AtomicUsize::new(0));
@@ -60,7 +61,7 @@ pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     both(opener, operations).await;
     assert_eq!(server.seen("find").len(), 10_000);
     assert_eq!(server.most_operating(), CONNECTIONS);
-    // Those of monitors and measurements come on top.
+    // The monitor has one connection and the measurement of round trip times another.
     assert!(
         server.accepted() <= 102,
         "{} connections",
@@ -70,7 +71,7 @@ pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Runs two futures to their ends.
+/// Runs two futures until both have completed.
 async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let mut are_over = [false; 2];
@@ -85,7 +86,8 @@ async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>)
     .await;
 }
 
-/// Fewer operations while connections break under them and callers leave.
+/// Operations get their own replies while the server resets connections and callers drop
+/// operations.
 pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
     let server = Server::scripted::<H>(|request| match request.n() {
         Some(n) if n % 50 == 49 && request.name == "find" => vec![Step::Reset],
@@ -98,7 +100,7 @@ pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
             let things = things(&client);
             let mut stepper = super::Stepper::new(things.find_one(doc! { "n": n }));
             if n % 3 == 0 {
-                // Leaves wherever it is by then.
+                // The caller drops the operation in whatever state the first poll left it.
                 stepper.step().await;
                 return;
             }

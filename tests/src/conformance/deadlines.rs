@@ -1,4 +1,4 @@
-//! Time limits, timers, and replies that come too late.
+//! Tests of time limits and timers, and of replies that come after the limit.
 
 use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find, pause, ping,
@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// The time limit of operations that are to miss it.
+/// The time limit of operations that are expected to time out.
 const LIMIT: Duration = Duration::from_millis(120);
 
 fn waited_for(error: &Error) -> Option<Wait> {
@@ -32,7 +32,8 @@ fn waited_for(error: &Error) -> Option<Wait> {
     }
 }
 
-/// Runs a find with the limit, which is to be missed, and not by much.
+/// Runs a find with the time limit [`LIMIT`]. Checks that it fails neither early nor late, and
+/// returns the error.
 async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     let runtime = H::runtime();
     let began = runtime.now();
@@ -46,7 +47,7 @@ async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     error
 }
 
-/// Answers `n: 1` only after the gate was opened.
+/// A script that answers a find with `n: 1` only after the gate was opened.
 fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
     let gate = gate.clone();
     move |request: &Request| match request.n() {
@@ -55,13 +56,13 @@ fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + u
     }
 }
 
-/// A server that accepts and never answers costs the operation's limit; the next operation has
-/// another connection, and the silent one is closed.
+/// If a server does not answer, the operation fails at its time limit. The next operation gets
+/// another connection, and the one without a reply is closed.
 pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1"));
-    // The limit is for the exchange alone: the connection is there.
+    // This find makes the connection, so that the limit of the next one covers the exchange alone.
     find(&client, 0).await.expect("a reply");
     let error = missed::<H>(&client, 1).await;
     assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
@@ -70,7 +71,7 @@ pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
         Some(server.address())
     );
     find(&client, 2).await.expect("a reply");
-    // The server may read the request that was given up after the next one.
+    // The server may read the abandoned request after the request that follows it.
     until::<H>("all finds", || server.seen("find").len() == 3).await;
     let finds = server.seen("find");
     let of = |n: i32| {
@@ -88,7 +89,7 @@ pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Replies that come after their operation gave up are seen by nobody.
+/// A reply that arrives after its operation has ended reaches no other operation.
 pub async fn a_late_reply_is_never_seen<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
@@ -105,14 +106,14 @@ pub async fn a_late_reply_is_never_seen<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The limit of an operation that got its reply nevertheless is not felt by the next one on the
-/// same connection.
+/// The time limit of an operation that succeeded does not end the next operation on its connection.
 pub async fn a_limit_ends_with_its_operation<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
     find(&client, 7).await.expect("a reply");
-    // Sent, and answered, but not looked at until the limit is over.
+    // The find is sent and answered, but its future is not polled again before the limit has
+    // passed.
     let things = things(&client);
     let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(LIMIT));
     let mut outcome = None;
@@ -139,7 +140,7 @@ pub async fn a_limit_ends_with_its_operation<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Waiting for a connection counts as well.
+/// The time limit of an operation covers the wait for a connection.
 pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
@@ -164,7 +165,7 @@ pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// So does the search for a server, and the making of a connection.
+/// The time limit of an operation covers server selection and the establishment of a connection.
 pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
     let listener = door::<H>();
     let address = listener.address();
@@ -187,9 +188,10 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// `socketTimeoutMS` and `timeoutMS` of the connection string bound what has no limit of its own.
+/// `socketTimeoutMS` and `timeoutMS` of the connection string limit operations without a limit of
+/// their own.
 pub async fn limits_of_the_connection_string_hold<H: Host>() {
-    // `timeoutMS` bounds the making of connections as well, so there is time for that.
+    // `timeoutMS` also limits the establishment of connections, so it leaves time for that.
     for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
         let gate = Gate::new();
         let server = Server::scripted::<H>(holding(&gate));
@@ -204,10 +206,10 @@ pub async fn limits_of_the_connection_string_hold<H: Host>() {
     }
 }
 
-/// The limit of a find, its own or `timeoutMS`, bounds all batches of its cursor together, also
-/// where a server has nothing but empty ones; the cursor is ended on the server all the same.
+/// The limit of a find, its own or `timeoutMS`, covers all batches of its cursor together, even if
+/// all batches are empty. Closing the cursor sends `killCursors` although the limit has passed.
 pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
-    /// There is time for the find, which is to be answered within the limit.
+    /// Long enough for the find itself, which has to be answered within the limit.
     const LIMIT: Duration = Duration::from_millis(500);
     for (option, limit) in [("", Some(LIMIT)), ("timeoutMS=500", None)] {
         let server = Server::scripted::<H>(|request| {
@@ -219,7 +221,8 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
             let cursor = doc! { "id": 7_i64, "ns": "app.things", batch: [] };
             request.reply(&doc! { "ok": 1, "cursor": cursor })
         });
-        // Counted where they begin: the server may read the last one long after its time is over.
+        // Counts `getMore` commands when they start, since the server may read the last one long
+        // after the limit has passed.
         let fetches = Arc::new(AtomicUsize::new(0));
         let counted = fetches.clone();
         let listener = move |event: &Event| {
@@ -249,13 +252,14 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
         client.flush_events().await;
         assert_eq!(fetches.load(Ordering::SeqCst), fetched);
         end::<H>(client, &server).await;
-        // Its connections are closed, so the server has read all that was sent.
+        // The connections of the client are closed, so the server has read all that the client
+        // sent.
         assert!(server.seen("getMore").len() <= fetched);
     }
 }
 
-/// The waker of an operation is the application's code: where it panics, the limits of all other
-/// operations hold.
+/// A panic in the waker of an operation, which is code of the application, does not disturb the
+/// time limits of other operations.
 pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
     struct Panics;
     impl Wake for Panics {
@@ -282,7 +286,7 @@ pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
 }
 
-/// Timers fire, none early, in the order of their times.
+/// Timers complete in the order of their times, and none completes early.
 pub async fn timers_fire_in_order_and_not_early<H: Host>() {
     let ends = Arc::new(std::sync::Mutex::new(Vec::new()));
     together::<H, _>([90, 10, 0, 50].map(|millis| {
@@ -300,7 +304,7 @@ pub async fn timers_fire_in_order_and_not_early<H: Host>() {
     assert_eq!(*ends.lock().expect("no panic"), [0, 10, 50, 90]);
 }
 
-/// A timer that is dropped disturbs no other, and the clock does not stand still.
+/// Dropping a timer disturbs no other timer, and the clock does not jump.
 pub async fn dropped_timers_are_forgotten<H: Host>() {
     let runtime = H::runtime();
     let began = runtime.now();

@@ -1,4 +1,4 @@
-//! Whole deployments on real sockets, as far as the network between them and the client goes.
+//! Tests of clients against whole simulated deployments, which serve real sockets.
 
 use super::{Host, SLACK, builder, client, things, together, until, within};
 use bson::{Bson, Document, doc};
@@ -16,13 +16,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Documents in the collection that is read batch by batch.
+/// The number of documents in the collection that a cursor reads batch by batch.
 const DOCUMENTS: i32 = 1_000;
 
-/// Writes of the failover, half of them from after it was asked for.
+/// The number of writes of the failover test. Half of them start after the step-down.
 const WRITES: i32 = 60;
 
-/// With the right password, encrypted, in many batches; with a wrong one, not at all.
+/// A client with the right password reads documents over TLS in many batches. A client with a wrong
+/// password gets an authentication error, which does not contain the password.
 pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
     let mut options = ServeOptions::standalone();
     options.tls = true;
@@ -55,7 +56,8 @@ pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
     .await;
 }
 
-/// The primary steps down while many write: each write is there afterwards, once.
+/// The primary steps down between two rounds of concurrent inserts. Afterwards each document is
+/// stored exactly once.
 pub async fn a_failover_costs_no_write<H: Host>() {
     let options = ServeOptions::replica_set("rs0", 3);
     let deployment = Embedded::start(options).expect("a deployment");
@@ -89,9 +91,9 @@ pub async fn a_failover_costs_no_write<H: Host>() {
     .await;
 }
 
-/// SDAM prose "Connection Pool Backpressure", with TLS and without: a server that lets in few
-/// connections hangs up on the others, in the midst of a TLS handshake. Operations find no
-/// connection, and the server is not given up (CMAP-44, CMAP-47).
+/// SDAM prose 10, "Connection Pool Backpressure", with and without TLS. The server limits new
+/// connections and closes the others, with TLS during the handshake. Check outs fail, but these
+/// errors do not clear the pool (CMAP-44, CMAP-47).
 pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
     for tls in [false, true] {
         let mut options = ServeOptions::standalone();
@@ -131,7 +133,7 @@ pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
     }
 }
 
-/// Makes finds slow, and lets in twenty connections a second.
+/// Makes each find take 500 ms, and makes the server accept twenty connections per second.
 async fn limit_connections<R: Runtime>(client: &Client<R>) {
     let admin = client.database("admin");
     let slow = doc! {

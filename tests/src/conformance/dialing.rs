@@ -1,4 +1,4 @@
-//! Making connections, and not being able to.
+//! Tests of connecting to a server, and of failures to connect.
 
 use super::{Host, SLACK, client, end, find, ping, until, within};
 use crate::conformance::server::{Server, answer, door};
@@ -6,7 +6,7 @@ use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault};
 use std::time::Duration;
 
-/// The error that the client holds against its only server.
+/// Returns the error in the description of the client's only server.
 pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
     let topology = client.topology();
     let server = topology.servers.values().next().expect("one server");
@@ -15,7 +15,8 @@ pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
     error
 }
 
-/// Asserts that no server is found before the selection's time is over, and says why.
+/// Asserts that server selection times out and that the error names `address` and the reason.
+/// Returns the error of the server description.
 pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> Error {
     let limit = client.options().server_selection_timeout() + SLACK;
     let result = within::<H, _>(limit, "selection", ping(client)).await;
@@ -30,7 +31,7 @@ pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> 
     cause
 }
 
-/// A client finds its server, asks it, and leaves it.
+/// A client runs two operations on a server and closes all sockets at shutdown.
 pub async fn a_server_is_found_asked_and_left<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
@@ -40,7 +41,7 @@ pub async fn a_server_is_found_asked_and_left<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Nobody listens.
+/// No process listens on the port, so connections are refused.
 pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
     let listener = door::<H>();
     let address = listener.address().to_string();
@@ -56,7 +57,7 @@ pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// The system accepts, but nobody ever answers.
+/// The system accepts the connection, but no program answers on it.
 pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
     let listener = door::<H>();
     let address = listener.address().to_string();
@@ -67,7 +68,7 @@ pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// A label of a host name has 63 characters at most, so this one needs no name server to fail.
+/// A label of a host name has at most 63 characters, so this name fails without a name server.
 pub async fn a_name_without_address_is_told<H: Host>() {
     let host = "x".repeat(64) + ".invalid";
     let uri = format!("mongodb://{host}/?serverSelectionTimeoutMS=200");
@@ -81,7 +82,7 @@ pub async fn a_name_without_address_is_told<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// `localhost` may have several addresses; the server listens on one of them.
+/// `localhost` may have several addresses, and the server listens on only one of them.
 pub async fn every_address_of_a_name_is_tried<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&format!("mongodb://localhost:{}/", server.port()));
@@ -89,7 +90,7 @@ pub async fn every_address_of_a_name_is_tried<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Unix domain sockets.
+/// A client can use a server on a Unix domain socket.
 pub async fn a_unix_socket_is_a_server_too<H: Host>() {
     let server = Server::unix(answer);
     let uri = server.uri("");
@@ -105,7 +106,7 @@ pub async fn a_unix_socket_is_a_server_too<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// A server that comes up while an operation waits for it is found.
+/// A server that starts while an operation waits for it is found by the next check.
 pub async fn a_server_that_starts_late_is_found<H: Host>() {
     let taken = door::<H>();
     let place = taken.address();

@@ -1,4 +1,4 @@
-//! TLS on connections that are established: what it says on its own account, on either side.
+//! Tests of TLS messages on established connections: alerts, `close_notify` and key updates.
 
 use super::{
     Host, SLACK, builder, client, end, find,
@@ -17,7 +17,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A TLS server that treats the first request of this name as `treat` says, and a connection string
+/// Starts a TLS server that answers the first request named `name` as `treat` says. Returns the
+/// server and a connection string for it.
 fn troubled(
     name: &'static str,
     scratch: &Scratch,
@@ -39,8 +40,8 @@ fn is_broken(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Tls { fault, .. } if *fault == broken)
 }
 
-/// A fatal alert during an operation is a network error: reads are retried, other operations fail
-/// with it (RR-2).
+/// A fatal alert during an operation is a network error. Reads are retried after it (RR-2); `ping`,
+/// a plain command, fails.
 pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let alert = |_: &Request| vec![Step::Tls(TlsWord::FatalAlert)];
@@ -58,8 +59,8 @@ pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A reply that is cut off is an error at once: by a farewell on a socket that stays open, and by
-/// the end of a socket without a farewell.
+/// An incomplete reply fails at once, both after a `close_notify` on a socket that stays open and
+/// at the end of a socket without a `close_notify`.
 pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let farewell = || Step::Tls(TlsWord::CloseNotify);
@@ -89,7 +90,8 @@ pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     }
 }
 
-/// A whole reply counts, also where TLS ends with it, and its connection is left.
+/// A complete reply is delivered although a `close_notify` follows it. Its connection is closed,
+/// and the pool is not cleared.
 pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
@@ -111,7 +113,7 @@ pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Requests for new keys, at rest and during an operation, are TLS's own affair.
+/// TLS handles key updates by itself, on idle connections and during an operation.
 pub async fn new_keys_disturb_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, |request| {
@@ -136,7 +138,8 @@ pub async fn new_keys_disturb_nobody<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A server hears by an alert why its certificate was refused, and that a record was wrong.
+/// The client sends an alert with the reason when it refuses a certificate, and when it receives a
+/// wrong record.
 pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, _) = secure_server("127.0.0.1", &scratch);
@@ -154,7 +157,7 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The same for a record that is wrong on a connection at rest.
+/// The client also sends an alert when it receives a wrong record on an idle connection.
 pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
@@ -169,7 +172,8 @@ pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     gate.open();
     super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
     let next = ping(&client).await;
-    // Clients that scan do not look so soon: there the operation meets the record.
+    // A single-threaded client does not check idle connections so early, so its operation receives
+    // the wrong record.
     assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
     hears::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;

@@ -1,4 +1,4 @@
-//! Closing, by word and by dropping.
+//! Tests of the end of a client, by `shutdown` and by dropping the last handle.
 
 use super::{
     Host, SLACK, Stepper, at_rest, client, end, find, ping,
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// With idle connections, in whatever number.
+/// `shutdown` closes idle connections and ends sessions. Later operations fail.
 pub async fn shutdown_closes_an_idle_pool<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("minPoolSize=3"));
@@ -31,7 +31,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
     within::<H, _>(SLACK, "a second shutdown", clone.shutdown()).await;
 }
 
-/// With operations that wait for a server that does not exist.
+/// `shutdown` fails operations that wait for a server to become available.
 pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
     let listener = door::<H>();
     let address = listener.address();
@@ -53,7 +53,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
     assert_eq!(client.counts(), Counts::default());
 }
 
-/// With operations that wait for a connection, and with connections that are being made.
+/// `shutdown` fails operations that wait for a connection, while connections are being established.
 pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -69,7 +69,8 @@ pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     for waiter in &mut waiters {
         assert!(waiter.step().await.is_none());
     }
-    // The second connection is made for them, once the first has told that there is a server.
+    // The first connection is the monitor's. The pool opens the second one after the monitor's
+    // check.
     until::<H>("a connection", || server.accepted() == 2).await;
     within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
     for mut waiter in waiters {
@@ -86,7 +87,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// Operations on a connection come to their end first.
+/// `shutdown` waits for operations that are using a connection.
 pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -124,7 +125,7 @@ pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     assert_eq!(client.counts(), Counts::default());
 }
 
-/// At any moment of a client's beginning.
+/// `shutdown` works while the client is still connecting, after any number of polls.
 pub async fn shutdown_works_at_any_moment<H: Host>() {
     let server = Server::plain::<H>();
     for polls in 0..12 {
@@ -143,7 +144,7 @@ pub async fn shutdown_works_at_any_moment<H: Host>() {
     }
 }
 
-/// The sessions' farewell is not worth waiting for a server that is gone.
+/// `shutdown` does not wait to end sessions if no server is available.
 pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
@@ -161,7 +162,7 @@ pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
     within::<H, _>(limit, "shutdown", client.shutdown()).await;
 }
 
-/// Dropping the last handle closes everything as well.
+/// Dropping the last handle of a client, here a collection, closes all sockets.
 pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("minPoolSize=2"));
@@ -177,7 +178,7 @@ pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// A cursor is a handle as well: it outlives the client that it came from.
+/// A cursor keeps its client open after the last client handle was dropped.
 pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
@@ -193,7 +194,7 @@ pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// So does an operation that was begun but not yet awaited.
+/// An operation that was created but not polled keeps its client open.
 pub async fn an_operation_keeps_its_client_alive<H: Host>() {
     let server = Server::plain::<H>();
     let operation = {
@@ -204,8 +205,8 @@ pub async fn an_operation_keeps_its_client_alive<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// A cursor that is dropped while it is open is ended on the server; one that came to its end is
-/// not.
+/// Dropping an open cursor ends it on the server with `killCursors`. An exhausted cursor needs no
+/// `killCursors`.
 pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -225,8 +226,8 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A close that nobody waits for any more ends its cursor all the same, wherever it is left: while
-/// it waits for a connection, before the request is written, or before the reply.
+/// If the future of `Cursor::close` is dropped, the cursor is still ended on the server. The future
+/// may be waiting for a connection, or be dropped before its request or before its reply.
 pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -241,7 +242,7 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
         let cursor = things.find(filter.clone()).await.expect("a cursor");
         let mut close = Stepper::new(cursor.close());
         for _ in 0..polls {
-            // On most runtimes the reply cannot be there yet.
+            // On most runtimes the reply cannot have arrived after one poll.
             let _ = close.step().await;
         }
         drop(close);
@@ -270,7 +271,7 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A shutdown whose future is dropped while it waits ends its sessions in the background.
+/// If the future of `shutdown` is dropped while it waits, sessions are ended in the background.
 pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -281,7 +282,8 @@ pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let filter = doc! { "n": 7, "open": true };
     let mut cursor = things(&client).find(filter).await.expect("a cursor");
-    // The cursor keeps its session, so this is another one, which is back in the pool afterwards.
+    // The cursor keeps its session, so this find uses another one, which then is in the session
+    // pool.
     find(&client, 0).await.expect("a reply");
     let mut next = Stepper::new(cursor.next());
     while client.counts().in_use == 0 {
@@ -307,7 +309,7 @@ pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Wakes a thread.
+/// A waker that unparks a thread.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -316,7 +318,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future in a thread that no runtime knows.
+/// Runs a future on a thread that belongs to no runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -328,8 +330,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Operations may be awaited, and everything may be dropped, in threads that are none of the
-/// runtime's.
+/// Operations can be awaited, and clients and cursors dropped, on threads that do not belong to the
+/// runtime.
 pub async fn any_thread_may_use_and_drop_a_client<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
@@ -348,7 +350,7 @@ pub async fn any_thread_may_use_and_drop_a_client<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// Tasks that the runtime was given run to their end, whoever gave them.
+/// A task that was given to the runtime runs to its end without being awaited.
 pub async fn spawned_tasks_run_on_their_own<H: Host>() {
     let (sender, receiver) = std::sync::mpsc::channel();
     H::runtime().spawn(async move {

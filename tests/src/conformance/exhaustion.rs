@@ -1,5 +1,5 @@
-//! A process that has no descriptors left. It is a process of its own, so that nobody else suffers:
-//! the test's binary is started once more, with this check alone.
+//! A test of a process that has no file descriptors left. The test starts its own binary once more,
+//! with this test alone, so that no other test lacks descriptors.
 
 use super::{
     Host, SLACK, SOON, Stepper, builder, find, pause, server::Server, things, until, within,
@@ -24,24 +24,25 @@ use std::{
     time::Duration,
 };
 
-/// Tells the second process which server to use, and that it is the second.
+/// The environment variable that holds the server's address, and that only the second process has.
 const SERVER: &str = "ONIONSKIN_STARVED_AT";
 
-/// How the second process names that server; a literal address needs no lookup, a host name does.
+/// The host of that server: a literal address needs no lookup, a host name does.
 const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// The most descriptors that the second process may have.
+/// The limit of descriptors of the second process.
 const DESCRIPTORS: u64 = 200;
 
-/// Bytes of an insert that keeps its connection busy until somebody goes on with it.
+/// The size in bytes of an insert that no socket takes in one write. Its connection stays in use
+/// until the insert is polled again.
 const LARGE: usize = 15_000_000;
 
-/// Operations that find no connection.
+/// The number of finds that need new connections.
 const FINDS: usize = 4;
 
-/// Operations that need new connections fail, and say why, whether the server's name had to be
-/// looked up or not. Nothing of that is held against the server: what is there goes on, and once
-/// there are descriptors again so does everything else.
+/// Without descriptors, operations that need new connections fail with an error that names the
+/// reason, with and without a lookup of the server's name. The server description and the pool do
+/// not change, and existing connections work. With descriptors, new connections work again.
 pub async fn descriptors_that_run_out_are_told_and_missed_no_longer<H: Host>() {
     if let Ok(address) = env::var(SERVER) {
         return starve::<H>(&address).await;
@@ -54,7 +55,7 @@ pub async fn descriptors_that_run_out_are_told_and_missed_no_longer<H: Host>() {
 async fn starve_elsewhere<H: Host>(host: &str) {
     let server = Server::plain::<H>();
     let address = format!("{host}:{}", server.port());
-    // The host's module, as tests are named after it.
+    // The path of the module that contains the test, which libtest puts before the test's name.
     let host = type_name::<H>().split("::").skip(1);
     let module: Vec<&str> = host.take_while(|part| *part != "This").collect();
     let name = "descriptors_that_run_out_are_told_and_missed_no_longer";
@@ -80,7 +81,7 @@ async fn starve_elsewhere<H: Host>(host: &str) {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// Takes all descriptors that are left.
+/// Opens files until no descriptor is left.
 fn hoard() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
@@ -91,7 +92,7 @@ fn is_told(error: &Error) -> bool {
     is_told && error.server().is_some()
 }
 
-/// Drives an operation to its end.
+/// Polls an operation until it completes.
 async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     let end = async {
         loop {
@@ -104,7 +105,8 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(SOON, "an end", end).await
 }
 
-/// How many of some finds fail while the connection that there is belongs to a large insert.
+/// Runs [`FINDS`] finds while a large insert uses the only connection. Returns how many of them
+/// fail.
 async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
     let things = things(client);
     let large = doc! { "text": "x".repeat(LARGE) };

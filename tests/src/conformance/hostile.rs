@@ -1,4 +1,4 @@
-//! Peers that do not keep to the protocol.
+//! Tests of servers that violate the protocol.
 
 use super::{
     Host, at_rest, client,
@@ -21,16 +21,16 @@ use std::{
     },
 };
 
-/// Turns a right answer into a wrong one.
+/// Makes a wrong answer to a request from the frame of the right answer.
 type Spoil = fn(&Request, Vec<u8>) -> Vec<Step>;
 
-/// Sets a number of the header or the flags.
+/// Replaces four bytes of a frame by a number, and sends the frame.
 fn patched(mut frame: Vec<u8>, at: usize, value: i32) -> Vec<Step> {
     frame[at..at + 4].copy_from_slice(&value.to_le_bytes());
     vec![Step::Send(frame)]
 }
 
-/// Frames that are whole and wrong.
+/// Frames that have all their bytes but violate the protocol.
 const WRONG_FRAMES: &[(&str, Spoil)] = &[
     ("noise", |_, _| vec![Step::Send(vec![0xff; 64])]),
     ("zeros", |_, _| vec![Step::Send(vec![0; 64])]),
@@ -82,8 +82,8 @@ const WRONG_FRAMES: &[(&str, Spoil)] = &[
     }),
 ];
 
-/// Where a reply may break off: nothing, within each field of the header, within flags, section
-/// kind, the body's length, the body; minus one is all but the last byte.
+/// The lengths to which a reply is cut: zero, within each field of the header, and within flags,
+/// section kind, length of the body and body. Minus one cuts the last byte.
 const CUTS: [isize; 14] = [0, 1, 4, 7, 8, 12, 15, 16, 17, 20, 21, 23, 25, -1];
 
 fn cut(mut frame: Vec<u8>, at: isize, ending: Step) -> Vec<Step> {
@@ -92,7 +92,7 @@ fn cut(mut frame: Vec<u8>, at: isize, ending: Step) -> Vec<Step> {
     vec![Step::Send(frame), ending]
 }
 
-/// The frame that `answer` would have sent.
+/// Returns the frame that `answer` sends.
 fn right_frame(request: &Request) -> Vec<u8> {
     match answer(request).pop() {
         Some(Step::Send(frame)) => frame,
@@ -109,8 +109,8 @@ fn is_broken(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Network { fault, .. } if faults.contains(fault))
 }
 
-/// One client, three operations: the first waits, the second is treated badly, the first gets its
-/// reply nevertheless, the third finds a connection.
+/// Runs three finds on one client. The first waits for its reply, and the second gets the answer of
+/// `spoil` and fails. Then the first gets its reply, and the third uses another connection.
 async fn misbehave<H: Host>(
     name: String,
     spoil: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
@@ -148,7 +148,7 @@ async fn misbehave<H: Host>(
     end::<H>(client, &server).await;
 }
 
-/// A wrong frame costs its connection and its operation, and nothing else.
+/// A wrong frame fails its operation and closes its connection, and disturbs no other operation.
 pub async fn a_wrong_frame_costs_its_connection_alone<H: Host>() {
     together::<H, _>(WRONG_FRAMES.iter().map(|&(name, spoil)| {
         let bad = move |request: &Request| spoil(request, right_frame(request));
@@ -157,7 +157,8 @@ pub async fn a_wrong_frame_costs_its_connection_alone<H: Host>() {
     .await;
 }
 
-/// A reply that breaks off anywhere costs its connection and its operation, and nothing else.
+/// An incomplete reply fails its operation and closes its connection, and disturbs no other
+/// operation.
 pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
     let endings = [Step::Close, Step::HalfClose, Step::Reset];
     let cases = CUTS
@@ -171,7 +172,7 @@ pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
     .await;
 }
 
-/// The same during the hello: the server is not found, and the reason is told.
+/// A wrong or incomplete reply to `hello` makes server selection time out, with the reason.
 pub async fn a_wrong_hello_is_told<H: Host>() {
     let wrong = WRONG_FRAMES.iter().map(|&(name, spoil)| {
         let bad = move |request: &Request| spoil(request, right_frame(request));
@@ -203,7 +204,8 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
     .await;
 }
 
-/// What servers of other protocols say, and what else a listener may do to those who come.
+/// Servers of other protocols get an error with the reason, whether they send first or after the
+/// client's request.
 pub async fn another_protocol_is_told<H: Host>() {
     const BANNERS: [&[u8]; 4] = [
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -221,7 +223,7 @@ pub async fn another_protocol_is_told<H: Host>() {
                         let _ = stream.read(&mut [0; HEADER_BYTES]);
                     }
                     let _ = stream.write_all(banner);
-                    // Until the client has had enough.
+                    // Waits until the client closes the connection.
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     let _ = stream.read_to_end(&mut Vec::new());
                 });
@@ -234,10 +236,10 @@ pub async fn another_protocol_is_told<H: Host>() {
     .await;
 }
 
-/// Connections that are accepted and broken at once.
+/// A server that accepts connections and resets them gets an error with the reason.
 pub async fn a_reset_at_once_is_told<H: Host>() {
     let server = Server::raw(|stream: TcpStream| {
-        // A socket that has unread bytes is reset when it is closed.
+        // Closing a socket with unread bytes resets it.
         let _ = stream.peek(&mut [0]);
     });
     let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
@@ -246,7 +248,7 @@ pub async fn a_reset_at_once_is_told<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A server that is healthy for monitors and breaks what comes after: operations fail in time.
+/// If the monitor's connection works and all connections of the pool fail, operations fail in time.
 pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {
@@ -269,7 +271,8 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     }
 }
 
-/// A server that sends hello after hello without being asked costs its own connection.
+/// A server that sends many replies to one `hello` does not become known. Once it sends one reply,
+/// it is found.
 pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     let flood = Arc::new(AtomicBool::new(true));
     let script_flood = flood.clone();
@@ -291,7 +294,8 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     end::<H>(flooded, &server).await;
 }
 
-/// A monitor's connection on which the server streams as fast as it can has its turn, and no more.
+/// A server that streams replies to a monitor as fast as it can does not keep operations from
+/// running.
 pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         if !request.is_hello() {
@@ -306,7 +310,8 @@ pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
         if !request.body.contains_key("maxAwaitTimeMS") {
             return request.reply(&greeting);
         }
-        // Each reply announces the next, and the next answers the one before it.
+        // Each streamed reply announces the next one, whose `responseTo` is the id of the one
+        // before it.
         let streamed = |answered: i32| {
             let raw = bson::RawDocumentBuf::try_from(&greeting).expect("a document");
             let mut frame = Vec::new();

@@ -1,4 +1,4 @@
-//! Who is who: TLS and passwords, right and wrong.
+//! Tests of TLS certificates and of passwords.
 
 use super::{
     Host, SLACK, client,
@@ -23,12 +23,13 @@ use std::{
     sync::Arc,
 };
 
-/// A TLS server with a certificate for this name, and the file of the authority that signed it.
+/// Starts a TLS server with a certificate for `name`. Returns the server and the file of the
+/// authority that signed the certificate.
 pub(crate) fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
     scripted_secure_server(name, scratch, answer)
 }
 
-/// The same with a script.
+/// Starts such a TLS server with a script.
 pub(crate) fn scripted_secure_server(
     name: &str,
     scratch: &Scratch,
@@ -63,7 +64,7 @@ fn tls_fault(error: &Error) -> Option<TlsFault> {
     }
 }
 
-/// A certificate for the right name by a known authority.
+/// A certificate for the right name by a trusted authority is accepted.
 pub async fn a_good_certificate_is_accepted<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);
@@ -79,7 +80,8 @@ pub async fn a_good_certificate_is_accepted<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Unknown authorities and foreign names are told apart, and each is let in by the option for it.
+/// An untrusted authority and a wrong host name are different errors. The option that allows each
+/// makes the connection possible.
 pub async fn a_wrong_certificate_is_told<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (here, _) = secure_server("127.0.0.1", &scratch);
@@ -112,7 +114,7 @@ pub async fn a_wrong_certificate_is_told<H: Host>() {
     }
 }
 
-/// Only one side speaks TLS.
+/// If only one side uses TLS, server selection times out with the reason.
 pub async fn one_sided_tls_is_told<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (secure, _) = secure_server("127.0.0.1", &scratch);
@@ -145,7 +147,7 @@ pub async fn one_sided_tls_is_told<H: Host>() {
     end::<H>(wishful, &server).await;
 }
 
-/// A server that knows users, and treats the first step of each proof as `treat` says.
+/// Starts a server that supports SCRAM and answers `saslStart` as `treat` says.
 fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Server {
     Server::scripted::<H>(move |request| match request.name.as_str() {
         _ if request.is_hello() => {
@@ -160,7 +162,8 @@ fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'st
     })
 }
 
-/// Asserts that an operation fails for want of a proof of identity, soon and with the address.
+/// Asserts that authentication fails in time, with the server's address and without the password.
+/// Returns the text of the error.
 async fn not_let_in<H: Host>(server: &Server) -> String {
     let uri = server.uri("serverSelectionTimeoutMS=300");
     let uri = uri.replace("mongodb://", "mongodb://user:sesame@");
@@ -180,7 +183,7 @@ async fn not_let_in<H: Host>(server: &Server) -> String {
     error.to_string()
 }
 
-/// The server does not accept the proof.
+/// The server refuses the credentials.
 pub async fn a_wrong_password_is_told<H: Host>() {
     let server = with_users::<H>(|request| {
         request.reply(&doc! {
@@ -194,7 +197,7 @@ pub async fn a_wrong_password_is_told<H: Host>() {
     assert!(text.contains("Authentication failed."), "{text}");
 }
 
-/// The server does not know the client's nonce: it is not the one that was asked.
+/// The server's nonce does not begin with the client's nonce.
 pub async fn a_server_that_proves_nothing_is_left<H: Host>() {
     let server = with_users::<H>(|request| {
         let payload = Binary {

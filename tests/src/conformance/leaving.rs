@@ -1,5 +1,5 @@
-//! Operations that end before their reply, and connections that end while nobody looks: neither
-//! costs anybody else anything.
+//! Tests of operations that end before their reply, and of idle connections that the server ends:
+//! other operations are not affected.
 
 use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find,
@@ -25,10 +25,10 @@ use std::{
     time::Duration,
 };
 
-/// The time limit of operations that are to miss it.
+/// The time limit of operations that are expected to time out.
 const LIMIT: Duration = Duration::from_millis(120);
 
-/// A gate for each request that is to be answered late.
+/// One gate for each request whose reply is held back.
 #[derive(Clone, Default)]
 struct Gates(Arc<Mutex<Vec<Arc<Gate>>>>);
 
@@ -43,7 +43,7 @@ impl Gates {
         }
     }
 
-    /// Answers finds of negative `n` when their gate is opened, others at once.
+    /// Answers a find with a negative `n` when its gate is opened, and other requests at once.
     fn script(&self) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
         let gates = self.clone();
         move |request| {
@@ -57,13 +57,13 @@ impl Gates {
     }
 }
 
-/// The connections on which finds came.
+/// Returns the connections on which the server received finds.
 fn connections(server: &Server) -> BTreeSet<u64> {
     let finds = server.seen("find").into_iter();
     finds.map(|seen| seen.connection).collect()
 }
 
-/// Runs a find that misses its limit.
+/// Runs a find and asserts that it times out.
 async fn miss<H: Host>(client: &Client<H::R>) {
     let things = things(client);
     let call = things.find_one(doc! { "n": -1 }).timeout(LIMIT);
@@ -72,8 +72,8 @@ async fn miss<H: Host>(client: &Client<H::R>) {
     assert!(result.expect_err("nobody answers").is_timeout());
 }
 
-/// Operations that turn away from a slow server one after the other share the connections that
-/// there are; each gets the reply to its own question.
+/// Operations that time out one after the other close no connection. The late reply is dropped, and
+/// the next operation gets its own reply on the same connection.
 pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     let gates = Gates::default();
     let server = Server::scripted::<H>(gates.script());
@@ -82,7 +82,7 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     for n in 0..5 {
         miss::<H>(&client).await;
         assert_eq!(client.counts().in_use, 0);
-        // The server may read the request after its operation gave up.
+        // The server may read the request after its operation has timed out.
         until::<H>("the request", || gates.count() > n).await;
         gates.open_all();
         let n = i32::try_from(n).expect("small");
@@ -94,7 +94,8 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The same for callers that leave, also where the reply is long and comes in many pieces.
+/// Operations whose callers drop them close no connection either, even if the late reply is long
+/// and comes in many pieces.
 pub async fn callers_that_leave_churn_no_connections<H: Host>() {
     let gates = Gates::default();
     let late = gates.script();
@@ -124,8 +125,8 @@ pub async fn callers_that_leave_churn_no_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Where the reply does not come within the limit, whoever waits gets another connection, and
-/// nothing is said about the server.
+/// If the late reply does not arrive within `DRAIN_LIMIT`, the waiting operation gets another
+/// connection, and the pool is not cleared.
 pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     let gates = Gates::default();
     let server = Server::scripted::<H>(gates.script());
@@ -147,7 +148,7 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Counts pools that are cleared.
+/// Returns a listener that counts the clearing of pools.
 pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
     let clears = clears.clone();
     Arc::new(move |event: &Event| {
@@ -157,8 +158,8 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
     })
 }
 
-/// A server that closes connections which rest, breaks them or speaks unasked on them, is found
-/// out before an operation is sent that could not be repeated.
+/// An idle connection that the server closes, resets or writes to is found out before the next
+/// operation is sent on it. That operation is not retryable here, and succeeds.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
     for farewell in farewells() {
         let gate = Gate::new();
@@ -167,10 +168,11 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
     }
 }
 
-/// The same behind TLS.
+/// The same as the test above holds for connections with TLS.
 pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
-        // Clients that scan ask by ping, after a longer rest.
+        // A single-threaded client tests idle connections only by a ping, and only after five
+        // seconds.
         return;
     }
     let words = [TlsWord::CloseNotify, TlsWord::FatalAlert, TlsWord::Garbage];
@@ -185,13 +187,14 @@ pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     }
 }
 
-/// What may happen to a connection at rest.
+/// The ways in which a server can end an idle connection or write to it.
 fn farewells() -> [Step; 4] {
     let speak = Step::Send(vec![0; 40]);
     [Step::Close, Step::HalfClose, Step::Reset, speak]
 }
 
-/// After the first find is answered and the gate opened, this happens to its connection.
+/// A script that answers the find with `n: 1`, waits for the gate, and then performs `farewell` on
+/// its connection.
 fn then(gate: &Arc<Gate>, farewell: &Step) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
     let (held, last) = (gate.clone(), farewell.clone());
     move |request| {
@@ -203,7 +206,8 @@ fn then(gate: &Arc<Gate>, farewell: &Step) -> impl Fn(&Request) -> Vec<Step> + S
     }
 }
 
-/// That costs the connection, and neither an operation nor the pool (CMAP-27).
+/// Asserts that a connection that became errored while idle (CMAP-27) is closed, and that neither
+/// an operation fails nor the pool is cleared.
 async fn rests_until<H: Host>(server: Server, options: &str, gate: &Gate, when: &str) {
     let clears = Arc::new(AtomicUsize::new(0));
     let uri = server.uri(&format!("retryReads=false&retryWrites=false{options}"));
@@ -221,7 +225,7 @@ async fn rests_until<H: Host>(server: Server, options: &str, gate: &Gate, when: 
     end::<H>(client, &server).await;
 }
 
-/// A connection that rested and still stands is used again.
+/// An idle connection that works is used again after a probe.
 pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -234,8 +238,8 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Behind TLS, too, a reply that was left reaches nobody, and what the protocol says on its own
-/// account to a connection at rest does no harm.
+/// With TLS, too, a late reply reaches no other operation, and TLS messages on an idle connection
+/// do no harm.
 pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);
@@ -246,7 +250,7 @@ pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     for n in 1..20 {
         let things = things(&client);
         let mut left = Stepper::new(things.find_one(doc! { "n": -n }));
-        // Mostly the request is out, and the reply is not there yet.
+        // After one poll the request is usually sent and the reply has usually not arrived.
         let _ = left.step().await;
         drop(left);
         find(&client, n).await.expect("the reply to this question");

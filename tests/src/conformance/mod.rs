@@ -1,11 +1,10 @@
-//! Does a runtime carry a client? One suite of sockets, timers and tasks that runs unchanged on
-//! every [`Runtime`].
+//! A test suite for runtimes: the same tests of sockets, timers and tasks run on every [`Runtime`].
 //!
-//! Who writes a runtime implements [`Host`] for it and puts
-//! [`conformance_suite!`](crate::conformance_suite) into a module of a test. Servers are small and
-//! scripted ([`server`]): they do what no healthy server does, and they see what the client did.
-//! They stand on real sockets, or wherever else the host's clients can reach them, as in the
-//! [simulated] world.
+//! The author of a runtime implements [`Host`] for it and calls
+//! [`conformance_suite!`](crate::conformance_suite) in a module of a test. The servers of the suite
+//! follow a script ([`server`]). They violate the protocol where a test wants that, and record the
+//! requests of the client. They listen on real sockets, or wherever the clients of the host can
+//! reach them, such as in the [simulated] world.
 
 pub mod cancellation;
 pub mod crowd;
@@ -44,44 +43,45 @@ use std::{
     time::Duration,
 };
 
-/// Where the suite runs.
+/// An environment in which the suite runs.
 pub trait Host: 'static {
     /// The runtime under test.
     type R: Runtime;
 
-    /// The runtime; called within [`block_on`](Self::block_on).
+    /// Returns the runtime. Called within [`block_on`](Self::block_on).
     fn runtime() -> Self::R;
 
-    /// Runs a future to its end, with the runtime's tasks, sockets and timers at work.
+    /// Runs a future to its end, together with the runtime's tasks, sockets and timers.
     fn block_on(future: impl Future<Output = ()>);
 
-    /// A client's builder for a connection string. Default: of the kind that suits the runtime.
+    /// Returns a client builder for a connection string. The default implementation chooses the
+    /// kind of client that suits the runtime.
     fn builder(uri: &str) -> Result<ClientBuilder<Self::R>, Error> {
         Client::builder_from_uri(Self::runtime(), uri)
     }
 
-    /// A place at which the host's clients find a server; port zero stands for one that is free.
-    /// Default: a real socket.
+    /// Opens a listener at which the host's clients find a server. Port zero stands for any free
+    /// port. The default implementation opens a real socket.
     fn door(address: SocketAddr) -> Box<dyn Door> {
         server::system_door(address)
     }
 }
 
-/// How long a check may take before it counts as hanging.
+/// How long one test may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How long a condition may take to come true.
+/// How long a condition of [`until`] may take to become true.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What a deadline may be exceeded by on a busy machine.
+/// How much later than expected something may happen on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_millis(1500);
 
-/// Runs one check.
+/// Runs one test of the suite.
 pub fn run<H: Host, F: Future<Output = ()>>(check: impl FnOnce() -> F) {
     H::block_on(async { within::<H, _>(PATIENCE, "the check", check()).await });
 }
 
-/// A future's output, which must be there within `limit`.
+/// Returns the output of `future`. Panics if the future takes longer than `limit`.
 pub(crate) async fn within<H: Host, T>(
     limit: Duration,
     what: &str,
@@ -102,7 +102,7 @@ pub(crate) async fn within<H: Host, T>(
     .await
 }
 
-/// Waits until something is true.
+/// Waits until `is_true` returns true. Panics after [`SOON`].
 pub(crate) async fn until<H: Host>(what: &str, mut is_true: impl FnMut() -> bool) {
     let runtime = H::runtime();
     within::<H, _>(SOON, what, async {
@@ -113,34 +113,34 @@ pub(crate) async fn until<H: Host>(what: &str, mut is_true: impl FnMut() -> bool
     .await;
 }
 
-/// A pause of the runtime's.
+/// Sleeps on the host's runtime.
 pub(crate) async fn pause<H: Host>(duration: Duration) {
     H::runtime().sleep(duration).await;
 }
 
-/// The client of a connection string.
+/// Returns a client for a connection string.
 pub(crate) fn client<H: Host>(uri: &str) -> Client<H::R> {
     builder::<H>(uri).build().expect("a client")
 }
 
-/// The same, not yet built.
+/// Returns a client builder for a connection string.
 pub(crate) fn builder<H: Host>(uri: &str) -> ClientBuilder<H::R> {
     H::builder(uri).expect("a connection string")
 }
 
-/// The collection that all checks use.
+/// Returns the collection that all tests use.
 pub(crate) fn things<R: Runtime>(client: &Client<R>) -> Collection<R, Document> {
     client.database("app").collection("things")
 }
 
-/// Looks for `n` and checks that the answer is the one to this question.
+/// Runs `find_one` with `n` in its filter, and checks that the reply has the same `n`.
 pub(crate) async fn find<R: Runtime>(client: &Client<R>, n: i32) -> Result<(), Error> {
     let found = things(client).find_one(doc! { "n": n }).await?;
     assert_eq!(found, Some(doc! { "n": n }), "a reply to another question");
     Ok(())
 }
 
-/// Sends `ping`.
+/// Runs the `ping` command.
 pub(crate) async fn ping<R: Runtime>(client: &Client<R>) -> Result<Document, Error> {
     client
         .database("admin")
@@ -148,13 +148,13 @@ pub(crate) async fn ping<R: Runtime>(client: &Client<R>) -> Result<Document, Err
         .await
 }
 
-/// Ends a client and makes sure that nothing is left of it, on either side.
+/// Shuts a client down and waits until the server has no open connection.
 pub(crate) async fn end<H: Host>(client: Client<H::R>, server: &Server) {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// Waits until no operation holds or awaits anything.
+/// Waits until no operation uses a connection or waits.
 pub(crate) async fn at_rest<H: Host>(client: &Client<H::R>) {
     until::<H>("the return of all exchanges", || {
         let counts = client.counts();
@@ -189,7 +189,7 @@ where
     }
 }
 
-/// Counts tasks that ended, and knows whether one of them panicked.
+/// Counts a task when it is dropped, and records whether the task panicked.
 struct Ending(Arc<Mutex<(usize, bool)>>);
 
 impl Drop for Ending {
@@ -200,13 +200,13 @@ impl Drop for Ending {
     }
 }
 
-/// Polls a future by hand.
+/// A future that a test polls one step at a time.
 pub(crate) struct Stepper<F> {
     future: Pin<Box<F>>,
     alarm: Arc<Alarm>,
 }
 
-/// Remembers that a future wants to be polled.
+/// A waker that records whether it was woken.
 #[derive(Default)]
 struct Alarm {
     is_raised: AtomicBool,
@@ -235,7 +235,7 @@ impl<F: Future> Stepper<F> {
         }
     }
 
-    /// Polls once, now.
+    /// Polls the future once. Returns the output if the future completed.
     pub(crate) async fn step(&mut self) -> Option<F::Output> {
         poll_fn(|_| {
             let waker = Waker::from(self.alarm.clone());
@@ -247,7 +247,7 @@ impl<F: Future> Stepper<F> {
         .await
     }
 
-    /// Waits until the future wants to be polled again.
+    /// Waits until the future has been woken since the last call.
     pub(crate) async fn woken(&mut self) {
         poll_fn(|context| {
             let mut outer = self

@@ -1,4 +1,4 @@
-//! What listeners hear, and in which order.
+//! Tests of event listeners: events and their order.
 
 use super::{
     Host, builder, end, find, ping,
@@ -18,7 +18,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Remembers events by name.
+/// A listener that records the names of events.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -44,7 +44,7 @@ impl Diary {
             .clone()
     }
 
-    /// Asserts that these come in this order, with whatever in between.
+    /// Asserts that the events `expected` occurred in this order, possibly with others in between.
     fn assert_order(&self, expected: &[&str]) {
         let names = self.names();
         let mut rest = names.iter();
@@ -99,7 +99,7 @@ fn name(event: &Event) -> Option<String> {
     })
 }
 
-/// From the first event to the last.
+/// A client publishes its events in order, from topology opening to topology closed.
 pub async fn a_clients_life_is_told_in_order<H: Host>() {
     let server = Server::plain::<H>();
     let diary = Diary::default();
@@ -147,7 +147,8 @@ pub async fn a_clients_life_is_told_in_order<H: Host>() {
     ]);
 }
 
-/// Failures are told: what failed, what follows from it, and only then what follows from that.
+/// The events of a failure have the order of their causes: the failed command, the cleared pool,
+/// the server that becomes `Unknown`, and the closed connection.
 pub async fn failures_are_told_in_order<H: Host>() {
     let server = Server::scripted::<H>(|request| match request.n() {
         Some(1) => vec![Step::Close],
@@ -184,7 +185,8 @@ pub async fn failures_are_told_in_order<H: Host>() {
     ]);
 }
 
-/// Each command has one start and one end, whoever else runs what at the same time.
+/// Each command has one started event and one event of its end, with many commands at the same
+/// time.
 pub async fn every_start_has_its_end<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -220,7 +222,7 @@ pub async fn every_start_has_its_end<H: Host>() {
         async move { find(&client, n).await.expect("a reply") }
     }))
     .await;
-    // A find that is dropped on its way ends as well.
+    // A find that is dropped while it runs also has an event of its end.
     let things = things(&client);
     let mut left = super::Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(left.step().await.is_none());
@@ -234,7 +236,7 @@ pub async fn every_start_has_its_end<H: Host>() {
     .await;
 }
 
-/// A listener may look at the client that it listens to.
+/// A listener may call methods of its client.
 pub async fn a_listener_may_ask_its_client<H: Host>() {
     let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
@@ -256,7 +258,7 @@ pub async fn a_listener_may_ask_its_client<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A listener that does not return delays events, and no operation.
+/// A listener that blocks delays events, but no operation.
 pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
     let server = Server::plain::<H>();
     let (release, released) = std::sync::mpsc::channel::<()>();
@@ -265,7 +267,7 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
     let notes = diary.clone();
     let listener = Arc::new(move |event: &Event| {
         if matches!(&event.kind, EventKind::Command(_)) {
-            // Once the sender is gone it returns at once.
+            // Returns at once when the sender was dropped.
             let _ = released
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -296,8 +298,8 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
     assert_eq!(heard.last().map(String::as_str), Some("topology closed"));
 }
 
-/// The application's server selector is called outside of the client's lock: it may look at the
-/// client, and a panic of it is the error of one operation.
+/// The application's server selector is called without the client's lock, so it may call the
+/// client. A panic in it fails only its own operation.
 pub async fn a_server_selector_may_ask_its_client<H: Host>() {
     let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
@@ -331,7 +333,7 @@ pub async fn a_server_selector_may_ask_its_client<H: Host>() {
         .await
         .expect("another operation is not concerned");
     assert_eq!(calls.load(Ordering::SeqCst), 3);
-    // The selector keeps its client open.
+    // The selector holds a handle of its client, so dropping the client would not close it.
     client.shutdown().await;
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }

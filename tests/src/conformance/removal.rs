@@ -1,4 +1,4 @@
-//! A server that leaves its replica set, and what becomes of the connections to it.
+//! A test of a server that is removed from its replica set: all connections to it are closed.
 
 use super::{
     Host, SOON, Stepper, at_rest, client, end, pause,
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// What the two members say of their set.
+/// The member list that both members report in their replies to `hello`.
 #[derive(Clone, Default)]
 struct Set(Arc<Mutex<Vec<String>>>);
 
@@ -36,8 +36,9 @@ impl Set {
     }
 }
 
-/// A primary and a secondary. The secondary holds back what is asked with a negative `n`, and what
-/// its later connections begin with once it is slow.
+/// A primary and a secondary. The secondary holds back replies to finds with a negative `n` until
+/// the gate is opened. While `is_slow` is set, it also holds back replies to `hello` on new
+/// connections.
 struct Members {
     set: Set,
     primary: Server,
@@ -101,15 +102,15 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(SOON, "an end", end).await
 }
 
-/// Scenario 39: a server is taken out of its set while its pool has connections of all kinds: in
-/// use, waiting for a late reply, being made. Catches those that are left open; those in use may
-/// come to their ends.
+/// A server is removed from its replica set while its pool has connections of all kinds: in use,
+/// waiting for a late reply, and being established. None of them stays open (scenario 39).
+/// Operations that use a connection complete first.
 pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
     let members = Members::new::<H>();
     let secondary = &members.secondary;
     let client = client::<H>(&members.uri());
     let things = things(&client);
-    // Whoever is found first answers; the secondary is found soon.
+    // The server that is found first answers at first. The secondary is preferred once it is found.
     let found = async {
         while secondary.seen("find").is_empty() {
             things.find_one(doc! { "n": 0 }).await.expect("a reply");

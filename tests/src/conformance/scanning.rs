@@ -1,4 +1,4 @@
-//! Clients that check their servers only when an operation needs it.
+//! Tests of clients that check servers on demand.
 
 use super::{
     Host, builder, client, end, find, pause, ping,
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// All requests that the server has seen, checks included.
+/// Returns the number of requests that the server received, checks included.
 fn requests(server: &Server) -> usize {
     ["hello", "ismaster", "isMaster", "ping", "find", "insert"]
         .iter()
@@ -29,7 +29,7 @@ fn requests(server: &Server) -> usize {
         .sum()
 }
 
-/// Neither a check nor a measurement, however long the pause is.
+/// Between operations the client sends neither checks nor measurements of round trip times.
 pub async fn nothing_is_sent_between_operations<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
@@ -43,10 +43,11 @@ pub async fn nothing_is_sent_between_operations<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The first operation after a heartbeat checks the servers, on the connection that it has.
+/// The first operation that starts a heartbeat interval after the last scan checks the server, on
+/// the monitor's existing connection.
 pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     let server = Server::plain::<H>();
-    // Two finds take less, on a busy machine as well.
+    // Both finds take less than this interval, even on a busy machine.
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=1500"));
     find(&client, 1).await.expect("a reply");
     find(&client, 2).await.expect("a reply");
@@ -58,7 +59,7 @@ pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// By default an operation without server fails after one scan, however long the timeout is.
+/// By default an operation that finds no server fails after one scan, before its timeout.
 pub async fn one_scan_decides<H: Host>() {
     let place = door::<H>().address();
     let client = client::<H>(&format!("mongodb://{place}/"));
@@ -74,7 +75,7 @@ pub async fn one_scan_decides<H: Host>() {
     client.shutdown().await;
 }
 
-/// A server that comes up while an operation scans for it is found.
+/// A server that starts while an operation scans for it is found.
 pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
     let taken = door::<H>();
     let place = taken.address();
@@ -102,7 +103,7 @@ pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A scan does not knock at the second door before the first has answered.
+/// A scan does not connect to the second server before the first one has answered.
 pub async fn one_server_is_asked_at_a_time<H: Host>() {
     let gate = Gate::new();
     let servers: Vec<Server> = (0..2)
@@ -144,8 +145,8 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
     until::<H>("the closing of all sockets", || second.open() == 0).await;
 }
 
-/// A member that accepts connections and says nothing costs operations on the primary nothing, and
-/// those that would prefer it no more than a half of one time limit.
+/// A member that accepts connections but never replies does not delay operations on the primary. It
+/// delays operations that prefer secondaries once, by at most half of their time limit.
 pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -184,7 +185,7 @@ pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     until::<H>("the closing of all sockets", || silent.open() == 0).await;
 }
 
-/// A write that is never repeated succeeds although its connection was closed while it rested.
+/// A find that is not retried succeeds although its server closed the idle connection.
 pub async fn a_connection_that_died_in_its_sleep_costs_nothing<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         let mut steps = answer(request);
@@ -202,7 +203,8 @@ pub async fn a_connection_that_died_in_its_sleep_costs_nothing<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// An idle connection answers a ping that shows in no event; a busy one is not asked.
+/// The client pings an idle connection before it uses the connection, without an event. A
+/// connection that was used recently is not pinged.
 pub async fn an_idle_connection_is_asked_once_and_nobody_is_told<H: Host>() {
     let server = Server::plain::<H>();
     let commands = Arc::new(AtomicU32::new(0));

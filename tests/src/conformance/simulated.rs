@@ -1,4 +1,4 @@
-//! The simulated runtime as a host: virtual time, virtual connections, nothing but one thread.
+//! The simulated runtime as a host of the suite: virtual time, virtual connections and one thread.
 
 use super::{
     Host,
@@ -9,26 +9,26 @@ use onionskin_core::{options::Monitoring, time::Instant, uri};
 use onionskin_simulations::world::{SimRuntime, runtime::Executor};
 use std::{cell::RefCell, env, future::Future, net::SocketAddr, time::Duration};
 
-/// The variable that chooses another seed than the usual one.
+/// The environment variable that replaces the default seed.
 const SEED: &str = "ONIONSKIN_SEED";
 
-/// The usual seed of all checks.
+/// The default seed of all tests.
 const USUAL_SEED: u64 = 1;
 
-/// How much virtual time a check may take.
+/// The limit of the virtual time of a test.
 const LIMIT: Duration = Duration::from_secs(600);
 
 thread_local! {
-    /// The runtime of the check that runs in this thread.
+    /// The runtime of the test that runs in this thread.
     static RUNTIME: RefCell<Option<SimRuntime>> = const { RefCell::new(None) };
 }
 
-/// The simulated runtime.
+/// The host of the simulated runtime.
 #[derive(Debug)]
 pub struct SimHost;
 
 impl SimHost {
-    /// Runs a future in a world of this seed; gives the digest of all that happened.
+    /// Runs a future in a world with this seed. Returns a digest of all that happened.
     pub fn run(seed: u64, future: impl Future<Output = ()>) -> [u8; 32] {
         let executor = Executor::quiet(seed).expect("a world");
         RUNTIME.set(Some(executor.runtime(0)));
@@ -60,7 +60,7 @@ impl Host for SimHost {
     }
 }
 
-/// The same with clients that scan, although the runtime could do more.
+/// The host of the simulated runtime with clients that check servers on demand.
 #[derive(Debug)]
 pub struct ScanningSimHost;
 

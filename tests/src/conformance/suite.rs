@@ -1,11 +1,11 @@
-//! The list of all checks.
+//! The list of all tests of the suite.
 
-/// Makes a test of each check, for one [`Host`](crate::conformance::Host).
+/// Makes a `#[test]` of each test of the suite, for one [`Host`](crate::conformance::Host).
 ///
-/// With `simulated` behind the host, the checks that are about the operating system stay out; with
-/// `scanning`, for clients that check their servers only when an operation needs it, those that
-/// watch monitors at work give way to others. They are listed at the end, each with its reason; an
-/// entry that names no check does not compile.
+/// With `simulated` after the host, tests that need the operating system are left out. With
+/// `scanning`, for clients that check servers on demand, tests that need monitors in the background
+/// are replaced by others. Each test that does not run everywhere has its reason beside it. An
+/// entry that names no test does not compile.
 #[macro_export]
 macro_rules! conformance_suite {
     ($host:ty) => {

@@ -1,4 +1,4 @@
-//! Bytes in whatever pieces and sizes.
+//! Tests of messages of all sizes, and of messages that arrive in pieces.
 
 use super::{
     Host, at_rest, client, end, find,
@@ -8,10 +8,10 @@ use super::{
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use onionskin_core::error::ErrorKind;
 
-/// The largest document that servers store.
+/// The size of the largest document that servers accept.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// A value of this many bytes that no two places of a test share.
+/// Returns a binary value of `size` bytes, all equal to `byte`.
 fn blob(size: usize, byte: u8) -> Bson {
     Bson::Binary(Binary {
         subtype: BinarySubtype::Generic,
@@ -19,7 +19,7 @@ fn blob(size: usize, byte: u8) -> Bson {
     })
 }
 
-/// Cuts what a script sends into pieces.
+/// Splits everything that the steps send into pieces of `size` bytes.
 fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
     let cut = |step| match step {
         Step::Send(bytes) => Step::Trickle(bytes, size),
@@ -28,7 +28,7 @@ fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
     steps.into_iter().map(cut).collect()
 }
 
-/// Replies that come byte by byte, from the first hello on, are the same replies.
+/// Replies may arrive in small pieces, also the reply to the first `hello`.
 pub async fn replies_may_come_in_any_pieces<H: Host>() {
     for size in [1, 3, 16, 17] {
         let server = Server::scripted::<H>(move |request| in_pieces(answer(request), size));
@@ -40,7 +40,7 @@ pub async fn replies_may_come_in_any_pieces<H: Host>() {
     }
 }
 
-/// A reply of nearly 48 MB arrives whole, and the next one after it.
+/// A reply of nearly 48 MB arrives complete, and so does the next one.
 pub async fn the_largest_reply_arrives_whole<H: Host>() {
     const PART: usize = 15_990_000;
     let server = Server::scripted::<H>(|request| {
@@ -69,13 +69,14 @@ pub async fn the_largest_reply_arrives_whole<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The largest document, and the largest message, leave whole although no buffer takes them at
-/// once. A longer list takes two messages; a larger document is refused before anything is sent.
+/// The largest document and the largest message are sent completely, although no socket takes them
+/// in one write. A longer list of documents is sent in two messages, and a larger document is
+/// refused.
 pub async fn the_largest_request_leaves_whole<H: Host>() {
     send_the_largest::<H>(Server::plain::<H>()).await;
 }
 
-/// The same over a Unix domain socket.
+/// The largest document and the largest message are sent completely over a Unix domain socket.
 pub async fn the_largest_request_leaves_whole_over_a_unix_socket<H: Host>() {
     send_the_largest::<H>(Server::unix(answer)).await;
 }
@@ -92,13 +93,13 @@ async fn send_the_largest<H: Host>(server: Server) {
         .collect();
     let inserted = things.insert_many(&many).await.expect("a reply");
     assert_eq!(inserted.inserted_ids.len(), 3);
-    // MSG-4: what is more than a message takes goes in another one.
+    // A message is never larger than `maxMessageSizeBytes`, so these documents take two (MSG-4).
     let seen = server.seen("insert").len();
     let twice: Vec<&Document> = many.iter().chain(&many).collect();
     let inserted = things.insert_many(twice).await.expect("two replies");
     assert_eq!(inserted.inserted_ids.len(), 6);
     assert_eq!(server.seen("insert").len(), seen + 2);
-    // MSG-8
+    // A document larger than `maxBsonObjectSize` is refused, and nothing is sent (MSG-8).
     let too_large = doc! { "_id": 2, "blob": blob(room + 1, 1) };
     let error = things.insert_one(&too_large).await;
     let error = error.expect_err("one byte more than a document has");
@@ -111,8 +112,8 @@ async fn send_the_largest<H: Host>(server: Server) {
     end::<H>(client, &server).await;
 }
 
-/// A second reply in the same segment as the first belongs to nobody: the first is given, the
-/// second costs the connection, and the next operation gets its own reply.
+/// A second reply to one request reaches no operation. The first reply is delivered, the connection
+/// is closed, and the next operation gets its own reply.
 pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         let Some(1) = request.n() else {
@@ -134,7 +135,7 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// A connection that the server closed while it was idle costs a retry, not an error.
+/// If the server closes an idle connection, the next read succeeds by a retry.
 pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
     for last in [Step::Close, Step::HalfClose] {
         let farewell = last.clone();

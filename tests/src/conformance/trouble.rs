@@ -1,6 +1,6 @@
-//! What the network does to connections of a pool, at each step of their lives: they are reset,
-//! they stall, or their peer vanishes without a word. A [`Proxy`] on real sockets does it; the
-//! monitor's connection is spared, so that the pool alone has the trouble.
+//! Tests of pool connections that are reset, that stall, or whose peer disappears, in each phase of
+//! a connection. A [`Proxy`] on real sockets causes the trouble. The monitor's connection has none,
+//! so that only the pool is affected.
 
 use super::{
     Host, SLACK, SOON, Stepper, builder, find, pause,
@@ -24,10 +24,10 @@ use std::{
     time::Duration,
 };
 
-/// Bytes of a large request or reply.
+/// The size in bytes of a large request or reply.
 const LARGE: usize = 300_000;
 
-/// What a client told of its pools.
+/// Counts the pool events of a client.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Counts>>);
 
@@ -57,17 +57,17 @@ impl Told {
     }
 }
 
-/// How far a connection came.
+/// How far the establishment of a connection came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// TCP, TLS, hello.
+    /// TCP, TLS and `hello`.
     Greeting,
     Login,
     Exchange,
 }
 
-/// A deployment that asks for TLS and a password, the way to it, and a client. Its pool has one
-/// connection, which is replaced whenever it has rested.
+/// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
+/// pool has one connection, which is replaced before each exchange because of `maxIdleTimeMS`.
 struct Guarded<R: Runtime> {
     _deployment: Embedded,
     proxy: Proxy,
@@ -102,7 +102,7 @@ impl<R: Runtime> Guarded<R> {
         this
     }
 
-    /// Writes a large document, and reads it, on a connection of its own.
+    /// Writes a large document and reads it back, on a new connection.
     async fn exchange<H: Host<R = R>>(&mut self) -> Result<(), Error> {
         pause::<H>(Duration::from_millis(3)).await;
         self.last_id += 1;
@@ -117,7 +117,8 @@ impl<R: Runtime> Guarded<R> {
         within::<H, _>(SOON, "an exchange", call).await
     }
 
-    /// The same while the connection is in trouble; how far it came, and the error.
+    /// Runs an exchange whose connection has a trouble, and checks whether the pool was cleared.
+    /// Returns the phase in which the exchange failed, and the error.
     async fn suffer<H: Host<R = R>>(&mut self, trouble: Trouble) -> (Phase, Error) {
         self.client.flush_events().await;
         let (before, met) = (self.told.counts(), self.proxy.troubles_met());
@@ -135,10 +136,12 @@ impl<R: Runtime> Guarded<R> {
             (true, true) => unreachable!("{trouble:?}: {error:?}"),
         };
         let clears = match phase {
-            // A server that is overloaded is left alone (CMAP-44).
+            // A network error during TCP, TLS or `hello` is a sign of overload and does not clear
+            // the pool (CMAP-44).
             Phase::Greeting => 0,
             Phase::Login => 1,
-            // A slow reply says nothing about its server (CMAP-147).
+            // A network error on an established connection clears the pool, a timeout does not
+            // (CMAP-147).
             Phase::Exchange => usize::from(!error.is_timeout()),
         };
         assert_eq!(
@@ -152,14 +155,14 @@ impl<R: Runtime> Guarded<R> {
         (phase, error)
     }
 
-    /// Lets connections suffer in each phase, in both directions.
+    /// Causes trouble in each phase, in both directions.
     async fn suffer_everywhere<H: Host<R = R>>(
         &mut self,
         troubles: [fn(usize) -> Trouble; 2],
         is_expected: fn(&Error) -> bool,
     ) {
-        // After so many bytes TLS is under way, or a request or reply. Where the login begins
-        // depends on what client and server have to say: it is looked for from here on.
+        // Per direction: byte counts within the TLS handshake and within a request or reply, and
+        // the byte count from which on the test searches for the beginning of authentication.
         const PLACES: [([usize; 3], usize); 2] =
             [([0, 300, LARGE / 2], 780), ([10, 400, LARGE / 2], 1_400)];
         for (trouble, (places, login)) in troubles.into_iter().zip(PLACES) {
@@ -182,8 +185,8 @@ impl<R: Runtime> Guarded<R> {
     }
 }
 
-/// A connection is reset: while TLS, hello or login are under way, halfway through a request,
-/// halfway through a reply. The operation is told, and the next one has another connection.
+/// A connection is reset during TLS, `hello` or authentication, or within a request or a reply. The
+/// operation fails with the error, and the next operation gets another connection.
 pub async fn a_reset_in_any_phase_is_told<H: Host>() {
     let mut guarded = Guarded::new::<H>().await;
     let troubles: [fn(usize) -> Trouble; 2] = [Trouble::ResetUp, Trouble::ResetDown];
@@ -192,8 +195,8 @@ pub async fn a_reset_in_any_phase_is_told<H: Host>() {
     within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
 }
 
-/// The same for connections that stall: the limit of connecting ends the first phases, that of
-/// waiting for a reply the last.
+/// A connection stalls in one of these phases. Until it is established, `connectTimeoutMS` ends the
+/// wait, and after that `socketTimeoutMS`.
 pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
     let mut guarded = Guarded::new::<H>().await;
     let troubles: [fn(usize) -> Trouble; 2] = [Trouble::StallUp, Trouble::StallDown];
@@ -203,8 +206,8 @@ pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
     within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
 }
 
-/// The peer vanishes without a word while an operation waits for its reply. A check finds out, the
-/// operation is told; and when the peer is back so is the client.
+/// The peer disappears while an operation waits for its reply. The next check times out and
+/// interrupts the operation. When the peer is back, operations succeed again.
 pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -248,8 +251,8 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// The server accepts nobody any more, and its backlog is full: new connections wait as long as
-/// connecting may take. Those that there are go on.
+/// The server's backlog is full: new connections fail after `connectTimeoutMS`, while existing ones
+/// work. Connecting succeeds again once the server accepts connections.
 pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -263,7 +266,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let client = told.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
     proxy.shut(true);
-    // The one who is still accepted may make room for another.
+    // Fills the backlog. One connection may still be accepted, which makes room for another.
     let (mut waiting, mut refused) = (Vec::new(), 0);
     while refused < 2 {
         match TcpStream::connect_timeout(&proxy.address(), Duration::from_millis(300)) {
@@ -301,7 +304,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     assert_eq!(told.counts().clears, 0);
     proxy.shut(false);
     drop(waiting);
-    // The system tries again at its own pace to reach who accepts again.
+    // The system repeats its connection requests at its own intervals, so this takes several finds.
     let again = async {
         while let Err(error) = find(&client, 3).await {
             assert!(error.is_timeout(), "{error:?}");

@@ -1,10 +1,10 @@
-//! Connection strings that cannot be used.
+//! Tests of connection strings that cannot be used.
 
 use super::Host;
 use onionskin::Client;
 use onionskin_core::error::{ErrorKind, Responsible, UriPart};
 
-/// The error names the part that is wrong, and keeps the password to itself.
+/// The error names the invalid part of the connection string and does not contain the password.
 pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
     use UriPart::{Database, Host as HostPart, Options, Scheme, UserInfo};
     for (text, expected) in [
@@ -54,7 +54,7 @@ pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
     }
 }
 
-/// Files that the connection string names must be there, and be what they are named for.
+/// A file that the connection string names must exist.
 pub async fn a_missing_certificate_file_is_told<H: Host>() {
     let text = "mongodb://localhost/?tls=true&tlsCAFile=/nowhere/ca.pem";
     let builder = Client::builder_from_uri(H::runtime(), text).expect("a connection string");

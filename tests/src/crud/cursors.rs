@@ -1,4 +1,4 @@
-//! Results that come in batches.
+//! Tests of cursors, whose results come in batches.
 
 use super::Bench;
 use bson::{Bson, Document, doc};
@@ -6,9 +6,9 @@ use futures_core::Stream as _;
 use onionskin::{Collection, Runtime};
 use std::{future::poll_fn, pin::pin};
 
-/// Documents of each case; no multiple of [`BATCH`].
+/// The number of documents of each test, not a multiple of [`BATCH`].
 const DOCUMENTS: i32 = 33;
-/// Documents of a batch.
+/// The number of documents of a batch.
 const BATCH: u32 = 7;
 
 async fn filled<R: Runtime + Default>(b: &Bench<R>, case: &str) -> Collection<R, Document> {

@@ -1,4 +1,4 @@
-//! Commands as they are, and what can go wrong.
+//! Tests of `run_command`, and of errors, time limits and dropped operations.
 
 use super::Bench;
 use bson::{Bson, Document, doc};
@@ -78,7 +78,8 @@ pub(super) async fn a_dropped_operation_disturbs_no_other<R: Runtime + Default>(
     let items = b.empty::<Document>("left").await;
     for id in 0..20 {
         items.insert_one(doc! { "_id": id }).await.expect("inserts");
-        // Left after it was sent, or before: the next must not get its answer.
+        // This operation may be dropped before or after it was sent. The next operation must not
+        // get its reply.
         let mut left = items.find_one(doc! { "_id": -1 }).into_future();
         poll_fn(|context| {
             drop(Pin::new(&mut left).poll(context));

@@ -1,6 +1,7 @@
-//! What a client does behind a load balancer: each connection leads to one of its services.
+//! Tests of a client behind a load balancer, where each connection leads to one of two services.
 //!
-//! The services are simulated, because they go away on demand; the balancer is anybody's.
+//! The services are simulated, because the tests end them. Any load balancer can be in front of
+//! them.
 
 use super::{Bench, in_turn, report, within};
 use bson::{Document, doc, oid::ObjectId};
@@ -12,34 +13,34 @@ use std::{
     time::Duration,
 };
 
-/// Documents of each case.
+/// The number of documents of each test.
 const DOCUMENTS: i32 = 20;
 
-/// Inserts while a service is away.
+/// The number of inserts before, while and after a service is ended.
 const INSERTS: i32 = 30;
 
-/// Connections that are tried until one leads to another service.
+/// The most connections that a test holds while it waits for one to another service.
 const MOST_HELD: usize = 60;
 
-/// Pause between these, so that the balancer has time to notice.
+/// The pause before each of these connections, in which the balancer can notice a restarted
+/// service.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// The bound of one operation: longer than a balancer takes to give a service up.
+/// The time limit of one operation: longer than a balancer needs to notice that a service ended.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Two services, and a client that reaches them through a load balancer.
+/// A deployment of two services, and a client that reaches them through a load balancer.
 #[derive(Debug)]
 struct Stage<'a, R: Runtime> {
     deployment: &'a Embedded,
     bench: Bench<R>,
 }
 
-/// All cases of a client that reaches two services by this connection string; prints how many
-/// there were.
+/// Runs all tests with a client that reaches two services by `uri`, and prints their number.
 ///
 /// # Panics
 ///
-/// Where one fails, and where all together take too long.
+/// If a test fails, or if all together take too long.
 pub async fn run<R: Runtime + Default>(name: &str, uri: &str, deployment: &Embedded) {
     let stage = Stage {
         deployment,
@@ -70,7 +71,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         items
     }
 
-    /// Opens cursors, at least so many, until both services have one.
+    /// Opens at least `least` cursors, and more until both services have one.
     async fn open_many(
         &self,
         items: &Collection<R, Document>,
@@ -89,7 +90,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         cursors
     }
 
-    /// The services that answered on connections, as commands told.
+    /// Returns the service of each connection, from the events of the commands so far.
     async fn services(&self) -> BTreeMap<u64, ObjectId> {
         let mut services = BTreeMap::new();
         for sent in self.bench.watch().await.all() {
@@ -126,7 +127,7 @@ async fn a_cursor_stays_where_it_is<R: Runtime + Default>(s: &Stage<'_, R>) {
         for cursor in &mut cursors {
             cursor.next().await.expect("more").expect("a document");
         }
-        // Others do not get in their way.
+        // Operations between the batches use other connections.
         let found = items.find_one(doc! { "_id": round }).await;
         assert!(found.expect("a reply").is_some());
     }
@@ -159,7 +160,7 @@ where
     let cursors = s.open_many(&items, 4).await;
     let services = s.services().await;
     s.deployment.disconnect(0);
-    // Those cursors go on that are with the other service.
+    // Only the cursors of the other service can continue.
     let mut lost = BTreeSet::new();
     for cursor in cursors {
         if let Err(error) = cursor.collect().await {
@@ -219,7 +220,7 @@ async fn writes_survive_the_end_of_a_service<R: Runtime + Default>(s: &Stage<'_,
     let found = items.count_documents(doc! {}).await;
     let expected = u64::try_from(DOCUMENTS + INSERTS).expect("positive");
     assert_eq!(found, Ok(expected), "each once");
-    // A new process is a new service, to which the balancer leads sooner or later.
+    // The restarted process is a new service, to which the balancer leads after a while.
     s.deployment.restart(0);
     let mut held = Vec::new();
     while s

@@ -1,9 +1,9 @@
-//! Reading and writing, on any runtime and any deployment.
+//! Tests of reads and writes, on any runtime and any deployment.
 //!
-//! One list of cases runs unchanged on each adapter, against a server for which nobody here wrote
-//! anything and against the simulated one: what holds for both is no agreement of the driver with
-//! itself. What only a replica set can do is in [`replica_set`], and what is to be seen only behind
-//! a load balancer in [`load_balanced`].
+//! The same tests run on each adapter, against FerretDB and against the simulated deployment.
+//! FerretDB shares no code with this project, so it also finds errors that the driver and the
+//! simulation share. Tests that need a replica set are in [`replica_set`], and those that need a
+//! load balancer in [`load_balanced`].
 
 mod cursors;
 mod errors;
@@ -25,33 +25,33 @@ use std::{
     time::Duration,
 };
 
-/// How long all cases of one deployment may take together before they count as hanging.
+/// The limit of all tests of one deployment together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long something that must come true by itself may take.
+/// The limit of a wait for a condition.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Pause between two looks at something that must come true.
+/// The pause between two evaluations of such a condition.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The database that the cases write to.
+/// The database that the tests write to.
 const DATABASE: &str = "onionskin_crud";
 
-/// A client under test, with all commands that it sends on record.
+/// A client under test, and a record of the commands that it sends.
 #[derive(Debug)]
 pub struct Bench<R: Runtime> {
-    /// The client.
+    /// The client under test.
     pub client: Client<R>,
-    /// What it sent.
+    /// The record of its commands and pool events.
     pub watch: Watch,
 }
 
 impl<R: Runtime + Default> Bench<R> {
-    /// A client for the deployment behind `uri`.
+    /// Creates a client for a connection string.
     ///
     /// # Panics
     ///
-    /// Where the connection string or a file that it names cannot be used.
+    /// If the connection string or a file that it names cannot be used.
     pub fn new(uri: &str) -> Self {
         let watch = Watch::default();
         let client = Client::builder_from_uri(R::default(), uri)
@@ -60,13 +60,13 @@ impl<R: Runtime + Default> Bench<R> {
         Self { client, watch }
     }
 
-    /// What it sent so far, once listeners have heard of it all.
+    /// Returns the record, after listeners have received all events so far.
     pub(crate) async fn watch(&self) -> &Watch {
         self.client.flush_events().await;
         &self.watch
     }
 
-    /// A collection for one case, without documents.
+    /// Returns a collection for one test, after all its documents were deleted.
     pub(crate) async fn empty<T: Send + Sync>(&self, case: &str) -> Collection<R, T> {
         let collection = self.client.database(DATABASE).collection::<T>(case);
         let cleared = collection.delete_many(doc! {}).await;
@@ -74,7 +74,7 @@ impl<R: Runtime + Default> Bench<R> {
         collection
     }
 
-    /// Waits until `holds`.
+    /// Waits until `holds` returns true.
     pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let runtime = R::default();
         let start = runtime.now();
@@ -86,7 +86,7 @@ impl<R: Runtime + Default> Bench<R> {
     }
 }
 
-/// Runs the cases in turn and gives their number.
+/// Runs tests one after the other and returns their number.
 macro_rules! in_turn {
     ($bench:expr, [$($case:path),+ $(,)?]) => {{
         let mut passed = 0_u32;
@@ -100,11 +100,11 @@ macro_rules! in_turn {
 
 pub(crate) use in_turn;
 
-/// All cases that any deployment must pass; prints how many there were.
+/// Runs all tests that any deployment must pass, and prints their number.
 ///
 /// # Panics
 ///
-/// Where one fails, and where all together take too long.
+/// If a test fails, or if all together take too long.
 pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
     let bench = Bench::<R>::new(uri);
     let passed = within::<R, _>(async {
@@ -143,7 +143,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
     within::<R, _>(bench.client.shutdown()).await;
 }
 
-/// Why a client with this connection string cannot read, and what it knows at the end.
+/// Runs a find that the deployment must refuse. Returns the error and the client.
 pub async fn refusal<R: Runtime + Default>(uri: &str) -> (Error, Client<R>) {
     let bench = Bench::<R>::new(uri);
     let collection = bench.client.database(DATABASE).collection::<Document>("no");
@@ -153,7 +153,7 @@ pub async fn refusal<R: Runtime + Default>(uri: &str) -> (Error, Client<R>) {
     (error, bench.client)
 }
 
-/// A future's output, which must be there before patience ends.
+/// Returns the output of `future`. Panics after [`PATIENCE`].
 pub(crate) async fn within<R: Runtime + Default, T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut limit = pin!(R::default().sleep(PATIENCE));
@@ -168,9 +168,10 @@ pub(crate) async fn within<R: Runtime + Default, T>(future: impl Future<Output =
     .await
 }
 
-/// One line for the closing summary, past the capturing of test output.
+/// Writes a line for the summary of a CI run. libtest does not capture a direct write to standard
+/// error.
 pub(crate) fn report(suite: &str, name: &str, passed: u32) {
-    // A closed standard error must not fail a test that is otherwise fine.
+    // A closed standard error must not make a passing test fail.
     drop(writeln!(
         io::stderr(),
         "SUITE: {suite}: {name}: {passed} passed, 0 failed, 0 skipped"

@@ -1,4 +1,4 @@
-//! Queries and counts.
+//! Tests of queries, pipelines and counts.
 
 use super::Bench;
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
@@ -154,6 +154,6 @@ where
     let error = cursor.next().await.expect("one").expect_err("is no person");
     assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
     assert!(cursor.next().await.is_none());
-    // The connection has not suffered.
+    // The error concerns the document alone, so the connection still works.
     assert_eq!(items.count_documents(doc! { "_id": 1 }).await, Ok(1));
 }

@@ -1,6 +1,6 @@
-//! What a client does with a replica set: retries, gossip, reads from secondaries.
+//! Tests of a client of a replica set: retries, cluster times, and reads from secondaries.
 //!
-//! The deployment is the simulated one, because it steps down and loses connections on demand.
+//! The deployment is simulated, because the tests make it step down and close connections.
 
 use super::{Bench, DATABASE, SOON, in_turn, report, within};
 use bson::{Bson, Document, doc};
@@ -9,17 +9,18 @@ use onionskin_core::address::Address;
 use onionskin_simulations::serve::Embedded;
 use std::{collections::BTreeSet, time::Duration};
 
-/// Inserts around each step-down.
+/// The number of inserts before and after each step-down.
 const INSERTS: i32 = 60;
 
-/// Step-downs during the inserts.
+/// The number of step-downs during the inserts.
 const STEP_DOWNS: i32 = 2;
 
-/// How long the server holds back an answer for which the client does not wait.
+/// How long the server delays a reply. The client's time limit is shorter.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
-/// A fail point's error makes a member unknown that has nothing new to tell: the next answer that
-/// its monitor awaits comes after this interval.
+/// A fail point's error makes the client's description of a member unknown, although the member
+/// itself did not change. The member's next streamed reply comes after `heartbeatFrequencyMS`, so
+/// this interval is short.
 const CHECK_OFTEN: &str = "&heartbeatFrequencyMS=500";
 
 /// A replica set and a client of it.
@@ -29,11 +30,11 @@ struct Stage<'a, R: Runtime> {
     bench: Bench<R>,
 }
 
-/// All cases of a replica set; prints how many there were.
+/// Runs all tests that need a replica set, and prints their number.
 ///
 /// # Panics
 ///
-/// Where one fails, and where all together take too long.
+/// If a test fails, or if all together take too long.
 pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
     let stage = Stage {
         deployment,
@@ -59,7 +60,7 @@ pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
 }
 
 impl<R: Runtime + Default> Stage<'_, R> {
-    /// Makes the primary treat the next command of this name so.
+    /// Sets a fail point for the next command with this name on the primary.
     async fn fail_next(&self, command: &str, how: Document) {
         let mut data = doc! { "failCommands": [command] };
         data.extend(how);
@@ -132,7 +133,8 @@ where
     }
     assert_eq!(items.count_documents(doc! {}).await, Ok(1));
 
-    // The write is done and only its answer is an error: the server knows the number again.
+    // The write is done, and only its reply has an error. The server recognizes the transaction
+    // number of the retry and does not write again.
     let error = doc! { "code": 91, "errmsg": "leaving", "errorLabels": ["RetryableWriteError"] };
     s.fail_next("insert", doc! { "writeConcernError": error })
         .await;
@@ -187,7 +189,8 @@ where
     let error = error.expect_err("the answer is held back");
     assert!(error.is_timeout(), "{error:?}");
     let took = runtime.now().saturating_sub(start);
-    // The server is told to end the command a round trip before the deadline (SEL-59).
+    // `maxTimeMS` is the limit less the smallest round trip time, so the server may end the command
+    // before the deadline (SEL-59).
     assert!(
         took >= Duration::from_millis(50) && took < HELD_BACK,
         "{took:?}"
@@ -227,7 +230,7 @@ async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s
     batches_come_from_one_member(s, &items).await;
 }
 
-/// Further batches come from the server that has the cursor.
+/// A cursor reads its batches from the server that opened it.
 async fn batches_come_from_one_member<R>(s: &Stage<'_, R>, items: &Collection<R, Document>)
 where
     R: Runtime + Default,

@@ -1,4 +1,4 @@
-//! What a client sent, and what came of it.
+//! A record of the commands that a client sent, and of the events of its pools.
 
 use bson::{Document, Timestamp, oid::ObjectId};
 use onionskin::EventListener;
@@ -8,37 +8,37 @@ use onionskin_core::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One attempt of an operation.
+/// One attempt of a command.
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// The command's name.
     pub name: String,
-    /// Where it went.
+    /// The address of the server.
     pub server: Address,
-    /// The pool's number of the connection.
+    /// The id that the pool gave the connection.
     pub connection: u64,
-    /// Which service behind a load balancer it went to.
+    /// The id of the service behind a load balancer; `None` without a load balancer.
     pub service: Option<ObjectId>,
-    /// The same for all attempts of one operation.
+    /// The operation id, which all attempts of one operation share.
     pub operation: u64,
-    /// The wire's number of this attempt.
+    /// The request id of this attempt.
     pub request: i32,
-    /// The command.
+    /// The command document.
     pub command: Document,
-    /// The reply; `None` while it is due and where the attempt failed.
+    /// The reply; `None` before the reply arrives and if the attempt failed.
     pub reply: Option<Document>,
-    /// The newest cluster time in any reply before it was sent.
+    /// The newest cluster time of all replies before this attempt was sent.
     pub known_time: Option<Timestamp>,
 }
 
 impl Sent {
-    /// The cluster time that went along.
+    /// Returns the cluster time that was sent with the command.
     pub fn cluster_time(&self) -> Option<Timestamp> {
         cluster_time(&self.command)
     }
 }
 
-/// A record of all attempts, in the order in which they were made, and of what befell the pool.
+/// A record of all attempts, in the order of their start, and of all pool events.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Mutex<Record>>);
 
@@ -49,7 +49,7 @@ struct Record {
 }
 
 impl Watch {
-    /// What listens for it.
+    /// Returns the listener that writes this record.
     pub(crate) fn listener(&self) -> EventListener {
         let record = self.clone();
         Arc::new(move |event| match &event.kind {
@@ -91,22 +91,22 @@ impl Watch {
         }
     }
 
-    /// Forgets everything so far.
+    /// Drops all entries so far.
     pub fn clear(&self) {
         *self.lock() = Record::default();
     }
 
-    /// The attempts of all commands.
+    /// Returns the attempts of all commands.
     pub fn all(&self) -> Vec<Sent> {
         self.lock().sent.clone()
     }
 
-    /// What befell the pool.
+    /// Returns the pool events.
     pub fn pool(&self) -> Vec<PoolEvent> {
         self.lock().pool.clone()
     }
 
-    /// The attempts of one command.
+    /// Returns the attempts of the commands with this name.
     pub fn of(&self, name: &str) -> Vec<Sent> {
         let mut sent = self.all();
         sent.retain(|attempt| attempt.name == name);

@@ -1,4 +1,4 @@
-//! Inserts, updates, deletes.
+//! Tests of inserts, updates and deletes.
 
 use super::Bench;
 use bson::{Bson, Document, doc, oid::ObjectId};
@@ -7,7 +7,7 @@ use onionskin::{Error, ErrorKind, Runtime};
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
-/// More than one read of a socket brings, less than a message may hold.
+/// The size of a text that takes several reads of a socket and fits into one message.
 const LARGE_BYTES: usize = 3 * 1024 * 1024;
 
 pub(super) async fn an_inserted_document_gets_an_object_id<R: Runtime + Default>(b: &Bench<R>) {
@@ -42,7 +42,7 @@ pub(super) async fn many_are_inserted_in_order<R: Runtime + Default>(b: &Bench<R
     assert_eq!(items.count_documents(doc! {}).await, Ok(3));
 }
 
-/// The places and codes of the statements that failed.
+/// Returns the index and the code of each write error.
 fn write_errors(error: &Error) -> Vec<(usize, i32)> {
     let ErrorKind::Write(fault) = error.kind() else {
         panic!("{error:?} is no write error");

@@ -1,4 +1,4 @@
-//! A client with very many connections that nobody uses, without sockets and in virtual time.
+//! A client with very many idle connections, without sockets and in virtual time.
 
 use super::harness::{self, Parts, Peer};
 use bson::{RawDocumentBuf, doc, rawdoc};
@@ -14,7 +14,7 @@ use onionskin_core::{
 use onionskin_simulations::legacy::LegacyReply;
 use std::time::Duration;
 
-/// The client, and a server that answers everything at once.
+/// A client, and a server that answers all requests at once.
 #[derive(Debug)]
 pub struct Idle {
     client: Client,
@@ -22,13 +22,13 @@ pub struct Idle {
     hello: RawDocumentBuf,
     reply: RawDocumentBuf,
     text: String,
-    /// Granted to operations that had to wait.
+    /// Exchanges of operations that had to wait for their connection.
     granted: Vec<Exchange>,
 }
 
 impl Idle {
-    /// A client with its first connection; these are options of its connection string. So many
-    /// bytes go with each request and each reply.
+    /// Creates a client with one connection. `options` are options of its connection string. Each
+    /// request and each reply has a text of `bytes` bytes.
     #[must_use]
     pub fn new(options: &str, bytes: usize) -> Self {
         let text = format!("mongodb://db.example.net/?maxPoolSize=0&{options}");
@@ -55,38 +55,38 @@ impl Idle {
         this
     }
 
-    /// Has so many more connections made, each of which exchanges something before it rests.
+    /// Opens `count` more connections. Each connection runs one operation before it is idle.
     pub fn connect(&mut self, count: usize) {
         let exchanges = (0..self.idle() + count)
             .map(|_| self.start())
             .collect::<Vec<_>>();
         for exchange in exchanges {
-            // Each begins to rest at a moment of its own.
+            // Each connection becomes idle at a different time.
             self.now = self.now + Duration::from_micros(1);
             self.exchange(exchange);
         }
     }
 
-    /// Connections that nobody uses. The monitor has one more.
+    /// Returns the number of idle connections. One more socket is the monitor's.
     #[must_use]
     pub fn idle(&self) -> usize {
         let counts = self.client.counts();
         counts.sockets.saturating_sub(1) - counts.in_use
     }
 
-    /// One operation, on the connection that was used last.
+    /// Runs one operation, on the connection that was used last.
     pub fn operation(&mut self) {
         let exchange = self.start();
         self.exchange(exchange);
     }
 
-    /// What a timer that fires for nothing costs.
+    /// Handles a timeout at a time at which nothing is due.
     pub fn tick(&mut self) {
         self.client.handle_timeout(self.now);
         std::hint::black_box(self.client.deadline());
     }
 
-    /// Lets time pass; says how often something was due.
+    /// Advances the time. Returns how often a deadline was reached.
     pub fn pass(&mut self, time: Duration) -> usize {
         let end = self.now + time;
         let mut count = 0;
@@ -100,7 +100,7 @@ impl Idle {
         count
     }
 
-    /// Leaves an operation in its midst, so that a connection waits for a late reply.
+    /// Abandons an operation whose request is sent, so that a connection waits for a late reply.
     pub fn leave(&mut self) {
         let mut exchange = self.start();
         self.begin(&mut exchange);
@@ -165,12 +165,12 @@ impl Idle {
         self.settle();
     }
 
-    /// Does what the client orders; everything succeeds at once.
+    /// Carries out the actions of the client. All of them succeed at once.
     fn settle(&mut self) {
         harness::drain(self);
     }
 
-    /// Answers a hello.
+    /// Answers a `hello`.
     fn greet(&mut self, socket: SocketId, request: &[u8]) {
         let Header {
             request_id,
@@ -192,7 +192,7 @@ impl Peer for Idle {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            // The memory of the client alone is measured.
+            // A contract would use memory, and only the memory of the client is to be measured.
             contract: None,
             now: self.now,
         }

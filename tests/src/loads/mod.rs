@@ -1,5 +1,5 @@
-//! Work to be measured: the same for wall times (`benches/`) and for counted instructions and
-//! allocations (`examples/`).
+//! Workloads to be measured, in wall time by `benches/` and in instructions and allocations by
+//! `examples/`.
 
 pub mod client;
 #[path = "../../../core/src/client/tests/harness.rs"]
@@ -20,7 +20,8 @@ use onionskin_core::{
 };
 use std::collections::BTreeSet;
 
-/// The moment at which something of a client is due, as far as it is known outside of the core.
+/// Returns the client's deadline. `harness` calls this function; in the core's own tests it returns
+/// the exact deadline.
 fn due(client: &Client) -> Option<Instant> {
     client.deadline()
 }

@@ -1,4 +1,4 @@
-//! A warm pool, and what operations do with it.
+//! A warm connection pool and its operations.
 
 use onionskin_core::{
     address::Address,
@@ -7,11 +7,10 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// How many connections the measured pools have: a few, and as many as `maxPoolSize` allows by
-/// default.
+/// The sizes of the measured pools. 100 is the default of `maxPoolSize`.
 pub const SIZES: [u32; 2] = [10, 100];
 
-/// A pool all of whose connections are established and available.
+/// A pool whose connections are all established and available.
 #[derive(Debug)]
 pub struct Warm {
     pool: Pool<()>,
@@ -20,7 +19,7 @@ pub struct Warm {
 }
 
 impl Warm {
-    /// A pool of this many connections; they grow idle if `max_idle` says so.
+    /// Creates a pool of `size` connections. `max_idle` is their `maxIdleTimeMS`.
     #[must_use]
     pub fn new(size: u32, max_idle: Option<Duration>, subscribed: bool) -> Self {
         let options = PoolOptions {
@@ -69,7 +68,7 @@ impl Warm {
         self.settle();
     }
 
-    /// What every adapter does after an input: all actions, and the next deadline.
+    /// Takes all actions and the next deadline, as an adapter does after each input.
     fn settle(&mut self) {
         while let Some(action) = self.pool.poll_action() {
             drop(action);
@@ -77,13 +76,13 @@ impl Warm {
         std::hint::black_box(self.pool.deadline());
     }
 
-    /// One operation: a check out, with a deadline as all operations have, and a check in.
+    /// Runs one operation: a check out with a deadline, and a check in.
     pub fn operation(&mut self) {
         let connection = self.begin();
         self.end(connection);
     }
 
-    /// The first half of an operation. There must be a connection to spare.
+    /// Checks a connection out. A connection must be available.
     pub fn begin(&mut self) -> ConnectionId {
         self.now = self.now + Duration::from_nanos(100);
         let CheckOut::Granted(connection, ()) = self.ask(Some(self.now + Duration::from_secs(30)))
@@ -94,14 +93,15 @@ impl Warm {
         connection
     }
 
-    /// The second half.
+    /// Checks the connection in.
     pub fn end(&mut self, connection: ConnectionId) {
         self.give_back(connection);
     }
 
-    /// As many operations at the same time as there are connections, and one more, which waits.
+    /// Runs one more operation than the pool has connections, all at the same time, so that one
+    /// waits.
     ///
-    /// `used` is a buffer for what they hold.
+    /// `used` is a buffer for the connections that are checked out.
     pub fn rush(&mut self, used: &mut Vec<ConnectionId>) {
         self.now = self.now + Duration::from_nanos(100);
         let deadline = Some(self.now + Duration::from_secs(30));

@@ -1,4 +1,4 @@
-//! A replica set of any size, as its monitors see it, and selection from it.
+//! A replica set of any size, as its monitors see it, and server selection from it.
 
 use bson::{RawArrayBuf, RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 use onionskin_core::{
@@ -14,22 +14,22 @@ use onionskin_core::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Sizes that are measured: a usual set, the largest that servers support, and the largest that the
-/// client takes from a hostile one.
+/// The measured sizes: a usual replica set, the largest that servers support, and the largest that
+/// the client accepts.
 pub const SIZES: [usize; 3] = [3, 50, MAX_SERVERS];
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// A replica set all of whose members are known and stream their replies.
+/// A replica set whose members are all known and stream their replies.
 #[derive(Debug)]
 pub struct Set {
     sdam: Sdam,
     now: Instant,
     checks: Vec<MonitorConnectionId>,
     ids: Vec<ServerId>,
-    /// What each member says now, with its tags as they are and with other ones.
+    /// The replies of each member as a secondary, with its usual tags and with other ones.
     secondaries: Vec<[RawDocumentBuf; 2]>,
-    /// What each member says as primary; the term is filled in.
+    /// The replies of each member as the primary. `with_term` sets their term.
     primaries: Vec<RawDocumentBuf>,
     primary: usize,
     term: u64,
@@ -38,7 +38,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// A set of this size whose first member is primary.
+    /// Creates a replica set with `size` members, of which the first is the primary.
     #[must_use]
     pub fn new(size: usize, subscribed: bool) -> Self {
         let seed = address(0).parse().expect("an address");
@@ -65,7 +65,7 @@ impl Set {
         set
     }
 
-    /// Answers every connection that is opened, until all members stream.
+    /// Answers all connections that monitors open, until all members stream.
     fn connect(&mut self) {
         while let Some(action) = self.sdam.poll_action() {
             let Action::Open {
@@ -91,7 +91,7 @@ impl Set {
     }
 
     fn push(&mut self, n: usize, reply: &RawDocumentBuf) {
-        // Of a member that pushes faster, replies are not taken for long.
+        // Replies that a member streams faster than this are not accepted for long.
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
         let trip = Duration::from_micros(500);
         let version = self.sdam.version();
@@ -107,13 +107,13 @@ impl Set {
         }
     }
 
-    /// The machine alone, without the replies that stand ready.
+    /// Returns the state machine and drops the prepared replies.
     #[must_use]
     pub fn into_topology(self) -> Sdam {
         self.sdam
     }
 
-    /// A secondary says the same as before.
+    /// A secondary sends the same reply as before.
     pub fn hello_unchanged(&mut self) {
         self.round += 1;
         let n = self.other(self.round);
@@ -122,7 +122,7 @@ impl Set {
         self.secondaries[n][0] = reply;
     }
 
-    /// A secondary has other tags than before.
+    /// A secondary sends a reply with other tags than before.
     pub fn hello_changed(&mut self) {
         self.round += 1;
         let n = self.other(0);
@@ -132,7 +132,7 @@ impl Set {
         self.secondaries[n][odd] = reply;
     }
 
-    /// The primary steps down and another member is elected: two replies.
+    /// The primary steps down and another member is elected, which takes two replies.
     pub fn failover(&mut self) {
         let (old, new) = (self.primary, self.other(1));
         let reply = std::mem::take(&mut self.secondaries[old][0]);
@@ -149,7 +149,7 @@ impl Set {
         (self.primary + 1 + n % (self.size - 1)) % self.size
     }
 
-    /// Some server that suits.
+    /// Selects one of the suitable servers.
     pub fn select(&self, selector: &mut Selector, criteria: &Criteria) -> ServerId {
         let chosen = selector.select(
             self.sdam.version(),
@@ -164,14 +164,14 @@ impl Set {
     }
 }
 
-/// A selector as clients have it.
+/// Returns a server selector with the default options of clients.
 #[must_use]
 pub fn selector() -> Selector {
     let random = Seed::new([1; 32]).split("selection").random();
     Selector::new(DEFAULT_LOCAL_THRESHOLD, HEARTBEAT, random)
 }
 
-/// Reads that any member may answer.
+/// Returns the criteria of reads with the mode `nearest`.
 #[must_use]
 pub fn nearest() -> Criteria {
     Criteria::Readable(Arc::new(ReadPreference::new(ReadMode::Nearest)))
@@ -205,7 +205,7 @@ fn member(size: usize, n: usize, is_primary: bool, odd: bool) -> RawDocumentBuf 
     reply
 }
 
-/// The same reply after another election; its `electionId` stands last.
+/// Replaces the term in the `electionId` of a reply, which is the last field.
 fn with_term(reply: RawDocumentBuf, term: u64) -> RawDocumentBuf {
     let mut bytes = reply.into_bytes();
     let end = bytes.len() - 1;

@@ -1,4 +1,4 @@
-//! Aggregations.
+//! The `aggregate` operation.
 
 use super::{Collection, raw};
 use crate::{Cursor, Execution, Runtime, decode::OpenCursor};
@@ -13,7 +13,7 @@ use onionskin_core::{
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
-/// An aggregation that is about to run. Its documents are read as `U`.
+/// An `aggregate` operation that runs when it is awaited. Its documents are decoded as `U`.
 #[must_use = "a call runs when it is awaited"]
 pub struct Aggregate<'a, R: Runtime, T, U = Document> {
     pub(super) collection: &'a Collection<R, T>,
@@ -23,8 +23,8 @@ pub struct Aggregate<'a, R: Runtime, T, U = Document> {
 }
 
 impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
-    /// Reads the documents of the result as `V`. Default: as documents, because a pipeline seldom
-    /// gives what the collection holds.
+    /// Sets the type as which documents are decoded. Default: [`Document`], because the results of
+    /// a pipeline seldom have the type of the collection.
     pub fn with_type<V>(self) -> Aggregate<'a, R, T, V> {
         Aggregate {
             collection: self.collection,
@@ -34,36 +34,38 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
         }
     }
 
-    /// Documents per batch.
+    /// Sets the maximum number of documents per batch. Default: chosen by the server.
     pub fn batch_size(mut self, size: u32) -> Self {
         self.options.batch_size = Some(size);
         self
     }
 
-    /// Chooses which servers may answer. A pipeline that ends in `$out` or `$merge` goes to the
-    /// primary all the same while some available server is older than 5.0 (SEL-34).
+    /// Sets the read preference. Default: that of the client. A pipeline that ends with `$out` or
+    /// `$merge` uses `primary` while some available server is older than 5.0 (SEL-34).
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.options.read_preference = Some(Arc::new(preference));
         self
     }
 
-    /// How durable the documents must be.
+    /// Sets the read concern. Default: that of the client.
     pub fn read_concern(mut self, concern: ReadConcern) -> Self {
         self.options.read_concern = Some(concern);
         self
     }
 
-    /// How the documents that `$out` or `$merge` writes are confirmed.
+    /// Sets the write concern of `$out` and `$merge`. Default: that of the client.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self
     }
 
-    /// Bounds this call and all batches that its cursor fetches, together: finding servers, waiting
-    /// for connections, the exchanges, and retries. The time runs from the first poll of this call,
-    /// also while the cursor is not read (`CURSOR_LIFETIME` of the specifications, RUN-25). When it
-    /// is over, [`Cursor::next`] fails with a timeout and sends nothing. Default: the client's
-    /// `timeoutMS`, in the same way; zero is no limit.
+    /// Sets the time limit of this call and of all batches of its cursor together: server
+    /// selections, check outs, exchanges with the server, and retries.
+    ///
+    /// The time starts with the first poll of this call, and also counts while the cursor is not
+    /// read (`CURSOR_LIFETIME` of the specifications, RUN-25). After the limit, [`Cursor::next`]
+    /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
+    /// no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self

@@ -1,4 +1,4 @@
-//! Collections.
+//! Collections and their operations.
 
 mod aggregate;
 mod read;
@@ -24,10 +24,10 @@ use onionskin_core::{
 use serde::Serialize;
 use std::{borrow::Borrow, marker::PhantomData, sync::Arc};
 
-/// A collection whose documents are read and written as `T`. Cloning is cheap.
+/// A handle to a collection whose documents are read and written as `T`. Cloning is cheap.
 ///
-/// Read preference and concerns come from the client's options unless a call says otherwise;
-/// whether to retry comes from there alone.
+/// Read preference, read concern and write concern are those of the client, unless a call sets
+/// them. `retryReads` and `retryWrites` are always those of the client.
 pub struct Collection<R: Runtime, T> {
     client: Client<R>,
     namespace: Result<Namespace, Error>,
@@ -57,13 +57,13 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the collection.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same collection, with documents read and written as `U`.
+    /// Returns a handle to the same collection whose documents are read and written as `U`.
     #[must_use]
     pub fn clone_with_type<U: Send + Sync>(&self) -> Collection<R, U> {
         Collection {
@@ -74,7 +74,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Inserts a document. One without `_id` gets an ObjectId.
+    /// Inserts a document. If it has no `_id`, the driver adds an ObjectId.
     pub fn insert_one(&self, document: impl Borrow<T>) -> InsertOne<'_, R, T>
     where
         T: Serialize,
@@ -87,8 +87,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Inserts documents in order, with as many commands as they need; the first failure ends it
-    /// unless [`unordered`](InsertMany::unordered).
+    /// Inserts documents in order, with one or more commands. The insert ends at the first document
+    /// that fails, unless it is [`unordered`](InsertMany::unordered).
     pub fn insert_many(
         &self,
         documents: impl IntoIterator<Item = impl Borrow<T>>,
@@ -104,7 +104,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Finds the first document that matches.
+    /// Finds the first document that matches `filter`.
     pub fn find_one(&self, filter: Document) -> FindOne<'_, R, T> {
         let mut options = self.find_options();
         options.limit = Some(1);
@@ -115,7 +115,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Finds all documents that match.
+    /// Finds all documents that match `filter`.
     pub fn find(&self, filter: Document) -> Find<'_, R, T> {
         Find {
             collection: self,
@@ -125,7 +125,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Runs an aggregation pipeline. Its last stage may be `$out` or `$merge`.
+    /// Runs an aggregation pipeline. The last stage can be `$out` or `$merge`.
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_, R, T> {
         let mut options = AggregateOptions::default();
         options.read_preference = self.read_preference();
@@ -139,17 +139,17 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Changes the first document that matches, by operators such as `$set`.
+    /// Updates the first document that matches `filter`, with operators such as `$set`.
     pub fn update_one(&self, filter: Document, update: Document) -> Update<'_, R, T> {
         self.update(filter, update, false)
     }
 
-    /// Changes all documents that match.
+    /// Updates all documents that match `filter`, with operators such as `$set`.
     pub fn update_many(&self, filter: Document, update: Document) -> Update<'_, R, T> {
         self.update(filter, update, true)
     }
 
-    /// Deletes the first document that matches.
+    /// Deletes the first document that matches `filter`.
     pub fn delete_one(&self, filter: Document) -> Delete<'_, R, T> {
         Delete {
             collection: self,
@@ -159,7 +159,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Deletes all documents that match.
+    /// Deletes all documents that match `filter`.
     pub fn delete_many(&self, filter: Document) -> Delete<'_, R, T> {
         Delete {
             collection: self,
@@ -169,7 +169,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Counts the documents that match, exactly.
+    /// Counts the documents that match `filter`. The result is exact.
     pub fn count_documents(&self, filter: Document) -> CountDocuments<'_, R, T> {
         let mut options = CountOptions::default();
         options.read_preference = self.read_preference();
@@ -223,7 +223,8 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 }
 
-/// Room for a small document, so that encoding it allocates once.
+/// The initial capacity of a buffer in bytes, so that the encoding of a small document allocates
+/// once.
 const SMALL_DOCUMENT_BYTES: usize = 256;
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
@@ -247,12 +248,13 @@ fn bson_error(error: &bson::error::Error) -> Error {
     .into()
 }
 
-/// Gives each kind of call its limits and its way to be awaited.
+/// Implements `timeout` and `IntoFuture` for an operation of one command.
 macro_rules! call {
     ($name:ident, $options:ident $(. $part:ident)?, $output:ty, $decode:ty) => {
         impl<'a, R: Runtime, T: Send + Sync> $name<'a, R, T> {
-            /// Bounds the whole operation: finding a server, waiting for a connection, the
-            /// exchange, and retries. Default: the client's `timeoutMS`; zero is no limit.
+            /// Sets the time limit of the whole operation: server selection, check out, the
+            /// exchange with the server, and retries. Default: `timeoutMS` of the client; zero
+            /// means no limit.
             pub fn timeout(mut self, timeout: Duration) -> Self {
                 self.$options$(.$part)?.timeout = Some(timeout);
                 self

@@ -1,4 +1,4 @@
-//! Searching and counting.
+//! Read operations: `find_one`, `find` and `count_documents`.
 
 use super::{Collection, call, raw};
 use crate::{
@@ -17,7 +17,7 @@ use onionskin_core::{
 use serde::de::DeserializeOwned;
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
-/// A search for one document that is about to run.
+/// A `find_one` operation that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct FindOne<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -26,14 +26,14 @@ pub struct FindOne<'a, R: Runtime, T> {
 }
 
 impl<R: Runtime, T> FindOne<'_, R, T> {
-    /// Chooses which servers may answer.
+    /// Sets the read preference. Default: that of the client.
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.options.read_preference = Some(Arc::new(preference));
         self
     }
 
-    /// Bounds the whole operation: finding a server, waiting for a connection, the exchange, and
-    /// retries. Default: the client's `timeoutMS`; zero is no limit.
+    /// Sets the time limit of the whole operation: server selection, check out, the exchange with
+    /// the server, and retries. Default: `timeoutMS` of the client; zero means no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -56,18 +56,18 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned> IntoFuture for FindOne<'_, R
     }
 }
 
-/// A search that is about to run.
+/// A `find` operation that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct Find<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
     pub(super) filter: Document,
     pub(super) options: FindOptions,
-    /// An option that cannot be encoded; the call fails with it.
+    /// The error of an option that cannot be encoded. The operation fails with this error.
     pub(super) refused: Option<Error>,
 }
 
 impl<R: Runtime, T> Find<'_, R, T> {
-    /// Order of the results.
+    /// Sets the order of the documents. Default: the order of the server.
     pub fn sort(mut self, sort: Document) -> Self {
         match raw(&sort) {
             Ok(sort) => self.options.sort = Some(sort),
@@ -76,7 +76,7 @@ impl<R: Runtime, T> Find<'_, R, T> {
         self
     }
 
-    /// Fields to return.
+    /// Sets the fields to return. Default: all fields.
     pub fn projection(mut self, projection: Document) -> Self {
         match raw(&projection) {
             Ok(projection) => self.options.projection = Some(projection),
@@ -85,35 +85,38 @@ impl<R: Runtime, T> Find<'_, R, T> {
         self
     }
 
-    /// Documents to leave out at the beginning.
+    /// Sets the number of documents to skip. Default: 0.
     pub fn skip(mut self, skip: u64) -> Self {
         self.options.skip = Some(skip);
         self
     }
 
-    /// Documents to return at most; zero for all.
+    /// Sets the maximum number of documents to return. Default: no limit; zero means no limit. A
+    /// negative number limits the result to one batch of its absolute value.
     pub fn limit(mut self, limit: i64) -> Self {
         self.options.limit = Some(limit);
         self
     }
 
-    /// Documents per batch.
+    /// Sets the maximum number of documents per batch. Default: chosen by the server.
     pub fn batch_size(mut self, size: u32) -> Self {
         self.options.batch_size = Some(size);
         self
     }
 
-    /// Chooses which servers may answer.
+    /// Sets the read preference. Default: that of the client.
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.options.read_preference = Some(Arc::new(preference));
         self
     }
 
-    /// Bounds this call and all batches that its cursor fetches, together: finding servers, waiting
-    /// for connections, the exchanges, and retries. The time runs from the first poll of this call,
-    /// also while the cursor is not read (`CURSOR_LIFETIME` of the specifications, RUN-25). When it
-    /// is over, [`Cursor::next`] fails with a timeout and sends nothing. Default: the client's
-    /// `timeoutMS`, in the same way; zero is no limit.
+    /// Sets the time limit of this call and of all batches of its cursor together: server
+    /// selections, check outs, exchanges with the server, and retries.
+    ///
+    /// The time starts with the first poll of this call, and also counts while the cursor is not
+    /// read (`CURSOR_LIFETIME` of the specifications, RUN-25). After the limit, [`Cursor::next`]
+    /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
+    /// no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -142,7 +145,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
     }
 }
 
-/// A count that is about to run.
+/// A `count_documents` operation that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct CountDocuments<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -153,13 +156,13 @@ pub struct CountDocuments<'a, R: Runtime, T> {
 call!(CountDocuments, options, u64, Counted);
 
 impl<R: Runtime, T: Send + Sync> CountDocuments<'_, R, T> {
-    /// Chooses which servers may answer.
+    /// Sets the read preference. Default: that of the client.
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.options.read_preference = Some(Arc::new(preference));
         self
     }
 
-    /// How durable the documents must be.
+    /// Sets the read concern. Default: that of the client.
     pub fn read_concern(mut self, concern: ReadConcern) -> Self {
         self.options.read_concern = Some(concern);
         self

@@ -1,4 +1,4 @@
-//! Inserting, changing and deleting.
+//! Write operations: `insert_one`, `insert_many`, updates and deletes.
 
 use super::{Collection, call, raw};
 use crate::{
@@ -19,7 +19,7 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, future::IntoFuture, time::Duration};
 
-/// An insert of one document that is about to run.
+/// An `insert_one` operation that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertOne<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -30,7 +30,7 @@ pub struct InsertOne<'a, R: Runtime, T> {
 call!(InsertOne, options, InsertOneResult, InsertedOne);
 
 impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
-    /// When the write counts as done.
+    /// Sets the write concern. Default: that of the client.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self
@@ -53,15 +53,15 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
     }
 }
 
-/// An insert of several documents that is about to run.
+/// An `insert_many` operation that runs when it is awaited.
 ///
-/// Documents that one command cannot carry go in several, one after the other: the server's
-/// `maxWriteBatchSize` and `maxMessageSizeBytes` say how many documents a command takes. A document
-/// over `maxBsonObjectSize` is not sent, and ends the insert with an error.
+/// Documents that do not fit into one command are sent in several commands, one after the other.
+/// The limits are `maxWriteBatchSize` and `maxMessageSizeBytes` of the server. A document larger
+/// than `maxBsonObjectSize` is not sent and ends the insert with an error.
 ///
-/// Where documents fail, the error lists them by their place in the list
-/// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)), and every error tells what was
-/// inserted all the same ([`Error::partial_insert`]).
+/// The error lists the failed documents by their index
+/// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)). Every error contains the
+/// documents that were inserted before it ([`Error::partial_insert`]).
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -70,21 +70,21 @@ pub struct InsertMany<'a, R: Runtime, T> {
 }
 
 impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
-    /// When the write counts as done.
+    /// Sets the write concern. Default: that of the client.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self
     }
 
-    /// Goes on with the next document after one has failed.
+    /// Continues with the next document after a document fails. Default: the insert ends.
     pub fn unordered(mut self) -> Self {
         self.options.unordered = true;
         self
     }
 
-    /// Bounds the whole operation, all its commands together: finding servers, waiting for
-    /// connections, the exchanges, and retries. Default: the client's `timeoutMS`; zero is no
-    /// limit.
+    /// Sets the time limit of the whole operation with all its commands: server selections, check
+    /// outs, exchanges with the server, and retries. Default: `timeoutMS` of the client; zero means
+    /// no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
@@ -116,10 +116,10 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for InsertMany<'_, R, T> {
     }
 }
 
-/// The bytes of an `_id` that the client makes: its type, its name and an ObjectId.
+/// The size in bytes of an `_id` that the driver adds: type, key with terminator, and ObjectId.
 const ID_BYTES: usize = 1 + 4 + 12;
 
-/// An update that is about to run.
+/// An update that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct Update<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -132,13 +132,13 @@ pub struct Update<'a, R: Runtime, T> {
 call!(Update, options.write, UpdateResult, Updated);
 
 impl<R: Runtime, T: Send + Sync> Update<'_, R, T> {
-    /// Inserts a document where none matches.
+    /// Sets whether a document is inserted if none matches. Default: false.
     pub fn upsert(mut self, upsert: bool) -> Self {
         self.options.upsert = upsert;
         self
     }
 
-    /// When the write counts as done.
+    /// Sets the write concern. Default: that of the client.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write.write_concern = Some(concern);
         self
@@ -154,7 +154,7 @@ impl<R: Runtime, T: Send + Sync> Update<'_, R, T> {
     }
 }
 
-/// A delete that is about to run.
+/// A delete that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]
 pub struct Delete<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
@@ -166,7 +166,7 @@ pub struct Delete<'a, R: Runtime, T> {
 call!(Delete, options, DeleteResult, Deleted);
 
 impl<R: Runtime, T: Send + Sync> Delete<'_, R, T> {
-    /// When the write counts as done.
+    /// Sets the write concern. Default: that of the client.
     pub fn write_concern(mut self, concern: WriteConcern) -> Self {
         self.options.write_concern = Some(concern);
         self

@@ -1,4 +1,4 @@
-//! What listeners hear, and what they cannot hold up.
+//! Tests of the delivery of events to listeners.
 
 use super::*;
 use onionskin_core::{
@@ -35,7 +35,7 @@ fn listener(heard: &Heard, name: char, act: impl Fn(u64) + Send + Sync + 'static
     })
 }
 
-/// As a runtime without another thread.
+/// Publishes an event and calls the listeners at once, as on a runtime without other threads.
 fn publish(delivery: &Arc<Delivery>, event: Event) {
     delivery.publish(event);
     if let Some(turn) = delivery.turn() {
@@ -65,7 +65,8 @@ fn a_listener_that_panics_costs_nobody_an_event() {
 
 #[test]
 fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
-    // EVT-3, EVT-4: no listener is called while another one is.
+    // No listener is called while another one is running, so that the order of events is kept
+    // (EVT-3, EVT-4).
     let heard = Heard::default();
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
@@ -86,7 +87,8 @@ fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
 
 #[test]
 fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
-    // EVT-3, EVT-4
+    // With several threads, events are still delivered in order (EVT-3) and never concurrently
+    // (EVT-4).
     let heard = Heard::default();
     let busy = Arc::new(AtomicBool::new(false));
     let listeners = ['a', 'b'].map(|name| {
@@ -140,7 +142,7 @@ fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
     (0..most + 7).for_each(|number| delivery.publish(event(number)));
     assert_eq!(delivery.dropped(), 7);
     delivery.turn().expect("there is something to tell").run();
-    // The gap is told although nothing comes after it.
+    // The gap is reported although no event follows it.
     let expected = (0..most).map(|number| (number, None));
     let expected: Vec<_> = expected.chain([(most + 6, Some(7))]).collect();
     assert_eq!(*told.lock().expect("a list"), expected);
@@ -155,7 +157,8 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
     let most = MAX_QUEUED_EVENTS as u64;
-    // While event 0 is told, more come than there is room for, and later another one each time.
+    // During the delivery of event 0, more events come than the queue can hold. Later each delivery
+    // adds one.
     let listener = listener(&heard, 'a', move |number| {
         let delivery = own.get().expect("it is set");
         match number {
@@ -170,7 +173,7 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
     let kept = usize::try_from(most).expect("a small number");
     assert!(numbers[..=kept].iter().copied().eq(0..=most), "in order");
     assert_eq!(numbers.len() as u64 + delivery.dropped(), 2 * most + 4);
-    // The event that tells of the gap carries the moment of the last event in it.
+    // The report of the gap has the time of the last dropped event.
     assert_eq!(numbers[kept + 1], 10 * most + most / 2);
     assert_eq!(numbers[kept + 2], 10 * most + most / 2 + 1);
     assert!(numbers[kept + 1..].is_sorted());

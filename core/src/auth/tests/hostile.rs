@@ -1,9 +1,9 @@
-//! Servers that send anything.
+//! Tests with servers that send arbitrary messages.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Something near a server's message.
+/// Generates texts that resemble messages of a server.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[rsiveNm=,+/A-Z0-9]{0,60}",

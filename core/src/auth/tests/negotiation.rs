@@ -1,11 +1,12 @@
-//! The handshake's part: which mechanism, and what went ahead of time.
+//! Tests of the choice of a mechanism and of speculative authentication.
 
 use super::*;
 
 #[test]
 fn the_offer_decides_where_no_mechanism_was_given() {
-    // AUTH-26 to AUTH-28, HELLO-39: nothing was answered ahead of time. HELLO-41 (handshake prose
-    // test 2): names that nobody knows are passed over.
+    // The mechanism follows from `saslSupportedMechs` (AUTH-26 to AUTH-28). Without a speculative
+    // reply, authentication starts in the ordinary way (HELLO-39). Unknown names are ignored
+    // (HELLO-41, handshake prose test 2).
     let offers: [(Option<&[&str]>, _); 6] = [
         (Some(&["SCRAM-SHA-1", "SCRAM-SHA-256"]), "SCRAM-SHA-256"),
         (Some(&["SCRAM-SHA-256", "unknown"]), "SCRAM-SHA-256"),
@@ -28,7 +29,8 @@ fn the_offer_decides_where_no_mechanism_was_given() {
 
 #[test]
 fn a_speculative_command_is_continued_with_its_own_nonce() {
-    // AUTH-32 to AUTH-34, HELLO-38, HELLO-40: the embedded reply has no `ok`.
+    // The conversation continues from the speculative reply (AUTH-32 to AUTH-34, HELLO-38), which
+    // has no field `ok` (HELLO-40).
     let vector = &VECTORS[1];
     for mechanism in [Some(Mechanism::ScramSha256), None] {
         let mut keys = KeyCache::new();
@@ -48,7 +50,7 @@ fn a_speculative_command_is_continued_with_its_own_nonce() {
 
 #[test]
 fn a_fallback_to_sha_1_starts_afresh_with_another_nonce() {
-    // Trap 3
+    // If the server offers only SCRAM-SHA-1, the speculative nonce is dropped (AUTH trap 3).
     let mut conversation = conversation(None, "user", "pencil");
     let speculative = payload(&conversation.speculative().expect("SCRAM speculates"));
     let offer = ["SCRAM-SHA-1".to_owned()];

@@ -1,4 +1,4 @@
-//! The checks of a monitor's connection, one after the other.
+//! The checks of a server on a monitor's connection, one after the other.
 
 use super::{Connection, State};
 use crate::{
@@ -12,10 +12,11 @@ use bson::RawDocumentBuf;
 use std::time::Duration;
 
 impl Connection {
-    /// Sends a check. Ignored unless the connection is a monitor's and no check is under way.
+    /// Sends a check. Ignored unless the connection is a monitor's and no check runs.
     ///
-    /// With `awaitable` the server may hold its reply back until its state differs from that
-    /// version, and may send more replies by itself (MON-34, MON-36).
+    /// With `awaitable`, the server may delay its reply until its topology version differs from the
+    /// given one, for the given time at most (MON-34). It may also send more replies without a
+    /// request (MON-36).
     pub fn check(
         &mut self,
         now: Instant,
@@ -49,7 +50,7 @@ impl Connection {
         });
     }
 
-    /// A check was answered, or a stream brought another reply.
+    /// Handles the reply to a check, or another reply of a stream.
     pub(super) fn on_check_reply(
         &mut self,
         now: Instant,

@@ -1,10 +1,12 @@
-//! How long the steps of a connection may take.
+//! The time limits of a connection's steps.
 //!
-//! Connecting the socket and opening the layers have `connectTimeoutMS` together. After that each
-//! command, the hello included, has a limit of its own, which begins anew with it. No limit is that
-//! of an operation: an operation whose time ends stops waiting, and the connection goes on for the
-//! next one. Ending the connection as well would throw away what is nearly done, and a caller with
-//! little time would be a reason to clear the pool (scenario 28).
+//! Connecting the socket and opening the layers share `connectTimeoutMS`. After that, each command
+//! has a time limit of its own, the hello included.
+//!
+//! The time limit of an operation does not end a connection. When the time of an operation is over,
+//! the operation stops waiting, and the connection is established for the next one. Otherwise work
+//! that is nearly done would be lost, and operations with short time limits could clear the pool
+//! (scenario 28).
 
 use super::{Connection, State};
 use crate::{
@@ -14,15 +16,16 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Least time for one of several addresses, however many there are. It is about the time of a TCP
-/// handshake between continents.
+/// The smallest share of one of several addresses. It is about the time of a TCP handshake between
+/// continents.
 const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
-    /// Returns the time limit of a wait (CMAP-153, CMAP-154, CMAP-155).
+    /// Returns the time limit of a wait (CMAP-153), also for connections that are made in the
+    /// background (CMAP-154). `None` means no limit, as after `connectTimeoutMS=0` (CMAP-155).
     pub(super) fn limit(&self, purpose: ConnectionPurpose, wait: Wait) -> Option<Duration> {
         if purpose == ConnectionPurpose::Monitor {
-            // The monitor bounds its checks itself, connecting included (timer T-3).
+            // The monitor limits its checks itself, connecting included (timer T-3).
             return None;
         }
         if wait == Wait::Connect {
@@ -32,17 +35,18 @@ impl HandshakeOptions {
             Some(timeout) if purpose == ConnectionPurpose::Population && !timeout.is_zero() => {
                 Some(timeout)
             }
-            // `timeoutMS` bounds the operation and switches `socketTimeoutMS` off.
+            // `timeoutMS` limits the operation, so that `socketTimeoutMS` does not apply.
             Some(_) => self.connect_timeout,
-            // Without a limit a silent server would hold its place among the few connections that
-            // are established at once, so `connectTimeoutMS` is used without `socketTimeoutMS`.
+            // Without a limit, a server that does not answer would occupy one of the few places for
+            // connections that are being established. So `connectTimeoutMS` applies if
+            // `socketTimeoutMS` is not set.
             None => self.socket_timeout.or(self.connect_timeout),
         }
     }
 }
 
 impl Connection {
-    /// Fails the connection if its time limit has passed. Harmless before the deadline.
+    /// Fails the connection if its time limit has passed. Does nothing before the deadline.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
@@ -68,10 +72,10 @@ impl Connection {
         self.fail(Error::timeout(wait, message));
     }
 
-    /// Returns how long an attempt to connect may take that begins now, where `addresses` are left,
-    /// its own included. It is a fair share of what is left of `connectTimeoutMS`, so that an
-    /// address that does not answer leaves time for the addresses after it. `None` means no limit
-    /// but the connection's own.
+    /// Returns the time limit of an attempt to connect that begins now. `addresses` is the number
+    /// of addresses that are left, this one included. The limit is a fair share of what is left of
+    /// `connectTimeoutMS`, so that an address that does not answer leaves time for the others.
+    /// `None` means that only the deadline of the connection applies.
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
         let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;
@@ -84,13 +88,14 @@ impl Connection {
         Some((left / addresses).max(least))
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due; `None` without a
+    /// time limit.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Begins the time limit of what is waited for from now on.
+    /// Starts the time limit of the next step.
     pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
         let limit = self.options.limit(self.purpose, wait);
         self.deadline = limit.and_then(|limit| now.checked_add(limit));

@@ -1,44 +1,47 @@
-//! The states of a connection, their transitions, and the message that each of them awaits.
+//! The states of a connection, their transitions, and the message that each state expects.
 
 use crate::{connection::Awaited, time::Instant};
 
-/// How far a connection has come.
+/// The state of a connection between dialling and its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     /// The socket is being connected.
     Dialling,
-    /// The layers hold their opening conversations, the lowest first.
+    /// The opening conversations of the layers run, the lowest layer first.
     OpeningLayers,
-    /// The hello was sent.
+    /// The hello was sent and is not answered yet.
     AwaitingHello {
-        /// When it was sent.
+        /// The time at which the hello was sent.
         sent: Instant,
     },
-    /// A command of authentication was sent, or none is needed any more.
+    /// Authentication runs: the reply to its last command is expected. The state is also passed if
+    /// no command is needed.
     Authenticating {
-        /// Commands that were sent.
+        /// The number of authentication commands that were sent.
         rounds: u32,
     },
-    /// Authentication waits for keys, which are derived elsewhere.
+    /// Authentication waits for keys, which the shell derives.
     DerivingKeys {
-        /// Commands that were sent.
+        /// The number of authentication commands that were sent.
         rounds: u32,
     },
-    /// A monitor's connection between two checks.
+    /// The connection is a monitor's and between two checks.
     Idle,
-    /// A monitor's check was sent, or its stream goes on.
+    /// A check was sent, or a stream of replies continues.
     Checking {
-        /// When the check was sent; for the later replies of a stream, when the one before came.
+        /// The time at which the check was sent; for later replies of a stream, the time of the
+        /// previous reply.
         sent: Instant,
-        /// The reply may announce another one.
+        /// True if the reply may announce another one.
         streaming: bool,
     },
-    /// The connection was handed over to its pool, or failed.
+    /// The connection was handed over to its pool, or has failed.
     Over,
 }
 
 impl State {
-    /// True if `next` may follow: all transitions of the machine. Each state may fail.
+    /// True if the state may change to `next`. No other transitions exist. Each state may change to
+    /// `Over`, which is the last.
     pub(super) const fn leads_to(&self, next: &Self) -> bool {
         match self {
             Self::Dialling => matches!(
@@ -63,7 +66,7 @@ impl State {
     }
 
     /// Returns the message that may come next. `request_id` is the id of the last request, or of
-    /// the last reply of a stream.
+    /// the previous reply of a stream.
     pub(super) const fn awaited(&self, request_id: i32) -> Awaited {
         match self {
             Self::Dialling

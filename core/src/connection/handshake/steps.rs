@@ -1,4 +1,4 @@
-//! The steps from open layers to a connection that is ready: hello, then authentication.
+//! The steps of a handshake after the layers are open: hello, then authentication.
 
 use super::{Connection, State};
 use crate::{
@@ -14,11 +14,12 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::time::Duration;
 
-/// Most rounds of one authentication. The longest conversation of SCRAM has three.
+/// The largest number of commands in one authentication. The longest conversation of SCRAM has
+/// three.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
 impl Connection {
-    /// All layers are open: sends the hello.
+    /// Sends the hello, once all layers are open.
     pub(super) fn on_open(&mut self, now: Instant, random: &mut Random) {
         let credential = match self.purpose {
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {
@@ -51,7 +52,7 @@ impl Connection {
         self.enter(State::AwaitingHello { sent: now });
     }
 
-    /// The hello was answered.
+    /// Handles the reply to the hello.
     pub(super) fn on_hello_reply(
         &mut self,
         now: Instant,
@@ -84,7 +85,8 @@ impl Connection {
                 self.enter(State::Idle);
             }
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {
-                // A monitor's connection never carries more than hellos.
+                // A monitor's connection keeps the lower limit of the handshake, because it carries
+                // hellos only.
                 self.transport.set_max_bytes(hello.max_message_size_bytes);
                 let step = self.first_step(&hello, keys);
                 self.hello = Some(hello);
@@ -94,10 +96,10 @@ impl Connection {
         }
     }
 
-    /// What authentication does after the reply to the hello.
+    /// Returns the first step of authentication after the reply to the hello.
     fn first_step(&mut self, hello: &HelloReply, keys: &mut KeyCache) -> Step {
         match &mut self.conversation {
-            // AUTH-16: an arbiter knows no users.
+            // An arbiter has no users, so that authentication ends here (AUTH-16).
             Some(_) if hello.server_type == ServerType::RsArbiter => Step::Done,
             Some(conversation) => conversation.handle_hello(
                 hello.sasl_supported_mechs.as_deref(),
@@ -108,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// A command of authentication was answered.
+    /// Handles the reply to a command of authentication.
     pub(super) fn on_authentication_reply(
         &mut self,
         now: Instant,
@@ -153,7 +155,8 @@ impl Connection {
         }
     }
 
-    /// Authentication is over, or none was needed.
+    /// Reports that the connection is established, once authentication is over or not needed. Fails
+    /// if the server sent more bytes.
     fn on_ready(&mut self) {
         if let Err(error) = self.transport.ended() {
             return self.fail(error);

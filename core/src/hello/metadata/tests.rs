@@ -1,3 +1,5 @@
+//! Tests of the client metadata.
+
 use super::*;
 use crate::hello::OsFacts;
 use bson::{RawDocument, rawdoc};
@@ -31,7 +33,7 @@ fn info(name: &str, version: Option<&str>, platform: Option<&str>) -> DriverInfo
     }
 }
 
-/// The driver's name, version and platform with these libraries appended.
+/// Returns the driver's name, version and platform of a document with these libraries appended.
 fn joined(infos: &[DriverInfo]) -> [String; 3] {
     let metadata = ClientMetadata::new(None, &environment(&[]), infos).expect("valid infos");
     let driver = metadata.document().get_document("driver").expect("driver");
@@ -55,7 +57,8 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
 
 #[test]
 fn the_nine_environments_are_told_as_the_specification_lists_them() {
-    // Handshake prose test 1, cases 1 to 9; HELLO-22 to HELLO-31
+    // Handshake prose test 1, cases 1 to 9, which show the rules for function services and
+    // containers (HELLO-22 to HELLO-31).
     let long = "a".repeat(512);
     let lambda = ("AWS_EXECUTION_ENV", "AWS_Lambda_java8");
     let region = ("AWS_REGION", "us-east-2");
@@ -111,7 +114,7 @@ fn the_nine_environments_are_told_as_the_specification_lists_them() {
 
 #[test]
 fn a_number_out_of_range_leaves_out_its_field_only() {
-    // HELLO-27
+    // A value that is not an int32 leaves out the field of its variable alone (HELLO-27).
     let metadata = metadata(&[
         ("FUNCTION_NAME", "f"),
         ("FUNCTION_MEMORY_MB", "2147483648"),
@@ -127,7 +130,9 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 
 #[test]
 fn a_container_is_told_without_a_function_service() {
-    // HELLO-13, HELLO-20, HELLO-28, HELLO-29, HELLO-30
+    // All five fields are present (HELLO-13), with free text in `platform` (HELLO-20). The
+    // container is Docker by the file `.dockerenv` (HELLO-28) and Kubernetes by its variable
+    // (HELLO-29), and `env.container` is present because it is not empty (HELLO-30).
     let lookup = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "::1".to_owned());
     let environment = Environment::from_lookup(lookup, true, OsFacts::default());
     let metadata = ClientMetadata::new(Some("app"), &environment, &[]).expect("valid");
@@ -143,7 +148,8 @@ fn a_container_is_told_without_a_function_service() {
 
 #[test]
 fn what_is_too_much_goes_in_the_order_of_the_specification() {
-    // HELLO-34: each step is reached by a longer text than the one before.
+    // The order of shortening (HELLO-34) is: all of `env` but its name, all of `os` but its type,
+    // `env`, then the platform. Each step needs a longer text than the one before.
     let build = |region: usize, os_name: usize, platform: usize| {
         let region = "r".repeat(region);
         let variables = [("VERCEL", "1"), ("VERCEL_REGION", region.as_str())];
@@ -176,7 +182,8 @@ fn what_is_too_much_goes_in_the_order_of_the_specification() {
     assert_eq!(build(500, 10, 10), (false, true, true, 10));
     assert_eq!(build(500, 500, 10), (false, false, true, 10));
     let whole_platform = (350..450).filter(|&n| build(10, 10, n) == (false, false, false, n));
-    // As many lengths as `env` takes bytes when only its name is told.
+    // The platform is truncated only after `env` was dropped, which frees as many bytes as an `env`
+    // with only a name has.
     let env = rawdoc! { "env": { "name": "vercel" } }.as_bytes().len() - 5;
     assert_eq!(whole_platform.count(), env);
     let (_, _, env, left) = build(10, 10, 600);
@@ -185,7 +192,7 @@ fn what_is_too_much_goes_in_the_order_of_the_specification() {
 
 #[test]
 fn the_application_name_is_limited_in_bytes() {
-    // HELLO-33
+    // The limit of 128 bytes counts bytes and not characters (HELLO-33).
     let build = |name: &str| ClientMetadata::new(Some(name), &environment(&[]), &[]);
     assert!(build(&"ä".repeat(64)).is_ok());
     assert!(build(&"ä".repeat(65)).is_err());
@@ -195,7 +202,8 @@ fn the_application_name_is_limited_in_bytes() {
 
 #[test]
 fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
-    // Handshake prose tests U1 and U2; HELLO-44, HELLO-50
+    // Handshake prose tests U1 and U2: each value is appended after a separator (HELLO-44), and the
+    // values before it stay (HELLO-50).
     let library = info("library", Some("1.2"), Some("Library Platform"));
     for (second, suffixes) in [
         (
@@ -229,7 +237,8 @@ fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
 
 #[test]
 fn only_a_whole_duplicate_is_dropped() {
-    // Handshake prose tests U3 to U6; HELLO-49
+    // Handshake prose tests U3 to U6: an info is dropped only if name, version and platform equal
+    // those of an earlier one (HELLO-49).
     let library = info("library", Some("1.2"), Some("Library Platform"));
     let once = own(["|library", "|1.2", "|Library Platform"]);
     assert_eq!(joined(&[library.clone(), library.clone()]), once);
@@ -260,7 +269,7 @@ fn only_a_whole_duplicate_is_dropped() {
 
 #[test]
 fn an_empty_text_is_the_same_as_none() {
-    // Handshake prose tests U7 and U8; HELLO-46
+    // Handshake prose tests U7 and U8: an empty text counts as unset (HELLO-46).
     for (first, second) in [
         ((None, Some("p")), (Some(""), Some("p"))),
         ((Some("1"), None), (Some("1"), Some(""))),
@@ -275,7 +284,7 @@ fn an_empty_text_is_the_same_as_none() {
 
 #[test]
 fn a_separator_or_a_missing_name_is_an_error() {
-    // HELLO-45
+    // A string with the separator is an error (HELLO-45).
     for bad in [
         info("a|b", None, None),
         info("a", Some("|"), None),
@@ -288,7 +297,7 @@ fn a_separator_or_a_missing_name_is_an_error() {
 
 #[test]
 fn the_driver_itself_is_never_cut() {
-    // HELLO-17: whatever applications and libraries say of themselves
+    // Neither applications nor libraries can change the driver's name and version (HELLO-17).
     let long = info(&"n".repeat(600), Some(&"v".repeat(600)), None);
     let metadata = ClientMetadata::new(None, &environment(&[]), &[long]).expect("valid");
     let driver = metadata.document().get_document("driver").expect("driver");

@@ -1,11 +1,12 @@
-//! What replies are read as, and what hostile ones cannot do.
+//! Tests of the parsing of replies, hostile ones included.
 
 use super::*;
 use bson::{DateTime, Timestamp, rawdoc};
 
 #[test]
 fn the_type_follows_the_first_symptom_that_fits() {
-    // SDAM-39, SDAM-40; table A.2.2; A.11 trap 2
+    // The rows of table A.2.2 in their order (SDAM-40). `hidden` comes before primary and
+    // secondary, and `ismaster` counts only without `isWritablePrimary` (SDAM-39; A.11, trap 2).
     for (reply, expected) in [
         (rawdoc! {}, ServerType::Unknown),
         (rawdoc! { "ok": 0, "msg": "isdbgrid" }, ServerType::Unknown),
@@ -74,7 +75,8 @@ fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
 
 #[test]
 fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out() {
-    // SDAM-53
+    // Host names are turned into lower case (SDAM-53). Entries that are not a host with a port are
+    // dropped.
     let reply = HelloReply::parse(&rawdoc! {
         "ok": 1, "setName": "rs", "me": "B:1", "primary": "A:1",
         "hosts": ["B:1", "a:1", "b:1", 7, "a:0", "x y z:", "/run/other.sock"],
@@ -145,7 +147,7 @@ fn every_other_field_is_read_and_absent_ones_stay_absent() {
 
 #[test]
 fn a_place_in_the_log_without_term_is_read_and_nonsense_is_none() {
-    // SDAM-50
+    // An `opTime` may lack a term, and one without a timestamp counts as absent (SDAM-50).
     let timestamp = Timestamp {
         time: 3,
         increment: 4,

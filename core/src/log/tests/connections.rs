@@ -1,4 +1,4 @@
-//! Messages of connections and pools.
+//! Tests of the messages of connections and connection pools.
 
 use super::{ID, TIME, TOPOLOGY, check, reset, server};
 use crate::{
@@ -18,7 +18,7 @@ fn connection(event: PoolEvent, message: &str, more: &str, text: &str) {
 
 #[test]
 fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
-    // CMAP-126, CMAP-127
+    // The message contains the options that differ from their defaults (CMAP-126, CMAP-127).
     let (address, options) = (server(), ReportedPoolOptions::default());
     let message = "Connection pool created";
     let text = "Connection pool created for a:27017";
@@ -43,7 +43,8 @@ fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
 
 #[test]
 fn a_pools_life_is_logged() {
-    // CMAP-128, CMAP-129, CMAP-130
+    // The messages of a pool that becomes ready, is cleared and is closed (CMAP-128, CMAP-129,
+    // CMAP-130).
     let address = server();
     let (message, text) = ("Connection pool ready", "Connection pool ready for a:27017");
     connection(PoolEvent::Ready { address }, message, "", text);
@@ -73,7 +74,7 @@ fn a_pools_life_is_logged() {
 
 #[test]
 fn check_outs_are_logged() {
-    // CMAP-134, CMAP-135, CMAP-140
+    // The messages of check outs (CMAP-134, CMAP-135) and the texts of the reasons (CMAP-140).
     let address = server();
     connection(
         PoolEvent::CheckOutStarted { address },
@@ -120,7 +121,8 @@ fn check_outs_are_logged() {
 
 #[test]
 fn connections_are_logged() {
-    // CMAP-131, CMAP-132, CMAP-136, CMAP-137, CMAP-138
+    // The messages of connections (CMAP-131, CMAP-132, CMAP-136, CMAP-137). A duration may be a
+    // double (CMAP-138).
     let (address, connection, duration) = (server(), 4, TIME);
     let of = "address=a:27017, driver-generated ID=4";
     let created = PoolEvent::ConnectionCreated {
@@ -160,7 +162,7 @@ fn connections_are_logged() {
 
 #[test]
 fn a_closed_connection_is_logged_with_its_reason() {
-    // CMAP-133, CMAP-139
+    // The message of a closed connection (CMAP-133) has one of the texts for the reason (CMAP-139).
     for (reason, words, error) in [
         (
             CloseReason::Stale,

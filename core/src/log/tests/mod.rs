@@ -1,4 +1,4 @@
-//! Each message: its name, its fields in order, its text.
+//! Tests of each message: its name, its fields in order, and its text.
 
 mod connections;
 mod operations;
@@ -32,7 +32,7 @@ fn logged(kind: EventKind) -> Record {
     record(&Event { at, kind }, 1000).expect("it has a message")
 }
 
-/// The fields as a person would note them down.
+/// Returns the fields as one line of text.
 fn fields(record: &Record) -> String {
     let fields = record.fields().iter();
     let each: Vec<String> = fields
@@ -70,7 +70,7 @@ fn description(kind: TopologyType) -> Arc<TopologyDescription> {
 
 #[test]
 fn a_topologys_life_is_logged() {
-    // EVT-25, EVT-27 to EVT-32
+    // Topologies and servers have these messages and fields (EVT-25, EVT-27 to EVT-32).
     topology(
         SdamEvent::TopologyOpening { topology: TOPOLOGY },
         "Starting topology monitoring",
@@ -121,7 +121,7 @@ fn a_topologys_life_is_logged() {
 
 #[test]
 fn a_changed_server_has_no_message() {
-    // EVT-26
+    // The message about the changed topology description contains this change (EVT-26).
     let unknown = Arc::new(ServerDescription::unknown(server()));
     let kind = EventKind::Sdam(SdamEvent::ServerDescriptionChanged {
         topology: TOPOLOGY,
@@ -135,7 +135,7 @@ fn a_changed_server_has_no_message() {
 
 #[test]
 fn an_address_is_written_as_people_write_it() {
-    // EVT-27
+    // A socket path has no port, and other addresses have host and port (EVT-27).
     for (address, noted, text) in [
         ("/tmp/db.sock", "serverHost=/tmp/db.sock", "/tmp/db.sock"),
         ("[::1]", "serverHost=::1 | serverPort=27017", "[::1]:27017"),
@@ -167,7 +167,7 @@ fn succeeded(reply: RawDocumentBuf) -> SdamEvent {
 
 #[test]
 fn checks_are_logged() {
-    // EVT-27, EVT-33 to EVT-35
+    // Heartbeats have these messages and fields (EVT-27, EVT-33 to EVT-35).
     let common = format!("topologyId={ID} | serverHost=a | serverPort=27017");
     topology(
         SdamEvent::HeartbeatStarted {
@@ -213,7 +213,7 @@ fn checks_are_logged() {
 
 #[test]
 fn what_a_server_says_of_a_login_is_not_logged() {
-    // EVT-35, HELLO-1
+    // Replies with `speculativeAuthenticate` are redacted (EVT-35, HELLO-1).
     let reply = rawdoc! { "ok": 1, "speculativeAuthenticate": { "payload": "hunter2" } };
     let record = logged(EventKind::Sdam(succeeded(reply)));
     let shown = record.field("reply").map(ToString::to_string);
@@ -245,7 +245,7 @@ fn long_documents_are_cut() {
 
 #[test]
 fn a_topology_without_servers_is_a_warning() {
-    // SDAM-65
+    // A topology without servers should cause a warning (SDAM-65).
     let (topology, cause) = (TOPOLOGY, NoServersCause::NoSeeds);
     let record = logged(EventKind::Sdam(SdamEvent::NoServers { topology, cause }));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Messages of server selection and of commands.
+//! Tests of the messages of server selection and of commands.
 
 use super::{ID, TIME, TOPOLOGY, check, description, fields, logged, reset, server};
 use crate::{
@@ -33,7 +33,7 @@ fn selection(event: SelectionEvent, level: Level, message: &str, more: &str, tex
 
 #[test]
 fn selections_are_logged() {
-    // SEL-61 to SEL-64
+    // The messages of server selection, their fields and their texts (SEL-61 to SEL-64).
     let facts = selects();
     selection(
         SelectionEvent::Started { facts },
@@ -78,7 +78,7 @@ fn selections_are_logged() {
     }
 }
 
-/// With or without what not every server tells.
+/// Returns the fields of a command, with or without those that not every server reports.
 fn facts(known: bool) -> Arc<CommandFacts> {
     Arc::new(CommandFacts {
         name: "find".into(),

@@ -1,4 +1,4 @@
-//! Aggregations.
+//! The `aggregate` command.
 
 use super::Namespace;
 use crate::{
@@ -8,31 +8,31 @@ use crate::{
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use std::{sync::Arc, time::Duration};
 
-/// Stages that write what a pipeline gives; only the last one may be such a stage.
+/// The stages that write documents. Only the last stage of a pipeline can be one of them.
 const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 
-/// Options of an aggregation. All are unset by default, which leaves the server's own defaults.
+/// Options of an aggregation. All are unset by default, so that the defaults of the server apply.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// Documents per batch.
+    /// The number of documents per batch. Not sent for a pipeline that ends with `$out` or
+    /// `$merge`.
     pub batch_size: Option<u32>,
-    /// Which servers may answer.
+    /// The read preference, by which the server is selected.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// How durable the documents must be.
+    /// The read concern of the pipeline.
     pub read_concern: Option<ReadConcern>,
-    /// How the documents that `$out` or `$merge` writes are confirmed. Not sent with a pipeline
-    /// that ends otherwise.
+    /// The write concern of `$out` and `$merge`. Not sent for a pipeline without them.
     pub write_concern: Option<WriteConcern>,
-    /// Bounds the whole operation.
+    /// The time limit of the whole operation, every `getMore` of its cursor included.
     pub timeout: Option<Duration>,
 }
 
-/// The command that runs `pipeline` on a collection. Its reply is a cursor.
+/// Returns the command that runs `pipeline` on a collection. Its reply has a cursor.
 ///
-/// A pipeline that ends in `$out` or `$merge` goes to a server that the read preference chooses
-/// only where all available servers accept that, which those from 5.0 on do; else to the primary
-/// (SEL-34). Its cursor is empty.
+/// The read preference selects the server. A pipeline that ends with `$out` or `$merge` runs on the
+/// primary instead if an available server is older than 5.0 (SEL-34). The cursor of such a pipeline
+/// is empty.
 #[must_use]
 pub fn aggregate(
     namespace: &Namespace,
@@ -54,7 +54,8 @@ pub fn aggregate(
     body.str("aggregate", &namespace.collection)
         .array("pipeline", &stages)
         .nested("cursor", |cursor| {
-            // A pipeline that writes gives no documents, and some servers refuse the option then.
+            // A pipeline that writes returns no documents, and some servers refuse `batchSize` for
+            // it.
             if let Some(size) = options.batch_size.filter(|_| !writes) {
                 cursor.i64("batchSize", size.into());
             }

@@ -1,4 +1,5 @@
-//! `insert_many`: as many `insert` commands as the server's limits ask for.
+//! `insert_many`: a list of documents, sent with as many `insert` commands as the limits of the
+//! server require.
 
 use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
 use crate::{
@@ -13,51 +14,52 @@ use crate::{
 use bson::{Bson, RawDocumentBuf};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of texts and details in the merged errors of all batches: as many as one reply may have.
-/// A server chooses the number of batches by its `maxWriteBatchSize`. Errors beyond that keep their
-/// index and their code only.
+/// The largest total size of texts and details in the merged errors of all batches, in bytes. It
+/// equals the limit of one reply. A server chooses the number of batches by its
+/// `maxWriteBatchSize`, so a limit per reply is not enough. Errors beyond the limit keep only their
+/// index and code.
 const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// Labels without a meaning for this driver that the merged error of all batches has at most.
+/// The largest number of labels in the merged error that this driver does not know.
 const MAX_OTHER_LABELS: usize = 16;
 
-/// Inserts documents in as many batches as the server needs: each command takes as many as
-/// `maxWriteBatchSize` and `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document
-/// over `maxBsonObjectSize` is not sent (MSG-8).
+/// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
+/// `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document larger than
+/// `maxBsonObjectSize` is not sent (MSG-8).
 ///
-/// Each batch is a command with its own transaction number and its own retries, which send the very
-/// same documents (RW-19). All of them share one operation id and one time limit.
+/// Each batch is a command with its own transaction number and its own retries, which send the same
+/// documents (RW-19). All batches share one operation id and one time limit.
 ///
-/// An ordered insert ends with the first document that fails; an unordered one goes on with the
-/// next batch and raises one error for all documents that failed, whose indexes are those of the
-/// caller's list. A write concern that is not met ends neither. Any other error, and a write error
-/// after the retries of its batch, ends the operation (RW-29). Every error says what was inserted
-/// ([`Error::partial_insert`]).
+/// An ordered insert ends with the first document that fails. An unordered insert continues with
+/// the next batch. In the end it raises one error for all documents that failed, with their indexes
+/// in the caller's list. A write concern error alone does not end an insert. Any other error ends
+/// it, and so does a write error with the label `RetryableWriteError` after the retries of its
+/// batch (RW-29). Every error holds what was inserted ([`Error::partial_insert`]).
 #[derive(Debug)]
 pub struct InsertMany {
     namespace: Namespace,
     options: WriteOptions,
     documents: DocumentList,
-    /// The `_id` of each document, by its place in the caller's list.
+    /// The `_id` of each document, by its index in the caller's list.
     ids: BTreeMap<usize, Bson>,
-    /// Documents, and their bytes, whose batches are over.
+    /// The documents of the batches that have ended, and their size.
     done: Portion,
-    /// The batch on its way.
+    /// The batch whose command runs.
     batch: Portion,
-    /// Documents that the server refused, by their place.
+    /// The indexes of the documents that the server refused.
     failed: BTreeSet<usize>,
     faults: Option<Faults>,
-    /// Documents that batches without an error wrote.
+    /// The number of documents that batches without an error wrote.
     written: i64,
 }
 
-/// What failed in batches after which the operation went on.
+/// The merged errors of batches after which the operation continued.
 #[derive(Debug, Default)]
 struct Faults {
     fault: WriteFailure,
     labels: Labels,
     server: Option<Address>,
-    /// Bytes of texts and details in the fault.
+    /// The size of texts and details in `fault`, in bytes.
     bytes: usize,
 }
 
@@ -112,10 +114,10 @@ impl Faults {
 }
 
 impl InsertMany {
-    /// A program that inserts `documents`, which stand back to back and have the `_id`s `ids` by
-    /// their place in the list.
+    /// Returns a program that inserts `documents`, which are stored one after the other. `ids` has
+    /// the `_id` of each document by its index.
     ///
-    /// Fails where there is no document.
+    /// Fails if there is no document.
     pub fn new(
         namespace: Namespace,
         documents: Vec<u8>,
@@ -138,7 +140,7 @@ impl InsertMany {
         })
     }
 
-    /// The command of the next batch, or the result where no document is left.
+    /// Returns the command of the next batch, or the result if no document is left.
     fn next_step(&mut self) -> Step<InsertManyResult> {
         if self.done.bytes >= self.documents.size_bytes() {
             return Step::Done(self.result());
@@ -168,7 +170,7 @@ impl InsertMany {
         }
     }
 
-    /// Adds the errors of a batch to those of the batches before it.
+    /// Merges the errors of a batch with those of the batches before it.
     fn add_fault(&mut self, fault: &WriteFailure, error: &Error) {
         let base = self.done.documents;
         let faults = self.faults.get_or_insert_default();
@@ -200,7 +202,8 @@ impl InsertMany {
         })
     }
 
-    /// What was inserted: the documents of the batches that are over, without those that failed.
+    /// Returns what was inserted: the documents of the batches that have ended, without those that
+    /// failed.
     fn partial(&mut self, earlier: Option<Error>) -> PartialInsert {
         let mut inserted_ids = std::mem::take(&mut self.ids);
         inserted_ids.split_off(&self.done.documents);
@@ -211,13 +214,13 @@ impl InsertMany {
         }
     }
 
-    /// A batch of which some documents failed, or whose write concern was not met.
+    /// Handles a batch with write errors or with a write concern error.
     fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<InsertManyResult> {
         self.add_fault(fault, error);
         let first_failed = fault.errors.iter().map(|failed| failed.index).min();
         let is_spent = error.has_label(&Label::RetryableWriteError);
         match first_failed {
-            // What stands behind the first failure was not tried.
+            // The server does not insert the documents after the first failure of an ordered batch.
             Some(index) if !self.options.unordered => {
                 self.done.documents += index.min(self.batch.documents);
                 Step::Done(self.result())
@@ -308,7 +311,7 @@ mod tests {
         let kept: usize = kept.map(|details| details.as_bytes().len()).sum();
         assert!((40_000_000..=MAX_MERGED_BYTES).contains(&kept), "{kept}");
         assert_eq!(error.labels().iter().count(), MAX_OTHER_LABELS);
-        // Every document and every batch is told all the same.
+        // The errors of all documents and all batches are kept, without their texts and details.
         let indexes = fault.errors.iter().map(|failed| failed.index);
         assert!(indexes.eq(0..120) && fault.errors.iter().all(|failed| failed.code == 7));
         assert_eq!(fault.more_write_concerns.len(), 119);

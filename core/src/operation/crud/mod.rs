@@ -1,4 +1,4 @@
-//! Commands of the CRUD helpers: what they carry, and what their replies say.
+//! Commands of the CRUD helpers, and the results in their replies.
 
 mod aggregate;
 mod insert;
@@ -16,7 +16,7 @@ pub use write::{
 use crate::error::Error;
 use std::sync::Arc;
 
-/// Names of a database and of one of its collections.
+/// The names of a database and of one of its collections.
 ///
 /// ```
 /// use onionskin_core::operation::crud::Namespace;
@@ -33,8 +33,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Fails where a name is empty or holds a NUL, which no server accepts and the wire could not
-    /// carry.
+    /// Returns the namespace of `database` and `collection`. Fails if a name is empty or contains a
+    /// zero byte, which no server accepts.
     pub fn new(
         database: impl Into<Arc<str>>,
         collection: impl Into<Arc<str>>,
@@ -48,13 +48,13 @@ impl Namespace {
         })
     }
 
-    /// The database's name.
+    /// Returns the name of the database.
     #[must_use]
     pub fn database(&self) -> &str {
         &self.database
     }
 
-    /// The collection's name.
+    /// Returns the name of the collection.
     #[must_use]
     pub fn collection(&self) -> &str {
         &self.collection
@@ -67,7 +67,8 @@ impl std::fmt::Display for Namespace {
     }
 }
 
-/// Refuses names that the wire cannot carry.
+/// Fails if `name` is empty or contains a zero byte. `what` is the kind of name that the error
+/// message shows, such as "database".
 pub fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if name.is_empty() {
         return Err(Error::argument(format!("the name of a {what} is empty")));

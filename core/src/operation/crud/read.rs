@@ -1,4 +1,4 @@
-//! `find` and counting.
+//! The `find` command, and the `aggregate` command that counts documents.
 
 use super::Namespace;
 use crate::{
@@ -10,29 +10,30 @@ use crate::{
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{sync::Arc, time::Duration};
 
-/// Options of `find`. All are unset by default, which leaves the server's own defaults.
+/// Options of `find`. All are unset by default, so that the defaults of the server apply.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOptions {
-    /// Order of the results.
+    /// The order of the results.
     pub sort: Option<RawDocumentBuf>,
-    /// Fields to return.
+    /// The fields to return.
     pub projection: Option<RawDocumentBuf>,
-    /// Documents to leave out at the beginning.
+    /// The number of documents to leave out at the beginning.
     pub skip: Option<u64>,
-    /// Documents to return at most; zero for all.
+    /// The largest number of documents to return; zero for all. A negative number limits the result
+    /// to one batch of its absolute value.
     pub limit: Option<i64>,
-    /// Documents per batch.
+    /// The number of documents per batch.
     pub batch_size: Option<u32>,
-    /// Which servers may answer.
+    /// The read preference, by which the server is selected.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// How durable the documents must be.
+    /// The read concern.
     pub read_concern: Option<ReadConcern>,
-    /// Bounds the whole operation.
+    /// The time limit of the whole operation, every `getMore` of its cursor included.
     pub timeout: Option<Duration>,
 }
 
-/// The command that finds documents which match `filter`.
+/// Returns the command that finds the documents that match `filter`.
 #[must_use]
 pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) -> Command {
     let mut command = Command::new("find", namespace.database.clone(), CommandKind::Read);
@@ -48,7 +49,7 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
     if let Some(skip) = options.skip {
         body.i64("skip", i64::try_from(skip).unwrap_or(i64::MAX));
     }
-    // A negative limit asks for one batch of that size.
+    // With a negative limit, the server returns one batch and closes the cursor.
     if let Some(limit) = options.limit {
         body.i64("limit", limit.saturating_abs());
         if limit < 0 || limit == 1 {
@@ -68,7 +69,7 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
     command
 }
 
-/// The first document of a cursor's first batch, read in place; `None` for an empty batch.
+/// Returns the first document of a cursor's first batch, read in place; `None` for an empty batch.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
     let batch = reply
         .get_document("cursor")
@@ -83,7 +84,7 @@ pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error
     }
 }
 
-/// Reads the number that [`count_documents`] asked for.
+/// Reads the number of documents from the reply to [`count_documents`].
 pub fn counted(reply: &RawDocument) -> Result<u64, Error> {
     let Some(document) = first_document(reply)? else {
         return Ok(0);
@@ -93,20 +94,20 @@ pub fn counted(reply: &RawDocument) -> Result<u64, Error> {
         .ok_or_else(|| Error::protocol("a count without its number"))
 }
 
-/// Options of counting.
+/// Options of counting. All are unset by default, so that the defaults of the server apply.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CountOptions {
-    /// Which servers may answer.
+    /// The read preference, by which the server is selected.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// How durable the documents must be.
+    /// The read concern.
     pub read_concern: Option<ReadConcern>,
-    /// Bounds the whole operation.
+    /// The time limit of the whole operation, retries included.
     pub timeout: Option<Duration>,
 }
 
-/// The command that counts documents which match `filter`. Its reply is a cursor with one document
-/// whose `n` is the number, or with none for zero.
+/// Returns the command that counts the documents that match `filter`. Its reply has a cursor with
+/// one document, whose field `n` is the number, or with no document if the number is zero.
 pub fn count_documents(
     namespace: &Namespace,
     filter: &RawDocument,

@@ -1,4 +1,4 @@
-//! `insert`, `update` and `delete`.
+//! The commands `insert`, `update` and `delete`, and the results of writes.
 
 use super::Namespace;
 use crate::{
@@ -10,67 +10,67 @@ use crate::{
 use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Options that all writes share.
+/// The options that all writes have.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// When the write counts as done.
+    /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
-    /// Bounds the whole operation.
+    /// The time limit of the whole operation, retries included.
     pub timeout: Option<Duration>,
-    /// Go on with the next document after one has failed. Of use for [`insert`] alone: updates and
-    /// deletes have one statement.
+    /// True if the server continues with the next document after one has failed; false by default.
+    /// Only inserts use this option, because updates and deletes have one statement.
     pub unordered: bool,
 }
 
-/// Options of an update.
+/// The options of an update.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UpdateOptions {
-    /// Insert a document where none matches.
+    /// True if the server inserts a document when none matches; false by default.
     pub upsert: bool,
-    /// What all writes share.
+    /// The options that all writes have.
     pub write: WriteOptions,
 }
 
-/// What an insert of one document did.
+/// The result of an insert of one document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InsertOneResult {
-    /// The document's `_id`, made by the client where it had none.
+    /// The `_id` of the document. The client generates one if the document has none.
     pub inserted_id: Bson,
 }
 
-/// What an insert of several documents did.
+/// The result of an insert of several documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InsertManyResult {
-    /// The documents' `_id`s by their place in the list.
+    /// The `_id` of each document, by its index in the list.
     pub inserted_ids: BTreeMap<usize, Bson>,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct UpdateResult {
-    /// Documents that matched the filter.
+    /// The number of documents that matched the filter, without an upserted one.
     pub matched_count: u64,
-    /// Documents that were changed.
+    /// The number of documents that were changed.
     pub modified_count: u64,
-    /// `_id` of the document that was inserted because none matched.
+    /// The `_id` of the document that an upsert inserted; `None` if a document matched.
     pub upserted_id: Option<Bson>,
 }
 
-/// What a delete did.
+/// The result of a delete.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DeleteResult {
-    /// Documents that were deleted.
+    /// The number of documents that were deleted.
     pub deleted_count: u64,
 }
 
 impl InsertOneResult {
-    /// The result of an insert of the document with this `_id`.
+    /// Returns the result of an insert of the document with this `_id`.
     #[must_use]
     pub const fn new(inserted_id: Bson) -> Self {
         Self { inserted_id }
@@ -78,7 +78,7 @@ impl InsertOneResult {
 }
 
 impl InsertManyResult {
-    /// The result of an insert of documents with these `_id`s.
+    /// Returns the result of an insert of documents with these `_id`s, by their index in the list.
     #[must_use]
     pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
         Self { inserted_ids }
@@ -86,7 +86,7 @@ impl InsertManyResult {
 }
 
 impl UpdateResult {
-    /// Reads the reply of an update of one statement.
+    /// Reads the reply to an `update` of one statement.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
         let upserted_id = reply.get_array("upserted").ok().and_then(|upserted| {
@@ -104,7 +104,7 @@ impl UpdateResult {
 }
 
 impl DeleteResult {
-    /// Reads the reply of a delete.
+    /// Reads the reply to a `delete`.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
         Self {
@@ -119,8 +119,8 @@ fn count(reply: &RawDocument, key: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Puts an `_id` in front of the document that stands at `start` of `documents` and reaches to its
-/// end, unless it has one; returns it either way. `new_id` is asked only where one is missing.
+/// Puts an `_id` at the front of the last document of `documents`, which begins at `start`, unless
+/// the document has one. Returns the `_id`. Calls `new_id` only if the document has no `_id`.
 pub fn ensure_id(
     documents: &mut Vec<u8>,
     start: usize,
@@ -146,9 +146,9 @@ pub fn ensure_id(
     Ok(Bson::ObjectId(id))
 }
 
-/// The command that inserts documents, given back to back; they go as a sequence, however many they
-/// are (MSG-11). It fails where they are more than one command takes:
-/// [`InsertMany`](super::InsertMany) splits them.
+/// Returns the command that inserts `documents`, which are stored one after the other. They are
+/// sent as a document sequence, even if there is only one (MSG-11). The command fails if they
+/// exceed the limits of one command. [`InsertMany`](super::InsertMany) splits such a list.
 #[must_use]
 pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
     let kind = CommandKind::RetryableWrite;
@@ -161,10 +161,10 @@ pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions)
     command
 }
 
-/// The command that updates documents. `modifications` are operators, or a whole document with
-/// `multi` off.
+/// Returns the command that applies the update operators in `modifications` to the first document
+/// that matches, or with `multi` to all documents that match.
 ///
-/// Fails where operators and plain fields do not go together with the kind of update.
+/// Fails if `modifications` is empty or begins with a field that is not an operator.
 pub fn update(
     namespace: &Namespace,
     filter: &RawDocument,
@@ -197,7 +197,8 @@ pub fn update(
     Ok(command)
 }
 
-/// The command that deletes the first document that matches, or all that do.
+/// Returns the command that deletes the first document that matches, or with `multi` all documents
+/// that match.
 #[must_use]
 pub fn delete(
     namespace: &Namespace,
@@ -239,7 +240,8 @@ pub(super) fn finish(command: &mut Command, options: &WriteOptions) {
     command.set_timeout(options.timeout);
 }
 
-/// An update consists of operators; plain fields would replace the whole document unasked.
+/// Fails unless an update begins with an operator. Without operators, the server would replace the
+/// whole document.
 fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
     let first = modifications.iter().next();
     match first {
@@ -257,7 +259,8 @@ fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
     }
 }
 
-/// The command that exchanges the first document that matches.
+/// Returns the command that replaces the first document that matches. Fails if `replacement` begins
+/// with an update operator.
 pub fn replace(
     namespace: &Namespace,
     filter: &RawDocument,
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_write_of_many_documents_by_one_statement_is_not_retryable() {
-        // RW-8
+        // A command with a statement that affects several documents is not retried (RW-8).
         let namespace = Namespace::new("d", "c").expect("names");
         let options = WriteOptions::default();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Decisions about single failures.
+//! Decisions after single failed attempts.
 
 mod overload;
 
@@ -33,7 +33,7 @@ const POLICY: RetryPolicy = RetryPolicy {
 
 const NOW: Instant = Instant::ZERO;
 
-/// An operation whose first attempt runs.
+/// Returns an operation whose first attempt runs.
 fn operation(kind: CommandKind) -> Box<Operation> {
     limited(kind, None)
 }
@@ -46,7 +46,7 @@ fn limited(kind: CommandKind, limit: Option<Duration>) -> Box<Operation> {
     operation
 }
 
-/// A connection to a primary that puts labels itself.
+/// Returns the facts of a connection to a primary that adds error labels itself.
 fn facts() -> ConnectionFacts {
     ConnectionFacts {
         client: TopologyId([0; 12].into()),
@@ -66,7 +66,7 @@ fn facts() -> ConnectionFacts {
     }
 }
 
-/// What a server answers, as the error of the operation.
+/// Returns the error of an operation to which a server sends this reply.
 fn answered(reply: &RawDocumentBuf) -> Error {
     let fault = CommandError::from_reply(reply);
     let labels = crate::error::Labels::from_reply(reply);
@@ -81,7 +81,8 @@ fn overload() -> Error {
     })
 }
 
-/// Retryable for reads and numbered writes, and no overload.
+/// Returns an error that is not an overload error. Reads are retried after this error, and so are
+/// writes with a transaction number.
 fn failure(code: i32) -> Error {
     answered(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
 }
@@ -90,7 +91,7 @@ fn wrote_nothing(code: i32) -> Error {
     failure(code).with_label(Label::NoWritesPerformed)
 }
 
-/// Where the attempt failed.
+/// An attempt that failed at the check-out.
 const AT_CHECK_OUT: FailedAttempt<'_> = FailedAttempt {
     facts: None,
     topology_type: TopologyType::ReplicaSetWithPrimary,
@@ -113,8 +114,9 @@ fn decide(
     policy.after_failure(NOW, operation, error, attempt, &mut random)
 }
 
-/// Lets all attempts of an operation fail in turn, the last of these errors again and again; how
-/// many attempts there were, how many of them came after a pause, and the error in the end.
+/// Lets the attempts of an operation fail with these errors in turn, and with the last one from
+/// then on. Returns the number of attempts, how many of them came after a pause, and the error that
+/// the operation raises.
 fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, usize, Error) {
     let mut operation = operation(kind);
     operation.txn_number = Some(1);
@@ -133,14 +135,15 @@ fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, us
             }
         };
         operation.attempts += 1;
-        // A reply was waited for.
+        // The attempt waited for a reply.
         operation.unwaited = 0;
     }
 }
 
 #[test]
 fn what_is_avoided_depends_on_topology_overload_and_option() {
-    // RR-14, BP-9; RR-P3.1 to RR-P3.3; RR-21
+    // The topology, the error and the option decide which server is deprioritized (RR-14, BP-9,
+    // prose tests RR-P3.1 to RR-P3.3). The server of a cleared pool is not (RR-21).
     let cleared = Error::new(ErrorKind::PoolCleared {
         message: String::new(),
     });
@@ -202,7 +205,8 @@ fn a_server_that_fails_twice_is_avoided_once() {
 
 #[test]
 fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
-    // RW-26: RW-P6.1 to RW-P6.3
+    // The operation raises the latest error that proves an attempt, or the first error if none does
+    // (RW-26, prose tests RW-P6.1 to RW-P6.3).
     let first = |code| {
         let both = [Label::SystemOverloadedError, Label::RetryableError];
         both.into_iter().fold(failure(code), Error::with_label)
@@ -221,7 +225,8 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
             .all(|e| e.has_label(&Label::NoWritesPerformed));
         assert_eq!(error.has_label(&Label::NoWritesPerformed), all);
     }
-    // BP-11: a generic command counts as a write. RR-19: to a read the label means nothing.
+    // A `run_command` counts as a write (BP-11). For a read, the label `NoWritesPerformed` has no
+    // meaning (RR-19).
     let errors = [nothing(91), nothing(462)];
     for kind in KINDS {
         let (_, _, error) = exhaust(POLICY, kind, &errors);
@@ -236,7 +241,8 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
 
 #[test]
 fn each_attempt_selects_for_as_long_as_the_first_may() {
-    // RR-13, RW-22: the limit of a selection begins anew.
+    // Each retry selects a server anew (RR-13, RW-22), so the time limit of server selection starts
+    // again.
     let mut read = operation(CommandKind::Read);
     read.selection_began = Some(NOW);
     let after = decide(POLICY, read, failure(91), TopologyType::Single);
@@ -248,8 +254,8 @@ fn each_attempt_selects_for_as_long_as_the_first_may() {
 
 #[test]
 fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
-    // RR-21: a pool that is cleared refuses at once, and a larger number of retries after overload
-    // would be spent at one instant.
+    // A check-out from a cleared pool fails at once (RR-21). Without the limit, all 100 retries
+    // would be used up at one instant.
     let policy = RetryPolicy {
         max_adaptive: 100,
         ..POLICY
@@ -272,7 +278,7 @@ fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
 
 #[test]
 fn a_retried_write_keeps_its_number() {
-    // BP-10
+    // A retried write keeps its transaction number (BP-10).
     let mut write = operation(CommandKind::RetryableWrite);
     write.txn_number = Some(7);
     let after = decide(POLICY, write, overload(), TopologyType::Sharded);
@@ -284,7 +290,9 @@ fn a_retried_write_keeps_its_number() {
 
 #[test]
 fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
-    // BP-2; RW-3, RW-9: the server says that nothing was done.
+    // After an overload error every command is retried (BP-2), because the server did nothing.
+    // After other errors, no write is retried without a transaction number (RW-3) or without an
+    // acknowledgement (RW-9).
     for (acknowledged, error, expected) in [
         (true, overload(), true),
         (false, overload(), true),
@@ -301,7 +309,8 @@ fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
 
 #[test]
 fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
-    // BP-15, trap 3
+    // The labels of a connection error make it an overload error for the operation too (BP-15, BP
+    // trap 3).
     let refused = Error::network(NetworkFault::Refused, "refused");
     let both = [Label::SystemOverloadedError, Label::RetryableError];
     let labelled = both.into_iter().fold(refused.clone(), Error::with_label);
@@ -316,7 +325,7 @@ fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
         );
         assert!(matches!(after, AfterFailure::RetryAt(..)), "{after:?}");
     }
-    // Without the labels, as of an authentication, it is the rules of reads and writes.
+    // Without the labels, as after a failed authentication, the rules of reads and writes apply.
     for kind in KINDS {
         let after = POLICY.after_failure(
             NOW,
@@ -346,7 +355,8 @@ fn nothing_is_tried_again_once_the_client_is_closed() {
 
 #[test]
 fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
-    // RR-2, RW-14, RR-19
+    // A network error is retryable for reads (RR-2) and for writes (RW-14), and proves an attempt
+    // (RR-19).
     let tls = |fault| {
         let message = "an alert".to_owned();
         Error::new(ErrorKind::Tls { fault, message })

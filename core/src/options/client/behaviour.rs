@@ -1,4 +1,4 @@
-//! Options of operations: who answers, how surely, how often it is tried.
+//! Options of operations: read preference, read and write concern, and retries.
 
 use super::{ClientOptions, Error, ReadConcern, ReadPreference, WriteConcern};
 
@@ -15,8 +15,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`write_concern`](Self::write_concern). Refused where no reply is wanted (`w: 0`) and
-    /// yet the journal is to be waited for (URI-23).
+    /// Sets [`write_concern`](Self::write_concern). Fails if `w: 0` and `journal: true` are
+    /// combined (URI-23).
     pub fn set_write_concern(
         &mut self,
         concern: impl Into<Option<WriteConcern>>,
@@ -53,77 +53,83 @@ impl ClientOptions {
         self
     }
 
-    /// `readPreference`, `readPreferenceTags` and `maxStalenessSeconds`. Default: the primary.
+    /// Returns the read preference (`readPreference`, `readPreferenceTags` and
+    /// `maxStalenessSeconds`). Default: primary.
     #[must_use]
     pub const fn read_preference(&self) -> &ReadPreference {
         &self.read_preference
     }
 
-    /// `readConcernLevel`. Default: none, which leaves it to the server.
+    /// Returns the read concern (`readConcernLevel`). Default: none, the server's choice.
     #[must_use]
     pub const fn read_concern(&self) -> Option<&ReadConcern> {
         self.read_concern.as_ref()
     }
 
-    /// `w`, `journal` and `wTimeoutMS`. Default: none, which leaves it to the server.
+    /// Returns the write concern (`w`, `journal` and `wTimeoutMS`). Default: none, the server's
+    /// choice.
     #[must_use]
     pub const fn write_concern(&self) -> Option<&WriteConcern> {
         self.write_concern.as_ref()
     }
 
-    /// `retryReads`: try a read again that failed for a reason that may pass (RR-1). Default:
-    /// `true`.
+    /// Returns `retryReads`: whether a read is retried after an error that may be temporary (RR-1).
+    /// Default: `true`.
     ///
-    /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are tried
-    /// again; commands of `Database::run_command` and the further batches of a cursor are not,
-    /// unless the server is overloaded (RR-7, RR-24). Without a time limit there is one retry; with
-    /// one ([`timeout`](Self::timeout), or that of the call) there are as many as fit (RR-18).
-    /// [`max_adaptive_retries`](Self::max_adaptive_retries) says what changes with overload. A
-    /// program that has a retry loop of its own multiplies its attempts by these.
+    /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
+    /// retried. Commands of `Database::run_command` and later batches of a cursor are not, unless
+    /// the server is overloaded (RR-7, RR-24). With a time limit ([`timeout`](Self::timeout) or
+    /// that of the call), retries go on until it expires; otherwise there is one (RR-18). After
+    /// overload [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application
+    /// repeats failed operations itself, its number of attempts is multiplied by these.
     #[must_use]
     pub const fn retry_reads(&self) -> bool {
         self.retry_reads
     }
 
-    /// `retryWrites`: try a write again that failed for a reason that may pass, where that cannot
-    /// apply it twice (RW-1). Default: `true`.
+    /// Returns `retryWrites`: whether a write is retried after an error that may be temporary, if
+    /// the write cannot take effect twice (RW-1). Default: `true`.
     ///
-    /// Inserts, and updates, replacements and deletes of one document are tried again, on replica
-    /// sets, sharded clusters and load balancers; `update_many`, `delete_many`, unacknowledged
-    /// writes and commands of `Database::run_command` are not, unless the server is overloaded
-    /// (RW-8, RW-9, RW-20, RW-32). A standalone server gets each write once. How often is as with
-    /// [`retry_reads`](Self::retry_reads) (RW-24).
+    /// Inserts are retried, and updates, replacements and deletes of one document. This holds for
+    /// replica sets, sharded clusters and load balancers; writes to a standalone server are not
+    /// retried. `update_many`, `delete_many`, unacknowledged writes and commands of
+    /// `Database::run_command` are not retried, unless the server is overloaded (RW-8, RW-9, RW-20,
+    /// RW-32). The number of retries is that of [`retry_reads`](Self::retry_reads) (RW-24).
     #[must_use]
     pub const fn retry_writes(&self) -> bool {
         self.retry_writes
     }
 
-    /// `maxAdaptiveRetries`: how often an operation that met an overloaded server is tried again,
-    /// counted over all of its attempts, with a time limit and without (BP-4, BP-8). Default: 2;
-    /// zero is no retry.
+    /// Returns `maxAdaptiveRetries`, the maximum number of retries of an operation that met an
+    /// overloaded server. All attempts of the operation count, with or without a time limit (BP-4,
+    /// BP-8). Zero means no retry. Default: 2.
     ///
-    /// After overload all commands are tried again, also those that are not otherwise:
-    /// `update_many`, `delete_many`, the further batches of a cursor, and commands of
+    /// After overload all commands are retried, also those that are not retried otherwise:
+    /// `update_many`, `delete_many`, later batches of a cursor, and commands of
     /// `Database::run_command` (BP-2, BP-16). Reads need [`retry_reads`](Self::retry_reads), writes
-    /// [`retry_writes`](Self::retry_writes), and `run_command` both (BP-3). Before each of these
-    /// retries the operation waits, without a connection, for a random share of 200 ms, then of
-    /// 400 ms, doubling up to 10 s; the server may choose another base (BP-5, BP-6). An operation
-    /// whose time limit leaves no room for the wait ends at once (BP-12).
+    /// [`retry_writes`](Self::retry_writes), and `run_command` both (BP-3).
     ///
-    /// A server is overloaded where its error has the label `SystemOverloadedError`, or where it
-    /// drops a new connection before its handshake is over. A program that repeats operations by
-    /// itself multiplies its attempts by these, which adds to the overload: let it give up on
-    /// errors with this label, or choose zero here.
+    /// Before each of these retries the operation waits without a connection, for a random part of
+    /// 200 ms, then of 400 ms, and so on up to 10 s (BP-5). The server may set another base than
+    /// the 100 ms of this series (BP-6). An operation whose time limit would expire during the wait
+    /// fails at once (BP-12).
+    ///
+    /// A server is overloaded if its error has the label `SystemOverloadedError`, or if it closes a
+    /// new connection before the handshake is complete. If the application repeats failed
+    /// operations itself, its number of attempts is multiplied by these, which increases the
+    /// overload. Such an application should stop at errors with this label, or set this option to
+    /// zero.
     #[must_use]
     pub const fn max_adaptive_retries(&self) -> u32 {
         self.max_adaptive_retries
     }
 
-    /// `enableOverloadRetargeting`: a retry after overload avoids the overloaded server, if another
-    /// one suits the operation (BP-9). Default: `false`.
+    /// Returns `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded
+    /// server if another server suits the operation (BP-9). Default: `false`.
     ///
-    /// On a sharded cluster a retry avoids the router that failed in any case (RR-14). Elsewhere
-    /// this option may move reads whose read preference permits it from the primary to secondaries.
+    /// On a sharded cluster every retry avoids the mongos that failed, also without this option
+    /// (RR-14). On a replica set this option may move reads from the primary to secondaries, if the
+    /// read preference permits that.
     #[must_use]
     pub const fn enable_overload_retargeting(&self) -> bool {
         self.enable_overload_retargeting

@@ -1,4 +1,4 @@
-//! Options that say which deployment is meant and who is asking.
+//! Options that identify the deployment, the application and the credential.
 
 use super::{
     Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, MAX_APP_NAME_BYTES,
@@ -6,16 +6,17 @@ use super::{
 };
 
 impl ClientOptions {
-    /// Sets [`hosts`](Self::hosts) (SDAM-19). A few of a replica set's members are enough, the rest
-    /// is found; each one given is connected to at the start, so that a list of hundreds makes many
-    /// connections and finds no more (SDAM-121).
+    /// Sets [`hosts`](Self::hosts), the seed list (SDAM-19). A few members of a replica set are
+    /// enough, because discovery finds the others. The client connects to every seed at the start,
+    /// so that a list of hundreds costs many connections and finds no more servers (SDAM-121).
     pub fn set_hosts(&mut self, hosts: Vec<Address>) -> &mut Self {
         self.hosts = hosts;
         self
     }
 
-    /// Sets [`srv_host`](Self::srv_host), and forgets the hosts: they come from DNS. Encryption is
-    /// not changed by this; `mongodb+srv` in a connection string switches it on.
+    /// Sets [`srv_host`](Self::srv_host) and clears the hosts, which come from DNS. Unlike a
+    /// `mongodb+srv` connection string, this setter does not switch TLS on. Fails if `host` is not
+    /// one host name without a port.
     pub fn set_srv_host(&mut self, host: &str) -> Result<&mut Self, Error> {
         let host = host.to_ascii_lowercase();
         if host.is_empty() || host.contains([',', ':', '/', '[', ']', '@']) {
@@ -29,7 +30,8 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Sets [`srv_service_name`](Self::srv_service_name).
+    /// Sets [`srv_service_name`](Self::srv_service_name). Fails if the name is not a service name
+    /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes (DNS-7).
     pub fn set_srv_service_name(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         let letters = name.bytes().any(|b| b.is_ascii_alphabetic());
@@ -55,7 +57,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`app_name`](Self::app_name).
+    /// Sets [`app_name`](Self::app_name). Fails if the name is longer than [`MAX_APP_NAME_BYTES`].
     pub fn set_app_name(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         if name.len() > MAX_APP_NAME_BYTES {
@@ -67,8 +69,8 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Sets [`credential`](Self::credential), if it holds what its mechanism needs and nothing
-    /// that the mechanism refuses (AUTH-4).
+    /// Sets [`credential`](Self::credential). Fails if the credential lacks a field that its
+    /// mechanism requires, or has one that its mechanism refuses (AUTH-4).
     pub fn set_credential(&mut self, credential: Credential) -> Result<&mut Self, Error> {
         credential.check()?;
         self.credential = Some(credential);
@@ -76,28 +78,30 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Takes over the credential of a connection string, which may still lack something, and
-    /// whether its source was chosen there.
+    /// Sets the credential of a connection string, which may lack a password. `source_chosen` is
+    /// true if the string gave `authSource`, so that a TXT record cannot change the source.
     pub(crate) fn set_parsed_credential(&mut self, credential: Credential, source_chosen: bool) {
         self.credential = Some(credential);
         self.auth_source_is_default = !source_chosen;
     }
 
-    /// True if neither a connection string nor code chose `authSource`, so that a TXT record may.
+    /// True if the source of the credential is a default, which a TXT record may replace.
     pub(crate) const fn auth_source_is_default(&self) -> bool {
         self.auth_source_is_default
     }
 
-    /// `loadBalanced` as far as it was chosen.
+    /// Returns `loadBalanced`, or `None` if it was not set.
     pub(crate) const fn load_balanced_choice(&self) -> Option<bool> {
         self.load_balanced
     }
 
-    /// Sets [`default_database`](Self::default_database).
+    /// Sets [`default_database`](Self::default_database). Fails if the name is empty or has a
+    /// character that database names must not have.
     pub fn set_default_database(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         if name.is_empty() || name.contains(['/', '\\', ' ', '"', '$', '\0']) {
-            // CS-17
+            // The characters that a database name of a connection string must not have (CS-17), and
+            // NUL.
             return Err(invalid(
                 "defaultDatabase",
                 "a database name is not empty and has no slash, backslash, space, quote, dollar \
@@ -114,7 +118,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`replica_set`](Self::replica_set).
+    /// Sets [`replica_set`](Self::replica_set). Fails if the name is empty.
     pub fn set_replica_set(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         if name.is_empty() {
@@ -145,82 +149,83 @@ impl ClientOptions {
         self
     }
 
-    /// The seeds: servers to ask first. Empty while a `mongodb+srv` host is not yet resolved.
-    /// Default: `localhost:27017`.
+    /// Returns the seeds, the servers to which the client connects first. Empty while a
+    /// `mongodb+srv` host is not resolved. Default: `localhost:27017`.
     #[must_use]
     pub fn hosts(&self) -> &[Address] {
         &self.hosts
     }
 
-    /// The host of a `mongodb+srv` connection string, whose SRV records name the seeds; in lower
-    /// case. Default: none.
+    /// Returns the host of a `mongodb+srv` connection string, in lower case. Its SRV records name
+    /// the seeds. Default: none.
     #[must_use]
     pub fn srv_host(&self) -> Option<&str> {
         self.srv_host.as_deref()
     }
 
-    /// `srvServiceName`: the service in the SRV query `_{service}._tcp.{host}`. Default:
+    /// Returns `srvServiceName`, the service in the SRV query `_{service}._tcp.{host}`. Default:
     /// `mongodb`.
     #[must_use]
     pub fn srv_service_name(&self) -> &str {
         &self.srv_service_name
     }
 
-    /// `srvMaxHosts`: how many of the hosts that SRV records name are used; 0 for all of them.
-    /// Default: 0.
+    /// Returns `srvMaxHosts`, the maximum number of hosts from SRV records that become seeds. Zero
+    /// means no limit. Default: 0.
     #[must_use]
     pub const fn srv_max_hosts(&self) -> u32 {
         self.srv_max_hosts
     }
 
-    /// `appName`: shown in the server's logs and profiles; at most 128 bytes. Default: none.
+    /// Returns `appName`, which appears in the server's logs and profiles. At most 128 bytes.
+    /// Default: none.
     #[must_use]
     pub fn app_name(&self) -> Option<&str> {
         self.app_name.as_deref()
     }
 
-    /// User name, password, `authSource`, `authMechanism` and `authMechanismProperties`. Default:
-    /// none, which means that nothing is authenticated.
+    /// Returns the credential: user name, password, `authSource`, `authMechanism` and
+    /// `authMechanismProperties`. Default: none, and then connections do not authenticate.
     #[must_use]
     pub const fn credential(&self) -> Option<&Credential> {
         self.credential.as_ref()
     }
 
-    /// The database named after the hosts of a connection string. Default: none.
+    /// Returns the database that the path of a connection string names. Default: none.
     #[must_use]
     pub fn default_database(&self) -> Option<&str> {
         self.default_database.as_deref()
     }
 
-    /// `tls` and all options whose names begin so. Default: not encrypted.
+    /// Returns `tls` and all options whose names begin with `tls`. Default: no TLS.
     #[must_use]
     pub const fn tls(&self) -> &TlsOptions {
         &self.tls
     }
 
-    /// `replicaSet`: the set that servers must belong to. Default: none.
+    /// Returns `replicaSet`, the name of the replica set to which all servers must belong. Default:
+    /// none.
     #[must_use]
     pub fn replica_set(&self) -> Option<&str> {
         self.replica_set.as_deref()
     }
 
-    /// `directConnection`: `true` talks to the one host as it is and looks for no others. Default:
-    /// not chosen, which acts as `false`.
+    /// Returns `directConnection`. With `true`, the client uses only the one host, of any server
+    /// type, and discovers no others. Default: `None`, which acts as `false`.
     #[must_use]
     pub const fn direct_connection(&self) -> Option<bool> {
         self.direct_connection
     }
 
-    /// `loadBalanced`: the one host is a load balancer, behind which there are services. Holds for
-    /// the whole client; there is no such choice for databases or operations. Default: `false`
-    /// (LB-1, LB-2).
+    /// Returns `loadBalanced`. With `true`, the one host is a load balancer. The option applies to
+    /// the whole client, not to single databases or operations. Default: `false` (LB-1, LB-2).
     #[must_use]
     pub fn load_balanced(&self) -> bool {
         self.load_balanced == Some(true)
     }
 
-    /// The version of the Stable API that is declared with each command; not an option of
-    /// connection strings. Default: none.
+    /// Returns the Stable API version that each command declares. Connection strings cannot set it.
+    /// Default: none.
     #[must_use]
     pub const fn server_api(&self) -> Option<&ServerApi> {
         self.server_api.as_ref()

@@ -1,4 +1,4 @@
-//! The options of a client.
+//! The options of a client: their storage, defaults and limits.
 
 mod behaviour;
 mod deployment;
@@ -20,40 +20,41 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Default of [`ClientOptions::heartbeat_frequency`] with monitors in the background (SDAM-31).
+/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background (SDAM-31).
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
-/// Default of [`ClientOptions::heartbeat_frequency`] for a client that scans (SDAM-31).
+/// The default of [`ClientOptions::heartbeat_frequency`] for a client that checks servers on
+/// demand, by scans (SDAM-31).
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
-/// `minHeartbeatFrequencyMS`: the shortest time between the end of a check and the next one
-/// (SDAM-9), and the smallest [`ClientOptions::heartbeat_frequency`]. Not an option.
+/// The shortest time between two checks of a server, and the smallest
+/// [`ClientOptions::heartbeat_frequency`]. The specification calls it `minHeartbeatFrequencyMS`;
+/// users cannot change it (SDAM-9).
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// Default of [`ClientOptions::local_threshold`] (SEL-3).
+/// The default of [`ClientOptions::local_threshold`] (SEL-3).
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
-/// Default of [`ClientOptions::server_selection_timeout`].
+/// The default of [`ClientOptions::server_selection_timeout`].
 pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Default of [`ClientOptions::connect_timeout`].
+/// The default of [`ClientOptions::connect_timeout`].
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Default of [`ClientOptions::max_pool_size`] (CMAP-8).
+/// The default of [`ClientOptions::max_pool_size`] (CMAP-8).
 pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// Default of [`ClientOptions::max_connecting`] (CMAP-11).
+/// The default of [`ClientOptions::max_connecting`] (CMAP-11).
 pub const DEFAULT_MAX_CONNECTING: u32 = 2;
-/// Default of [`ClientOptions::max_adaptive_retries`].
+/// The default of [`ClientOptions::max_adaptive_retries`].
 pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
-/// Default of [`ClientOptions::srv_service_name`].
+/// The default of [`ClientOptions::srv_service_name`].
 pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
-/// The longest [`ClientOptions::app_name`], in bytes of UTF-8 (HELLO-33).
+/// The maximum length of [`ClientOptions::app_name`], in bytes of UTF-8 (HELLO-33).
 pub const MAX_APP_NAME_BYTES: usize = 128;
-/// The longest [`ClientOptions::srv_service_name`]; a DNS label has 63 bytes, and one goes to the
-/// underscore (DNS-7).
+/// The maximum length of [`ClientOptions::srv_service_name`], in bytes. The SRV query puts an
+/// underscore in front, and a DNS label has at most 63 bytes (DNS-7).
 pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 
-/// Everything that can be chosen for a client. The default is an unencrypted, unauthenticated
-/// client of `localhost:27017`.
+/// All options of a client. The default is a client of `localhost:27017` without TLS and
+/// authentication.
 ///
-/// Setters check their value at once; rules about several options are checked by
-/// [`validate`](Self::validate), which whoever makes a client calls first. Options are read from a
-/// connection string by [`crate::uri::parse`]; what is set afterwards takes precedence over the
-/// string (CS-38).
+/// A setter checks its value at once. [`validate`](Self::validate) checks the rules that involve
+/// several options, and runs when a client is created. [`crate::uri::parse`] reads options from a
+/// connection string; a setter that is called afterwards overrides the string (CS-38).
 ///
 /// ```
 /// use onionskin_core::options::ClientOptions;
@@ -79,6 +80,7 @@ pub struct ClientOptions {
     srv_max_hosts: u32,
     app_name: Option<String>,
     credential: Option<Credential>,
+    /// True if the source of `credential` is a default, which a TXT record may replace.
     auth_source_is_default: bool,
     default_database: Option<String>,
     tls: TlsOptions,
@@ -158,7 +160,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// The error of an option whose value cannot be used.
+/// Returns the error for an option whose value cannot be used.
 fn invalid(option: &'static str, message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption {
         option,
@@ -166,7 +168,7 @@ fn invalid(option: &'static str, message: impl Into<String>) -> Error {
     })
 }
 
-/// Zero stands for "no limit" in many options.
+/// Returns a time limit, with zero as no limit. Many options use zero so.
 fn limit(value: impl Into<Option<Duration>>) -> Option<Duration> {
     value.into().filter(|limit| !limit.is_zero())
 }

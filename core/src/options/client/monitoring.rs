@@ -1,4 +1,4 @@
-//! Options that say who checks servers, and how often.
+//! Options that decide how and how often servers are checked.
 
 use super::{
     ClientOptions, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_SCAN_FREQUENCY, Duration, Error,
@@ -18,7 +18,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`heartbeat_frequency`](Self::heartbeat_frequency).
+    /// Sets [`heartbeat_frequency`](Self::heartbeat_frequency). Fails below
+    /// [`MIN_HEARTBEAT_FREQUENCY`].
     pub fn set_heartbeat_frequency(&mut self, frequency: Duration) -> Result<&mut Self, Error> {
         if frequency < MIN_HEARTBEAT_FREQUENCY {
             return Err(invalid(
@@ -33,31 +34,33 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Who checks the servers. Not an option of connection strings. Default: monitors in the
-    /// background.
+    /// Returns whether monitors check servers in the background, or operations scan them on demand.
+    /// Connection strings cannot set this. Default: [`Monitoring::Background`].
     #[must_use]
     pub const fn monitoring(&self) -> Monitoring {
         self.monitoring
     }
 
-    /// `serverSelectionTryOnce`: an operation for which no server suits causes one scan, which
-    /// decides, instead of scans until
-    /// [`server_selection_timeout`](Self::server_selection_timeout). Only for a client that scans
-    /// (SEL-6); [`validate`](Self::validate) refuses it for others. Default: `true`.
+    /// Returns `serverSelectionTryOnce`. With `true`, an operation without a suitable server causes
+    /// one scan, and fails if no server suits after that scan. With `false`, scans repeat until
+    /// [`server_selection_timeout`](Self::server_selection_timeout). Default: `true`.
     ///
-    /// With `true`, finding a server may take as long as a scan, and the timeout plays no part;
-    /// with `false`, as long as the timeout and one scan more (SEL-73). A scan asks one server
-    /// after the other and waits for each no longer than
-    /// [`connect_timeout`](Self::connect_timeout). A time limit of the operation itself cuts both
-    /// short.
+    /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this option
+    /// (SEL-6); for another one [`validate`](Self::validate) fails.
+    ///
+    /// With `true`, server selection may take as long as a scan, even beyond the timeout. With
+    /// `false`, it may take the timeout plus one scan (SEL-73). A scan checks one server after the
+    /// other and waits for each at most [`connect_timeout`](Self::connect_timeout). The time limit
+    /// of the operation ends the selection in both cases.
     #[must_use]
     pub fn server_selection_try_once(&self) -> bool {
         self.server_selection_try_once.unwrap_or(true)
     }
 
-    /// `heartbeatFrequencyMS`: the pause between two checks of a server, or between two scans; at
-    /// least [`MIN_HEARTBEAT_FREQUENCY`]. Default: [`DEFAULT_HEARTBEAT_FREQUENCY`], for a client
-    /// that scans [`DEFAULT_SCAN_FREQUENCY`].
+    /// Returns `heartbeatFrequencyMS`, the time from the end of one check of a server to the start
+    /// of the next, or between two scans. Minimum: [`MIN_HEARTBEAT_FREQUENCY`]. Default:
+    /// [`DEFAULT_HEARTBEAT_FREQUENCY`], or [`DEFAULT_SCAN_FREQUENCY`] with
+    /// [`Monitoring::Scanning`].
     #[must_use]
     pub fn heartbeat_frequency(&self) -> Duration {
         let default = match self.monitoring {
@@ -67,7 +70,7 @@ impl ClientOptions {
         self.heartbeat_frequency.unwrap_or(default)
     }
 
-    /// SEL-6
+    /// Checks that only a client that scans has `serverSelectionTryOnce` (SEL-6).
     pub(super) fn validate_monitoring(&self) -> Result<(), Error> {
         if self.monitoring == Monitoring::Background && self.server_selection_try_once.is_some() {
             return Err(invalid(

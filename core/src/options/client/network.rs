@@ -1,4 +1,4 @@
-//! Options of connections, monitoring and server selection.
+//! Options of connections, compression, time limits and server selection.
 
 use super::{
     ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
@@ -6,19 +6,20 @@ use super::{
 };
 
 impl ClientOptions {
-    /// Sets [`connect_timeout`](Self::connect_timeout); zero means none.
+    /// Sets [`connect_timeout`](Self::connect_timeout). Zero means no limit.
     pub fn set_connect_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.connect_timeout = limit(timeout);
         self
     }
 
-    /// Sets [`socket_timeout`](Self::socket_timeout); zero means none.
+    /// Sets [`socket_timeout`](Self::socket_timeout). Zero means no limit.
     pub fn set_socket_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.socket_timeout = limit(timeout);
         self
     }
 
-    /// Sets [`timeout`](Self::timeout); zero stays zero.
+    /// Sets [`timeout`](Self::timeout). Zero differs from `None`: it means no limit, and still
+    /// switches the older time limits off.
     pub fn set_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.timeout = timeout.into();
         self
@@ -45,7 +46,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`server_selection_timeout`](Self::server_selection_timeout).
+    /// Sets [`server_selection_timeout`](Self::server_selection_timeout). Fails with zero.
     pub fn set_server_selection_timeout(&mut self, timeout: Duration) -> Result<&mut Self, Error> {
         if timeout.is_zero() {
             return Err(invalid(
@@ -57,7 +58,7 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Sets [`compressors`](Self::compressors); a second mention of one is dropped.
+    /// Sets [`compressors`](Self::compressors). A compressor that occurs again is ignored.
     pub fn set_compressors(&mut self, compressors: Vec<Compressor>) -> &mut Self {
         self.compressors.clear();
         for compressor in compressors {
@@ -68,7 +69,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`zlib_compression_level`](Self::zlib_compression_level).
+    /// Sets [`zlib_compression_level`](Self::zlib_compression_level). Fails outside of -1 to 9.
     pub fn set_zlib_compression_level(&mut self, level: i32) -> Result<&mut Self, Error> {
         if !(-1..=9).contains(&level) {
             return Err(invalid("zlibCompressionLevel", "levels go from -1 to 9"));
@@ -83,77 +84,79 @@ impl ClientOptions {
         self
     }
 
-    /// `connectTimeoutMS`: how long connecting a socket may take, TLS included; also each check of
-    /// a monitor, and each command of a new connection's handshake that no other limit bounds.
-    /// `None` (in connection strings 0) for no limit. Default: 10 s (CMAP-155).
+    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. The limit
+    /// also applies to each check of a monitor, and to each command of a connection's handshake
+    /// that has no other limit. `None` (0 in connection strings) means no limit. Default: 10 s
+    /// (CMAP-155).
     #[must_use]
     pub const fn connect_timeout(&self) -> Option<Duration> {
         self.connect_timeout
     }
 
-    /// `socketTimeoutMS`: how long to wait for a send or a reply of an operation, or of a new
-    /// connection's handshake. Superseded by [`timeout`](Self::timeout). `None` (in connection
-    /// strings 0) for no limit. Default: none.
+    /// Returns `socketTimeoutMS`, the time limit for each send and each reply of an operation or of
+    /// a connection's handshake. [`timeout`](Self::timeout) replaces this limit. `None` (0 in
+    /// connection strings) means no limit. Default: none.
     #[must_use]
     pub const fn socket_timeout(&self) -> Option<Duration> {
         self.socket_timeout
     }
 
-    /// `timeoutMS`: how long an operation may take in all, retries included. `Some(ZERO)` means
-    /// without end, yet switches off the older time limits like any other value. Connections that
-    /// are made in the background for `minPoolSize` have as much for each command of their
-    /// handshake (CMAP-154). Default: `None`, which leaves the older limits in force.
+    /// Returns `timeoutMS`, the time limit for a whole operation, retries included. `Some(ZERO)`
+    /// means no limit, but switches off the older time limits like any other value. A connection
+    /// that is made in the background for `minPoolSize` has this limit for each command of its
+    /// handshake (CMAP-154). Default: `None`, with which the older time limits apply.
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// `serverMonitoringMode`. Default: [`MonitoringMode::Auto`].
+    /// Returns `serverMonitoringMode`. Default: [`MonitoringMode::Auto`].
     #[must_use]
     pub const fn monitoring_mode(&self) -> MonitoringMode {
         self.monitoring_mode
     }
 
-    /// `localThresholdMS`: how much slower than the fastest server a server may be and still be
-    /// chosen; 0 leaves only the fastest. Default: 15 ms.
+    /// Returns `localThresholdMS`, the width of the latency window. A server is selected only if
+    /// its round trip time exceeds the shortest one by at most this. With zero only the fastest
+    /// server is selected. Default: 15 ms.
     #[must_use]
     pub const fn local_threshold(&self) -> Duration {
         self.local_threshold
     }
 
-    /// A choice of the application's own among the servers that suit an operation; not an option of
-    /// connection strings. Default: none.
+    /// Returns the application's callback for server selection, which connection strings cannot
+    /// set. Default: none.
     #[must_use]
     pub const fn server_selector(&self) -> Option<&ServerSelector> {
         self.server_selector.as_ref()
     }
 
-    /// `serverSelectionTimeoutMS`: how long an operation waits for a server that suits it; more
-    /// than zero, which the setter refuses and a connection string only warns about (SEL-5).
-    /// Default: 30 s.
+    /// Returns `serverSelectionTimeoutMS`, the time limit for the selection of a server. The limit
+    /// is greater than zero: the setter refuses zero, and a connection string with zero gets a
+    /// warning (SEL-5). Default: 30 s.
     #[must_use]
     pub const fn server_selection_timeout(&self) -> Duration {
         self.server_selection_timeout
     }
 
-    /// `compressors`: what may be used to compress messages, best first. Default: none.
+    /// Returns `compressors`, the compressors to negotiate, in order of preference. Default: none.
     ///
-    /// Without effect in this version, which negotiates no compression and sends all messages as
-    /// they are; a client for which any is chosen has a [warning](crate::uri::without_effect).
+    /// This version does not compress messages. A client with compressors gets a
+    /// [warning](crate::uri::without_effect).
     #[must_use]
     pub fn compressors(&self) -> &[Compressor] {
         &self.compressors
     }
 
-    /// `zlibCompressionLevel`: from 0, not at all, to 9, best; -1 for zlib's own default. Default:
-    /// -1. Without effect in this version, as [`compressors`](Self::compressors) are.
+    /// Returns `zlibCompressionLevel`: 0 for no compression, 9 for the best, -1 for the default of
+    /// zlib. Default: -1. This version does not compress messages, so that the level has no effect.
     #[must_use]
     pub const fn zlib_compression_level(&self) -> i32 {
         self.zlib_compression_level
     }
 
-    /// `proxyHost`, `proxyPort`, `proxyUsername` and `proxyPassword`: the SOCKS5 proxy through
-    /// which all connections go. Default: none.
+    /// Returns the SOCKS5 proxy through which all connections go (`proxyHost`, `proxyPort`,
+    /// `proxyUsername` and `proxyPassword`). Default: none.
     #[must_use]
     pub const fn proxy(&self) -> Option<&ProxyOptions> {
         self.proxy.as_ref()

@@ -1,4 +1,4 @@
-//! Options of connection pools; each pool of a client has the same (CMAP-5).
+//! Options of connection pools. All pools of a client have the same options (CMAP-5).
 
 use super::{
     ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, invalid, limit,
@@ -18,13 +18,13 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`max_idle_time`](Self::max_idle_time); zero means no limit.
+    /// Sets [`max_idle_time`](Self::max_idle_time). Zero means no limit.
     pub fn set_max_idle_time(&mut self, time: impl Into<Option<Duration>>) -> &mut Self {
         self.max_idle_time = limit(time);
         self
     }
 
-    /// Sets [`max_connecting`](Self::max_connecting).
+    /// Sets [`max_connecting`](Self::max_connecting). Fails with zero.
     pub fn set_max_connecting(&mut self, connections: u32) -> Result<&mut Self, Error> {
         if connections == 0 {
             return Err(invalid(
@@ -36,50 +36,50 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Sets [`wait_queue_timeout`](Self::wait_queue_timeout); zero means no limit.
+    /// Sets [`wait_queue_timeout`](Self::wait_queue_timeout). Zero means no limit.
     pub fn set_wait_queue_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.wait_queue_timeout = limit(timeout);
         self
     }
 
-    /// `maxPoolSize`: how many connections a pool may have, those being made and those in use
-    /// included; 0 for no limit. Default: 100 (CMAP-8).
+    /// Returns `maxPoolSize`, the maximum number of connections of a pool, pending and in-use
+    /// connections included. Zero means no limit. Default: 100 (CMAP-8).
     #[must_use]
     pub const fn max_pool_size(&self) -> u32 {
         self.max_pool_size
     }
 
-    /// `minPoolSize`: how many connections a pool keeps ready at least; not above
-    /// [`max_pool_size`](Self::max_pool_size) unless that is 0. Default: 0 (CMAP-9).
+    /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. It must not
+    /// exceed [`max_pool_size`](Self::max_pool_size), unless that is 0. Default: 0 (CMAP-9).
     #[must_use]
     pub const fn min_pool_size(&self) -> u32 {
         self.min_pool_size
     }
 
-    /// `maxIdleTimeMS`: how long a connection may stay unused before it is closed. `None` (in
-    /// connection strings 0) for no limit. Default: none (CMAP-10).
+    /// Returns `maxIdleTimeMS`, how long a connection may stay available before it is closed.
+    /// `None` (0 in connection strings) means no limit. Default: none (CMAP-10).
     #[must_use]
     pub const fn max_idle_time(&self) -> Option<Duration> {
         self.max_idle_time
     }
 
-    /// `maxConnecting`: how many connections a pool makes at the same time; at least 1. Default: 2
-    /// (CMAP-11).
+    /// Returns `maxConnecting`, the maximum number of connections that a pool establishes at once.
+    /// Minimum: 1. Default: 2 (CMAP-11).
     #[must_use]
     pub const fn max_connecting(&self) -> u32 {
         self.max_connecting
     }
 
-    /// `waitQueueTimeoutMS`: how long an operation waits for a connection. Superseded by
-    /// [`timeout`](Self::timeout). `None` (in connection strings 0) for no limit. Default: none
-    /// (CMAP-12, CMAP-13).
+    /// Returns `waitQueueTimeoutMS`, the time limit for an operation in the wait queue of a pool.
+    /// [`timeout`](Self::timeout) replaces this limit. `None` (0 in connection strings) means no
+    /// limit. Default: none (CMAP-12, CMAP-13).
     #[must_use]
     pub const fn wait_queue_timeout(&self) -> Option<Duration> {
         self.wait_queue_timeout
     }
 
-    /// The pool options that differ from their defaults, as the event of a pool's creation reports
-    /// them (CMAP-113).
+    /// Returns the pool options that differ from their defaults, as the event of a pool's creation
+    /// reports them (CMAP-113).
     #[must_use]
     pub fn reported_pool_options(&self) -> ReportedPoolOptions {
         let unless = |value: u32, default: u32| (value != default).then_some(value);

@@ -1,4 +1,4 @@
-//! Tests of the setters and of the rules across options.
+//! Tests of the setters, and of the rules that involve several options.
 
 use super::*;
 use crate::event::ReportedPoolOptions;
@@ -23,7 +23,7 @@ fn the_default_is_a_valid_client_of_localhost() {
 
 #[test]
 fn only_pool_options_that_differ_are_reported() {
-    // CMAP-113
+    // The pool created event contains only options that differ from the default (CMAP-113).
     let mut options = with(|o| {
         o.set_max_pool_size(DEFAULT_MAX_POOL_SIZE)
             .set_min_pool_size(3)
@@ -42,8 +42,9 @@ fn only_pool_options_that_differ_are_reported() {
 
 #[test]
 fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
-    // CMAP-9, CMAP-11, CMAP-15: in code nobody would see a warning. What is negative or no number
-    // cannot be said at all.
+    // `minPoolSize` above `maxPoolSize` (CMAP-9) and a `maxConnecting` of zero (CMAP-11) are
+    // errors. In a connection string an invalid pool option causes a warning (CMAP-15), but a
+    // setter has no way to warn. Negative and non-numeric values do not fit the types.
     let mut options = ClientOptions::default();
     let refused = options.set_max_connecting(0).map(drop);
     options.set_max_pool_size(2).set_min_pool_size(3);
@@ -62,7 +63,7 @@ fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
 
 #[test]
 fn a_refused_value_changes_nothing() {
-    // SEL-5: a selection timeout of zero is among them.
+    // Among the values is a server selection timeout of zero, which this driver refuses (SEL-5).
     let mut options = ClientOptions::default();
     assert!(
         options
@@ -95,12 +96,13 @@ fn two_hosts() -> Vec<Address> {
     vec![Address::tcp("a", 1), Address::tcp("b", 1)]
 }
 
-/// Chooses something and says whether the setters allowed it.
+/// Sets options, and fails if a setter refuses its value.
 type Choose = fn(&mut ClientOptions) -> Result<&mut ClientOptions, Error>;
 
 #[test]
 fn contradictions_are_found_whatever_the_order_of_setting() {
-    // URI-13 to URI-17, LB-3 to LB-6, CMAP-9, URI-5 to URI-11
+    // The rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6), the pool size (CMAP-9)
+    // and TLS (URI-5 to URI-11).
     let wrong: [Choose; 12] = [
         |o| Ok(o.set_hosts(Vec::new())),
         |o| Ok(o.set_hosts(two_hosts()).set_direct_connection(true)),
@@ -147,7 +149,8 @@ fn contradictions_are_found_whatever_the_order_of_setting() {
 
 #[test]
 fn only_a_client_that_scans_may_try_once() {
-    // SEL-6, SEL-8
+    // Only a client that checks servers on demand has `serverSelectionTryOnce` (SEL-6), and its
+    // heartbeat frequency has a default of its own (SEL-8).
     let mut options = ClientOptions::default();
     assert_eq!(options.heartbeat_frequency(), Duration::from_secs(10));
     options.set_server_selection_try_once(false);
@@ -186,7 +189,7 @@ fn secrets_are_not_shown() {
 
 #[test]
 fn an_unacknowledged_write_may_name_no_journal() {
-    // URI-23
+    // `w=0` together with `journal=true` is an error (URI-23).
     let mut concern = WriteConcern::nodes(0);
     assert_eq!(concern.check(), Ok(()));
     concern.journal = Some(false);

@@ -1,11 +1,12 @@
-//! Rules about several options together.
+//! Rules that involve several options.
 
 use super::{ClientOptions, Error, invalid};
 use crate::options::TLS_CONFLICTS;
 
 impl ClientOptions {
-    /// Checks the rules that involve several options. Whoever makes a client calls this first; with
-    /// a `mongodb+srv` host, again after the hosts are known.
+    /// Checks the rules that involve several options, and that the credential is complete.
+    /// [`ClientConfig`](crate::client::ClientConfig) calls this for every client, and
+    /// [`resolve`](crate::uri::resolve) when the hosts of a `mongodb+srv` string are known.
     ///
     /// ```
     /// use onionskin_core::options::ClientOptions;
@@ -22,15 +23,15 @@ impl ClientOptions {
         Ok(())
     }
 
-    /// All of [`validate`](Self::validate) but whether the credential is complete, which a
-    /// connection string may leave open.
+    /// Checks what [`validate`](Self::validate) checks, except that the credential is complete: a
+    /// connection string may lack the password.
     pub(crate) fn validate_combinations(&self) -> Result<(), Error> {
         self.validate_topology()?;
         self.validate_monitoring()?;
         self.validate_srv()?;
         self.validate_tls()?;
         if self.max_pool_size > 0 && self.min_pool_size > self.max_pool_size {
-            // CMAP-9, URI-24
+            // `minPoolSize` must not exceed `maxPoolSize`, unless that is 0 (CMAP-9, URI-24).
             return Err(invalid(
                 "minPoolSize",
                 "it is above maxPoolSize; lower it, or raise maxPoolSize (0 is no limit)",
@@ -44,9 +45,9 @@ impl ClientOptions {
             return Err(invalid("hosts", "give at least one host"));
         }
         let several = self.hosts.len() > 1;
-        // SDAM-26, SDAM-27
+        // `directConnection=true` conflicts with several seeds (SDAM-26, SDAM-27, URI-13) and with
+        // `mongodb+srv` (URI-14).
         if self.direct_connection == Some(true) {
-            // URI-13, URI-14
             if several {
                 return Err(invalid(
                     "directConnection",
@@ -60,9 +61,10 @@ impl ClientOptions {
                 ));
             }
         }
-        // SDAM-29
+        // A load balancer is one host, and hides the deployment behind it (SDAM-29, URI-15). It
+        // conflicts with several hosts (LB-3), a set name (LB-4), a direct connection (LB-5) and a
+        // limit of SRV hosts (LB-6).
         if self.load_balanced() {
-            // URI-15, LB-3, LB-4, LB-5, LB-6
             let conflict = if several {
                 "several hosts; name only the load balancer"
             } else if self.replica_set.is_some() {
@@ -84,14 +86,15 @@ impl ClientOptions {
 
     fn validate_srv(&self) -> Result<(), Error> {
         if self.srv_max_hosts > 0 && self.replica_set.is_some() {
-            // URI-17
+            // `srvMaxHosts` conflicts with `replicaSet`: a random choice of hosts could leave out
+            // members (URI-17).
             return Err(invalid(
                 "srvMaxHosts",
                 "it conflicts with replicaSet, whose members are all needed; leave one out",
             ));
         }
         if self.srv_host.is_none() {
-            // URI-16
+            // These two options need `mongodb+srv` (URI-16).
             let option = if self.srv_max_hosts > 0 {
                 "srvMaxHosts"
             } else if self.srv_service_name != super::DEFAULT_SRV_SERVICE_NAME {

@@ -1,14 +1,15 @@
-//! Connections that come back before their reply.
+//! Tests of connections that are checked in while a reply is outstanding.
 
 use super::*;
 
-/// A connection that is checked out, number 1 of the pool.
+/// Checks out a new connection, number 1 of the pool.
 fn in_use(pool: &mut Pool<()>) -> ConnectionId {
     let connection = fresh(pool, at(0), 1);
     drain(pool);
     connection
 }
 
+/// Checks in a connection whose reply is outstanding.
 fn leave(pool: &mut Pool<()>, connection: ConnectionId) {
     let left = pool.check_in(at(1), connection, Condition::ReplyDue);
     assert_eq!(left, Ok(()));
@@ -23,7 +24,7 @@ fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained()
     let counts = pool.counts();
     assert_eq!((counts.draining, counts.in_use, counts.total), (1, 0, 1));
     assert_eq!(counts.available, 0);
-    // It counts as one of the most that there may be (CMAP-42).
+    // A draining connection counts towards `maxPoolSize` (CMAP-42), so the request waits.
     assert_eq!(
         pool.check_out(at(2), CheckOutId(2), None),
         CheckOut::Waiting
@@ -48,7 +49,7 @@ fn a_connection_that_is_not_drained_in_time_makes_room() {
     pool.handle_idle_closed(at(9), a, None);
     let expected = ["Closed 1: Error", "close 1", "Created 2", "open 2"];
     assert_eq!(drain(&mut pool), expected);
-    // Too late, or twice.
+    // Inputs about the closed connection change nothing.
     pool.handle_drained(at(9), a, ());
     pool.handle_idle_closed(at(9), a, None);
     assert_eq!(drain(&mut pool), [""; 0]);
@@ -65,7 +66,8 @@ fn while_one_drains_there_is_room_for_others() {
     );
     let expected = ["CheckedIn 1", "Started", "Created 2", "open 2"];
     assert_eq!(drain(&mut pool), expected);
-    // Whoever waits is served by what is ready first.
+    // The request waits, because the pool is full. The connection that becomes available first
+    // serves it.
     assert_eq!(
         pool.check_out(at(3), CheckOutId(3), None),
         CheckOut::Waiting
@@ -94,7 +96,8 @@ fn a_clear_and_a_close_end_draining() {
         leave(&mut pool, a);
         drain(&mut pool);
         if cleared {
-            // Drained between the clear and the run that closes what is stale.
+            // The late reply arrives between the clear and the background run that closes stale
+            // connections.
             pool.handle_clear(at(2), &reset(), true);
             pool.handle_drained(at(2), a, ());
             let expected = ["PoolCleared(true)", "Closed 1: Stale", "close 1"];

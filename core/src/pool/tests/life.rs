@@ -1,10 +1,11 @@
-//! How connections and pools begin and end.
+//! Tests of how connections and pools begin and end.
 
 use super::*;
 
 #[test]
 fn a_paused_or_closed_pool_refuses_and_says_so() {
-    // CMAP-41, CMAP-49, CMAP-50, CMAP-53, CMAP-57, CMAP-73, CMAP-79, CMAP-80
+    // A check out emits its started event (CMAP-73) and fails if the pool is paused (CMAP-41,
+    // CMAP-49, CMAP-53, CMAP-80) or closed (CMAP-57, CMAP-79). Only a ready pool serves (CMAP-50).
     let mut pool = new_pool(options(1, 1, 1));
     let CheckOut::Failed(error) = pool.check_out(at(0), CheckOutId(1), None) else {
         panic!("a paused pool serves nobody");
@@ -30,7 +31,8 @@ fn a_paused_or_closed_pool_refuses_and_says_so() {
 
 #[test]
 fn stale_generation_is_closed_on_check_in() {
-    // CMAP-23, CMAP-40, CMAP-89, CMAP-90
+    // A clear raises the generation of the pool (CMAP-90). A connection of an earlier generation
+    // (CMAP-23) is stale (CMAP-40) and is closed at check in (CMAP-89).
     let mut pool = ready_pool(options(2, 0, 2));
     let connection = fresh(&mut pool, at(0), 1);
     pool.handle_clear(at(1), &reset(), false);
@@ -51,7 +53,8 @@ fn stale_generation_is_closed_on_check_in() {
 
 #[test]
 fn reasons_have_an_order() {
-    // Trap 8 of section 1.3: broken before stale, a closed pool before both.
+    // The reason for a closed pool comes before that for a broken connection, and both come before
+    // stale (CMAP section 1.3, CMAP trap 8).
     for (close, broken, reason) in [
         (false, false, "Stale"),
         (false, true, "Error"),
@@ -75,7 +78,8 @@ fn reasons_have_an_order() {
 
 #[test]
 fn stale_and_idle_connections_met_on_check_out_are_closed() {
-    // CMAP-75, with the background never running
+    // A check out closes the perished connections that it meets (CMAP-75). Background runs do not
+    // happen in this test.
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)
@@ -122,7 +126,9 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
 
 #[test]
 fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
-    // CMAP-107, CMAP-108, CMAP-110, CMAP-111: a run is due when there is something to do
+    // A background run closes idle connections (CMAP-107), and stale ones also while the pool is
+    // paused (CMAP-111). A run is due as soon as there is work (CMAP-110), after a clear at once
+    // (CMAP-108).
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)
@@ -147,7 +153,9 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
 
 #[test]
 fn a_failed_establishment_ends_its_check_out_after_the_clear() {
-    // CMAP-62, CMAP-83, CMAP-151, traps 1 and 2
+    // The order is: pool cleared, connection closed, check out failed (CMAP-151, CMAP trap 1). The
+    // request gets the error of establishment (CMAP-62, CMAP-83), and the counts fall once (CMAP
+    // trap 2).
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -189,7 +197,9 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
 
 #[test]
 fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
-    // CMAP-94 to CMAP-98, trap 9; CMAP-95: in the very input that clears
+    // A clear with the option interrupts pending connections and connections in use, each of them
+    // once (CMAP-94 to CMAP-98, CMAP trap 9). The input that clears also interrupts, without a
+    // delay (CMAP-95).
     let mut pool = ready_pool(options(5, 0, 5));
     let used = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -220,7 +230,8 @@ fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
 
 #[test]
 fn close_ends_everything_in_order() {
-    // CMAP-55, CMAP-56
+    // A close ends pending connections and requests (CMAP-55). A connection in use is closed at
+    // check in (CMAP-56).
     let mut pool = ready_pool(options(3, 0, 1));
     let (used, free) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
     give_back(&mut pool, at(0), free);
@@ -251,7 +262,8 @@ fn close_ends_everything_in_order() {
 
 #[test]
 fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
-    // CMAP-66 to CMAP-72; CMAP-53, CMAP-68
+    // A ready pool creates connections for `minPoolSize` (CMAP-68), one after the other (CMAP-66 to
+    // CMAP-72). A paused pool creates none (CMAP-53).
     let mut pool = new_pool(options(10, 3, 2));
     pool.handle_timeout(at(0));
     assert_eq!(drain(&mut pool), ["PoolCreated"]);
@@ -261,7 +273,7 @@ fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready()
     pool.handle_timeout(at(1));
     assert_eq!(drain(&mut pool), ["Created 1", "open 1"]);
     assert_eq!(pool.deadline(), None);
-    // CMAP-154: its limits are others than those of a request's.
+    // A connection for `minPoolSize` is established with time limits of its own (CMAP-154).
     assert!(pool.is_population(id(&pool, 1)) && !pool.is_population(id(&pool, 2)));
     pool.handle_established(at(2), id(&pool, 1), ());
     assert!(!pool.is_population(id(&pool, 1)));
@@ -280,7 +292,8 @@ fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready()
 
 #[test]
 fn population_pauses_after_a_failure_that_does_not_clear() {
-    // CMAP-44: an overloaded server is not asked in a tight loop.
+    // An overloaded server does not get connection attempts in a tight loop. Its errors do not
+    // clear the pool (CMAP-44).
     let mut pool = ready_pool(options(10, 1, 2));
     pool.handle_timeout(at(0));
     pool.handle_establish_failed(at(5), id(&pool, 1), &reset());

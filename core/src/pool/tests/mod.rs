@@ -1,4 +1,5 @@
-//! Scripts: inputs, and the events and actions that have to follow.
+//! Tests of the pool. Most tests write its actions and events as short texts and compare them with
+//! the expected ones.
 
 mod draining;
 mod life;
@@ -39,7 +40,7 @@ fn ready_pool(options: PoolOptions) -> Pool<()> {
     pool
 }
 
-/// All actions, in short.
+/// Takes all actions of the pool, as short texts.
 fn drain(pool: &mut Pool<()>) -> Vec<String> {
     std::iter::from_fn(|| pool.poll_action())
         .map(short)
@@ -103,13 +104,14 @@ fn short_event(event: &PoolEvent) -> String {
     }
 }
 
-/// The id of the connection with this number, if there is one; else one that the pool never gave.
+/// Returns the id of the connection with this number. If there is none, returns an id that the pool
+/// never used.
 fn id<C>(pool: &Pool<C>, number: u64) -> ConnectionId {
     let known = pool.connection(number);
     known.unwrap_or_else(|| ConnectionId::new(number, 0))
 }
 
-/// Checks out a new connection that is established at once.
+/// Checks out a new connection and establishes it at once.
 fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> ConnectionId {
     assert_eq!(
         pool.check_out(now, CheckOutId(request), None),

@@ -1,4 +1,5 @@
-//! The courses of official files (cmap-format) in the pool's own words, each named in its test.
+//! Official tests of the format `cmap-format`, as tests of the pool alone. Each test names its
+//! official file.
 
 use super::*;
 
@@ -7,7 +8,8 @@ fn ask(pool: &mut Pool<()>, now: Instant, request: u64) {
     assert_eq!(answer, CheckOut::Waiting);
 }
 
-/// Lets population make what is due, at once.
+/// Runs background work while it is due, and establishes each new connection at once. Returns the
+/// actions without `open` and `Ready`.
 fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
     let mut said = drain(pool);
     while pool.deadline().is_some_and(|due| due <= now) {
@@ -25,7 +27,7 @@ fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
 
 #[test]
 fn nothing_is_made_before_ready_and_then_the_minimum() {
-    // pool-create-min-size
+    // Official test `pool-create-min-size`.
     let mut pool = new_pool(options(10, 3, 2));
     assert_eq!(populate(&mut pool, at(200)), ["PoolCreated"]);
     pool.handle_ready(at(200));
@@ -36,7 +38,7 @@ fn nothing_is_made_before_ready_and_then_the_minimum() {
 
 #[test]
 fn nothing_is_made_between_clear_and_ready() {
-    // pool-clear-min-size
+    // Official test `pool-clear-min-size`.
     let mut pool = new_pool(options(10, 1, 2));
     pool.handle_ready(at(0));
     let expected = ["PoolCreated", "PoolReady", "Created 1"];
@@ -51,7 +53,7 @@ fn nothing_is_made_between_clear_and_ready() {
 
 #[test]
 fn a_pool_is_ready_and_cleared_once() {
-    // pool-ready-ready, pool-clear-paused
+    // Official tests `pool-ready-ready` and `pool-clear-paused`.
     let mut pool = new_pool(options(1, 0, 1));
     pool.handle_clear(at(0), &reset(), false);
     pool.handle_ready(at(1));
@@ -64,7 +66,7 @@ fn a_pool_is_ready_and_cleared_once() {
 
 #[test]
 fn a_clear_sends_everybody_away_who_waits() {
-    // pool-clear-clears-waitqueue
+    // Official test `pool-clear-clears-waitqueue`.
     let mut pool = ready_pool(options(1, 0, 2));
     let _ = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
@@ -87,7 +89,7 @@ fn a_clear_sends_everybody_away_who_waits() {
 
 #[test]
 fn a_returned_connection_goes_to_who_waits_before_any_new_one_is_ready() {
-    // pool-checkout-returned-connection-maxConnecting
+    // Official test `pool-checkout-returned-connection-maxConnecting`.
     let mut pool = ready_pool(options(10, 0, 2));
     let first = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {

@@ -1,5 +1,5 @@
-//! Random programs against the pool, watched by books of its own: plain sets and lists that are
-//! kept from what the pool says alone.
+//! Random inputs to the pool. A simple model follows the actions and events of the pool, and is
+//! compared with the pool after each input.
 
 use super::{id as connection_id, *};
 use proptest::prelude::*;
@@ -45,23 +45,24 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The books.
+/// The model: sets and lists of connections and requests.
 #[derive(Default)]
 struct Books {
     now: u64,
     next_request: u64,
     last_created: u64,
     generation: u64,
-    /// Pending connections and the requests that they were opened for.
+    /// Pending connections, each with the request that it was opened for.
     pending: BTreeMap<u64, Option<u64>>,
     available: BTreeSet<u64>,
     used: BTreeSet<u64>,
     draining: BTreeSet<u64>,
-    /// Closed in the events, not yet torn down.
+    /// Connections with a closed event whose `Close` action has not come yet.
     closing: BTreeSet<u64>,
-    /// First come first; requests that a connection is opened for have left.
+    /// The wait queue, the oldest request first. A request leaves the queue when a connection is
+    /// opened for it.
     queue: Vec<u64>,
-    /// Requests whose own connection was closed before they were answered.
+    /// Requests whose pending connection was closed and that are not answered yet.
     orphans: BTreeSet<u64>,
     started: u64,
     ended: u64,
@@ -98,7 +99,8 @@ impl Books {
                 Action::Emit(event) => self.note(event),
                 Action::Open(opened) => {
                     let id = opened.number();
-                    // The head of the queue gets it; for nobody if nobody waits.
+                    // The connection is for the head of the queue. If the queue is empty, it is for
+                    // `minPoolSize`.
                     let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
                     self.pending.insert(id, owner);
                 }
@@ -162,7 +164,7 @@ impl Books {
         }
     }
 
-    /// What has to hold between any two inputs.
+    /// Asserts what holds between two inputs.
     fn audit(&mut self, pool: &Pool<u64>, options: &PoolOptions) {
         let counts = pool.counts();
         let size = |n: usize| u32::try_from(n).expect("small");
@@ -181,7 +183,7 @@ impl Books {
             "CMAP-42"
         );
         assert!(counts.pending <= options.max_connecting, "CMAP-43");
-        // Nobody waits for what is there.
+        // A request waits only while it cannot be served.
         if counts.waiting > 0 {
             assert_eq!(pool.state(), PoolState::Ready);
             assert!(counts.available == 0 && (full || counts.pending == options.max_connecting));
@@ -275,11 +277,11 @@ impl Books {
         }
     }
 
-    /// Inputs about what does not exist.
+    /// Gives the pool inputs about connections and requests that do not exist.
     fn talk_nonsense(&self, pool: &mut Pool<u64>, id: u64) {
         let now = at(self.now);
         let id = self.last_created + 1 + id;
-        // In a place that may be taken by another connection.
+        // Another connection may occupy the slot of this id.
         let unknown = ConnectionId::new(id, u32::try_from(id % 4).expect("small"));
         pool.handle_established(now, unknown, id);
         pool.handle_establish_failed(now, unknown, &reset());
@@ -290,7 +292,7 @@ impl Books {
         assert_eq!(refused, Err(NotCheckedOut(unknown)));
     }
 
-    /// Lets time pass, with each deadline kept.
+    /// Advances the time, and calls `handle_timeout` while the deadline has passed.
     fn wait(&mut self, pool: &mut Pool<u64>, millis: u64) {
         self.now += millis;
         for _ in 0..1000 {
@@ -335,7 +337,7 @@ proptest! {
             books.drain(&mut pool);
             books.audit(&pool, &options);
         }
-        // After the end nothing is left, and nobody waits for ever.
+        // A closed pool keeps nothing once all connections are checked in, and no request waits.
         pool.handle_close(at(books.now));
         books.drain(&mut pool);
         for id in books.used.clone() {

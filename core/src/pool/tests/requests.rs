@@ -1,10 +1,11 @@
-//! Who gets a connection, and who does not.
+//! Tests of check outs: order, limits, deadlines and refusals.
 
 use super::*;
 
 #[test]
 fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
-    // CMAP-60, CMAP-61, CMAP-73, CMAP-76, CMAP-86
+    // A check out starts (CMAP-73), creates a connection (CMAP-60, CMAP-76), establishes it
+    // (CMAP-61) and ends with the checked out event (CMAP-86).
     let mut pool = new_pool(options(0, 0, 2));
     pool.handle_ready(at(0));
     pool.handle_ready(at(0));
@@ -44,7 +45,8 @@ fn without_subscribers_no_event_is_made() {
 
 #[test]
 fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
-    // CMAP-30, CMAP-33
+    // Requests are served in the order of their arrival (CMAP-30). A new request waits behind them
+    // (CMAP-33).
     let mut pool = ready_pool(options(1, 0, 1));
     let only = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
@@ -71,7 +73,8 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
 
 #[test]
 fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
-    // CMAP-77, CMAP-78, trap 6
+    // A request that `maxConnecting` blocks takes a connection that is checked in meanwhile
+    // (CMAP-77, CMAP-78, CMAP trap 6).
     let mut pool = ready_pool(options(10, 0, 1));
     let a = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(1), CheckOutId(2), None);
@@ -89,7 +92,8 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
 
 #[test]
 fn a_waiter_past_its_deadline_leaves_at_once() {
-    // CMAP-28, CMAP-32, CMAP-81; CMAP-34: whatever it waits for, it is one wait with one limit
+    // A request that waits too long fails and leaves the queue at once (CMAP-28, CMAP-32, CMAP-81).
+    // One limit covers the whole wait (CMAP-34).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -117,7 +121,8 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
 
 #[test]
 fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
-    // CMAP-12, CMAP-13
+    // `waitQueueTimeoutMS` limits only the time in the queue (CMAP-12). The deadline of the request
+    // (CMAP-13) covers the establishment too.
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -135,7 +140,8 @@ fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
 
 #[test]
 fn an_establishment_outlives_its_waiter_and_serves_the_next() {
-    // Scenarios 11 and 28
+    // A connection whose request was cancelled during establishment is not leaked (scenario 11) and
+    // not closed (scenario 28).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -175,7 +181,7 @@ fn an_abandoned_establishment_becomes_available() {
 
 #[test]
 fn a_failed_establishment_lets_the_next_waiter_try() {
-    // Scenario 15
+    // After a failed establishment the next request gets a connection of its own (scenario 15).
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -187,7 +193,8 @@ fn a_failed_establishment_lets_the_next_waiter_try() {
 
 #[test]
 fn what_is_not_checked_out_is_refused_and_harms_nothing() {
-    // CMAP-87, scenario 30
+    // A check in of a connection that is not checked out returns an error (CMAP-87) and does not
+    // change the counts (scenario 30).
     let mut pool = ready_pool(options(2, 0, 2));
     let a = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -218,7 +225,7 @@ fn the_latest_connection_is_used_first() {
 
 #[test]
 fn the_created_event_reports_what_the_user_chose() {
-    // CMAP-113
+    // The created event has only the options that differ from the default (CMAP-113).
     let reported = ReportedPoolOptions {
         max_pool_size: Some(50),
         ..ReportedPoolOptions::default()
@@ -236,7 +243,7 @@ fn the_created_event_reports_what_the_user_chose() {
 
 #[test]
 fn the_texts_are_those_of_the_specification() {
-    // CMAP-97, CMAP-141 to CMAP-143
+    // The errors have the texts of the specification (CMAP-97, CMAP-141 to CMAP-143).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), Some(at(1)));
@@ -269,7 +276,7 @@ fn the_texts_are_those_of_the_specification() {
 
 #[test]
 fn the_queue_limit_does_not_count_for_a_request_with_a_time_limit_of_its_own() {
-    // CMAP-153
+    // `waitQueueTimeoutMS` does not apply to an operation with a time limit of its own (CMAP-153).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)

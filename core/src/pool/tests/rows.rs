@@ -1,10 +1,10 @@
-//! Rows of the requirements that no official file looks at.
+//! Tests of requirements that no official test covers.
 
 use super::*;
 
 #[test]
 fn a_maximum_of_zero_is_no_limit() {
-    // CMAP-8, trap 5
+    // `maxPoolSize` 0 means no limit (CMAP-8, CMAP trap 5).
     let mut pool = ready_pool(options(0, 0, 200));
     for request in 0..150 {
         let _ = pool.check_out(at(0), CheckOutId(request), None);
@@ -14,7 +14,7 @@ fn a_maximum_of_zero_is_no_limit() {
 
 #[test]
 fn the_maximum_bounds_population_too() {
-    // CMAP-9, CMAP-42
+    // `minPoolSize` does not raise the number of connections above `maxPoolSize` (CMAP-9, CMAP-42).
     let mut pool = ready_pool(options(2, 5, 5));
     for number in 1..=2 {
         pool.handle_timeout(at(0));
@@ -27,7 +27,8 @@ fn the_maximum_bounds_population_too() {
 
 #[test]
 fn what_population_made_serves_who_waits_for_a_slot() {
-    // CMAP-72, trap 7: nothing is opened for the waiter.
+    // The connection for `minPoolSize` serves a request that `maxConnecting` blocks. No other
+    // connection is opened (CMAP-72, CMAP trap 7).
     let mut pool = ready_pool(options(10, 1, 1));
     pool.handle_timeout(at(0));
     let _ = pool.check_out(at(1), CheckOutId(1), None);
@@ -44,7 +45,8 @@ fn what_population_made_serves_who_waits_for_a_slot() {
 
 #[test]
 fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
-    // CMAP-10, trap 12
+    // `maxIdleTimeMS` 0 means no limit (CMAP-10). Only available connections become idle, and only
+    // after more than the limit (CMAP trap 12).
     for limit in [0, 10] {
         let mut pool = ready_pool(PoolOptions {
             max_idle: Some(Duration::from_millis(limit)),
@@ -75,7 +77,8 @@ fn a_request_that_waits_already_is_refused_without_an_event() {
 
 #[test]
 fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
-    // Section 1.5.1: a failure event; each start has its end (trap 11).
+    // A cancelled request emits a failed event (CMAP section 1.5.1). Each started event is followed
+    // by exactly one end (CMAP trap 11).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -89,7 +92,8 @@ fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
 
 #[test]
 fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
-    // CMAP-92, CMAP-94, trap 4
+    // A clear of a paused pool emits no event (CMAP-92) and still raises the generation
+    // (CMAP trap 4). It also interrupts connections in use if it has the option (CMAP-94).
     let mut pool = ready_pool(options(2, 0, 2));
     let _ = fresh(&mut pool, at(0), 1);
     pool.handle_clear(at(1), &reset(), false);
@@ -101,7 +105,7 @@ fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
 
 #[test]
 fn each_connection_counts_for_what_it_is() {
-    // CMAP-24
+    // Each connection counts in one state and in the total (CMAP-24).
     let mut pool = ready_pool(options(9, 5, 2));
     let [_, _, available, drains] = [1, 2, 3, 4].map(|request| fresh(&mut pool, at(0), request));
     let due = pool.check_in(at(1), drains, Condition::ReplyDue);
@@ -121,7 +125,7 @@ fn each_connection_counts_for_what_it_is() {
 
 #[test]
 fn the_queue_is_bounded() {
-    // SEL-37
+    // The number of waiting requests is limited (SEL-37).
     let mut pool: Pool<()> = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
     pool.handle_ready(at(0));
     for request in 0..=u64::from(MAX_WAITERS) {
@@ -142,7 +146,8 @@ fn the_queue_is_bounded() {
 
 #[test]
 fn a_closed_connection_never_comes_back() {
-    // CMAP-18: whichever way it was closed, and whatever is still said about it
+    // A connection is not used after it was closed in any way, whatever later inputs report about
+    // it (CMAP-18).
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)
@@ -174,7 +179,7 @@ fn a_closed_connection_never_comes_back() {
 
 #[test]
 fn nobody_gets_what_is_not_established() {
-    // CMAP-22, CMAP-65: not its own request, nor one that comes later
+    // A pending connection is granted to no request (CMAP-22) and is not available (CMAP-65).
     let mut pool = ready_pool(options(1, 1, 1));
     pool.handle_timeout(at(0));
     for request in 1..=2 {
@@ -192,7 +197,8 @@ fn nobody_gets_what_is_not_established() {
 
 #[test]
 fn population_stands_in_nobodys_way() {
-    // CMAP-66, CMAP-78: it hangs, and requests are served and connections come back all the same.
+    // While the establishment of a connection for `minPoolSize` hangs, check outs are served
+    // (CMAP-66) and connections are checked in (CMAP-78).
     let mut pool = ready_pool(options(10, 5, 2));
     pool.handle_timeout(at(0));
     drain(&mut pool);

@@ -1,4 +1,4 @@
-//! The pool of a load balancer: services with generations of their own, and what is pinned.
+//! Tests of a pool behind a load balancer: generations of services, and pinned connections.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn balanced(max_size: u32) -> Pool<()> {
     })
 }
 
-/// Checks out a new connection that leads to this service.
+/// Checks out a new connection that leads to the service `to`.
 fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
     assert_eq!(
         pool.check_out(at(0), CheckOutId(request), None),
@@ -28,7 +28,7 @@ fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
     opened
 }
 
-/// What the next request that fails is told.
+/// Returns the error text of the next request that fails.
 fn first_failure(pool: &mut Pool<()>) -> String {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
@@ -38,6 +38,7 @@ fn first_failure(pool: &mut Pool<()>) -> String {
         .expect("its time was over")
 }
 
+/// Returns the next connection that the pool opens.
 fn opened(pool: &mut Pool<()>) -> ConnectionId {
     std::iter::from_fn(|| pool.poll_action())
         .find_map(|action| match action {
@@ -49,7 +50,8 @@ fn opened(pool: &mut Pool<()>) -> ConnectionId {
 
 #[test]
 fn a_clear_concerns_one_service_and_nobody_who_waits() {
-    // CMAP-99, CMAP-101, CMAP-102, LB-52
+    // The clear of a service makes only its connections stale (CMAP-99, CMAP-101, LB-52). Waiting
+    // requests do not fail (CMAP-102).
     let mut pool = balanced(3);
     let (a, b) = (fresh_to(&mut pool, 1, 7), fresh_to(&mut pool, 2, 8));
     let c = fresh_to(&mut pool, 3, 7);
@@ -61,7 +63,8 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
     pool.handle_clear_service(at(2), service(7));
     assert_eq!(drain(&mut pool), ["PoolCleared(service 7)"]);
     assert_eq!(pool.state(), PoolState::Ready);
-    // The connection to the other service serves who waits; those of the cleared one close.
+    // The connection to the other service serves the waiting request. Connections to the cleared
+    // service are closed at check in.
     give_back(&mut pool, at(3), b);
     assert_eq!(
         drain(&mut pool),
@@ -87,7 +90,7 @@ fn stale_connections_are_pruned_from_between_the_others() {
         .zip(1..)
         .map(|(to, request)| fresh_to(&mut pool, request, to))
         .collect();
-    // The first and last to be handed out are of the service that stays.
+    // The oldest and the newest available connections lead to the service that is not cleared.
     for &place in &[1, 0, 2, 3] {
         give_back(&mut pool, at(1), all[place]);
     }
@@ -112,7 +115,7 @@ fn stale_connections_are_pruned_from_between_the_others() {
 
 #[test]
 fn a_service_begins_anew_after_its_last_connection() {
-    // CMAP-100
+    // The generation of a service is dropped with its last connection (CMAP-100).
     let mut pool = balanced(2);
     let first = fresh_to(&mut pool, 1, 7);
     pool.handle_clear_service(at(1), service(7));
@@ -126,14 +129,14 @@ fn a_service_begins_anew_after_its_last_connection() {
     drain(&mut pool);
     let third = fresh_to(&mut pool, 3, 7);
     assert_eq!(pool.generation_of(third), Some(0));
-    // One without connections is nothing to be told about.
+    // The clear of a service without connections emits no event.
     pool.handle_clear_service(at(3), service(9));
     assert_eq!(drain(&mut pool), [""; 0]);
 }
 
 #[test]
 fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
-    // CMAP-102: it does not fail, and keeps its turn.
+    // The request does not fail and returns to the head of the queue (CMAP-102).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         ..options(2, 0, 1)
@@ -175,7 +178,7 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
 
 #[test]
 fn a_full_pool_tells_who_has_its_connections() {
-    // LB-43 to LB-46
+    // The error of a full pool counts the connections by their use (LB-43 to LB-46).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         wait_queue_timeout: Some(Duration::from_millis(50)),
@@ -185,7 +188,7 @@ fn a_full_pool_tells_who_has_its_connections() {
     pool.hold_for(all[0], PinnedFor::Cursor);
     pool.hold_for(all[1], PinnedFor::Cursor);
     pool.hold_for(all[2], PinnedFor::Cursor);
-    // A cursor in a transaction counts as the transaction's.
+    // The connection of a cursor in a transaction counts for the transaction (LB-44).
     pool.hold_for(all[2], PinnedFor::Transaction);
     let timeout = |pool: &mut Pool<()>, request| {
         assert_eq!(
@@ -204,7 +207,7 @@ fn a_full_pool_tells_who_has_its_connections() {
         ),
         "{text}"
     );
-    // What went back is no longer held for anything.
+    // A connection that was checked in no longer counts for the cursor.
     give_back(&mut pool, at(60), all[0]);
     pool.check_out(at(60), CheckOutId(11), None)
         .expect_granted(all[0]);
@@ -221,7 +224,8 @@ impl CheckOut<()> {
 
 #[test]
 fn a_wait_for_a_turn_to_connect_is_told_as_such() {
-    // LB-45: only a full pool has users to be named.
+    // The pool is not full: the request waits for `maxConnecting`. So the error has the plain
+    // message (LB-45).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         wait_queue_timeout: Some(Duration::from_millis(50)),
@@ -238,7 +242,8 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
 
 #[test]
 fn a_wait_for_an_establishment_is_told_as_such() {
-    // LB-45: its own connection is what fills the pool.
+    // The pool is full only with the request's own pending connection. So the error has the plain
+    // message (LB-45).
     let mut pool = balanced(1);
     let asked = pool.check_out(at(0), CheckOutId(1), Some(at(50)));
     assert_eq!(asked, CheckOut::Waiting);
@@ -261,7 +266,7 @@ fn only_a_connection_in_establishment_is_greeted_and_only_once() {
     assert_eq!(pending.handle_greeted(id(&pool, 1), service(8)), None);
     pool.hold_for(id(&pool, 9), PinnedFor::Cursor);
     give_back(&mut pool, at(1), connection);
-    // Nothing is held on a connection that nobody has.
+    // `hold_for` does nothing for an available connection.
     pool.hold_for(connection, PinnedFor::Cursor);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(2), None),

@@ -1,5 +1,5 @@
-//! What is discovered from where, and kept under watch: the rules that the official files look at
-//! one reply at a time.
+//! Rules of discovery that need several replies in a row; the official tests examine one reply at a
+//! time.
 
 use super::{
     Bench, PING, Phase, addresses, command, labelled, member, options, polled, reset, standalone,
@@ -13,7 +13,7 @@ use crate::{
 use bson::{Document, RawDocumentBuf, doc, oid::ObjectId, rawdoc};
 use std::time::Duration;
 
-/// Replies of the members of one set, which all name the same members.
+/// Returns the reply of a member of the set `rs`. All members have the same lists.
 fn reply(state: Document) -> RawDocumentBuf {
     let mut reply = doc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
@@ -23,7 +23,7 @@ fn reply(state: Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(&reply).expect("it is BSON")
 }
 
-/// Members that are monitored by polling, from these seeds.
+/// Returns a machine that polls the members of the set `rs`, with these seeds.
 fn polled_set(seeds: &[&str]) -> Bench {
     Bench::seeds(seeds, |options| {
         options.streaming = false;
@@ -32,7 +32,7 @@ fn polled_set(seeds: &[&str]) -> Bench {
     })
 }
 
-/// The check that was opened to this address last.
+/// Returns the connection that was last opened to `address`.
 fn opened(orders: &[String], address: &str) -> Option<u64> {
     let ends = format!(" to {address}");
     let order = orders.iter().rev().find(|order| order.ends_with(&ends));
@@ -43,7 +43,7 @@ fn opened(orders: &[String], address: &str) -> Option<u64> {
         .ok()
 }
 
-/// The connections on which a hello was ordered, or that were opened.
+/// Returns how many connections were opened, or sent a `hello`.
 fn asked(orders: &[String]) -> usize {
     let is_check = |order: &&String| order.starts_with("hello on") || order.starts_with("open ");
     orders.iter().filter(is_check).count()
@@ -51,7 +51,7 @@ fn asked(orders: &[String]) -> usize {
 
 #[test]
 fn one_seed_of_any_kind_leads_to_all_members() {
-    // SDAM-4, SDAM-6: with a primary, and without one
+    // One seed of any kind leads to all members (SDAM-4), also if no primary is known (SDAM-6).
     for (state, expected) in [
         (
             doc! { "isWritablePrimary": true },
@@ -85,7 +85,7 @@ fn one_seed_of_any_kind_leads_to_all_members() {
 
 #[test]
 fn members_that_answer_no_operation_are_checked_like_others() {
-    // SDAM-8
+    // Arbiters, hidden members and ghosts are monitored like other servers (SDAM-8).
     for (state, expected) in [
         (doc! { "arbiterOnly": true }, ServerType::RsArbiter),
         (doc! { "hidden": true }, ServerType::RsOther),
@@ -113,7 +113,8 @@ fn members_that_answer_no_operation_are_checked_like_others() {
 
 #[test]
 fn a_hidden_seed_names_the_others_and_goes_once_the_primary_has_answered() {
-    // SDAM-44
+    // A hidden member is a source of hosts, and leaves the topology once the primary has answered
+    // (SDAM-44).
     let mut bench = polled_set(&["h:1"]);
     bench.orders();
     bench.connected(1, &reply(doc! { "hidden": true }));
@@ -127,12 +128,12 @@ fn a_hidden_seed_names_the_others_and_goes_once_the_primary_has_answered() {
 
 #[test]
 fn monitoring_goes_on_while_members_fail_come_and_go() {
-    // SDAM-5
+    // Monitoring continues while members are down and while reconfigurations replace them (SDAM-5).
     let mut bench = polled_set(&["a:1", "b:1"]);
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
     bench.orders();
-    // A member that is down is tried again and again.
+    // A member that is down is checked again and again.
     bench.pass(10_000);
     bench.failed(2);
     let mut orders = bench.orders();
@@ -145,7 +146,7 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
         orders = bench.orders();
         assert!(orders.contains(&"hello on 1".to_owned()), "{orders:?}");
     }
-    // A reconfiguration replaces it by another, which is checked in its stead.
+    // A reconfiguration replaces the member by another one, which is then checked.
     let mut reconfigured = reply(doc! { "isWritablePrimary": true });
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
@@ -161,7 +162,7 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
     let check = opened(&orders, "c:1").expect("c is checked");
     bench.connected(check, &member(false, "a:1"));
     assert_eq!(bench.server_type("c:1"), ServerType::RsSecondary);
-    // Without its primary, the set is still watched.
+    // After the loss of the primary, both members are still checked.
     bench.pass(10_000);
     bench.failed(1);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
@@ -174,7 +175,7 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
 
 #[test]
 fn routers_are_watched_and_measured_each_by_itself() {
-    // SDAM-7
+    // Each mongos has its own monitor and its own round trip time (SDAM-7).
     let mongos = rawdoc! { "ok": 1, "helloOk": true, "msg": "isdbgrid", "maxWireVersion": 21 };
     let mut bench = Bench::seeds(&["a:1", "b:1", "c:1"], |options| {
         options.streaming = false;
@@ -209,7 +210,8 @@ fn routers_are_watched_and_measured_each_by_itself() {
 
 #[test]
 fn a_direct_connection_is_one_server_whatever_it_says() {
-    // SDAM-63
+    // A topology of type `Single` keeps its type and its one server; each check replaces the
+    // description (SDAM-63).
     let mut bench = polled();
     bench.connected(1, &standalone());
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
@@ -248,7 +250,8 @@ fn a_direct_connection_is_one_server_whatever_it_says() {
 
 #[test]
 fn the_set_name_may_be_given_or_found_and_a_direct_connection_verifies_it() {
-    // SDAM-24, SDAM-25, SDAM-28
+    // The set name can be given or discovered (SDAM-25, SDAM-28). A direct connection verifies a
+    // given one (SDAM-24).
     for (direct, name, start, found) in [
         (
             false,
@@ -283,7 +286,8 @@ fn the_set_name_may_be_given_or_found_and_a_direct_connection_verifies_it() {
 
 #[test]
 fn the_number_of_seeds_does_not_choose_the_type() {
-    // SDAM-30: also one host that a lookup found may be one of many.
+    // The number of seeds, for example of the hosts from an SRV lookup, does not choose the
+    // starting type (SDAM-30).
     for (seeds, expected) in [
         (&["a:1"][..], ["a:1", "b:1"].as_slice()),
         (&["a:1", "b:1", "c:1"], &["a:1", "b:1"]),
@@ -298,8 +302,8 @@ fn the_number_of_seeds_does_not_choose_the_type() {
 
 #[test]
 fn only_a_server_that_shuts_down_has_its_pool_cleared() {
-    // SDAM-99: whatever its wire version; 7 is that of the last servers whose pools were always
-    // cleared by an older rule.
+    // The wire version does not matter (SDAM-99). By an older rule, servers of wire version 7 had
+    // their pools cleared after every state change error.
     for wire_version in [7, 8, 21] {
         for (code, is_cleared) in [
             (11_600, true),
@@ -325,7 +329,8 @@ fn only_a_server_that_shuts_down_has_its_pool_cleared() {
 
 #[test]
 fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
-    // SDAM-102, in its newer form: before the hello's reply such an error is overload (SDAM-104).
+    // An error in authentication makes the server Unknown (SDAM-102), while a labelled error in
+    // `hello` means overload and changes nothing (SDAM-104).
     for error in [reset(), timeout()] {
         let mut bench = polled();
         bench.connected(1, &standalone());
@@ -357,7 +362,7 @@ fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
 
 #[test]
 fn the_order_of_an_error_replys_fields_does_not_matter() {
-    // SDAM-118, prose test 6
+    // The order of the fields in an error reply does not matter (SDAM-118, prose test 6).
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 4_i64 };
     let fields = [
         rawdoc! { "ok": 0 },
@@ -403,7 +408,8 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
 
 #[test]
 fn streaming_needs_a_server_that_can() {
-    // MON-2: streaming is chosen, and the server knows no version.
+    // With `serverMonitoringMode=stream` and a server that does not support streaming, the monitor
+    // polls (MON-2).
     let mut bench = streamed();
     bench.connected(1, &standalone());
     let orders = bench.orders();
@@ -415,7 +421,7 @@ fn streaming_needs_a_server_that_can() {
     );
     bench.pass(10_000);
     assert_eq!(bench.orders(), ["hello on 1"]);
-    // Once it does, its next answers are awaited.
+    // After a reply with `topologyVersion`, the next check is awaited.
     bench.reply(1, &super::versioned(1), false);
     let orders = bench.orders();
     assert!(
@@ -426,7 +432,7 @@ fn streaming_needs_a_server_that_can() {
 
 #[test]
 fn an_overloaded_server_is_not_checked_again_sooner() {
-    // MON-68: checks and measurements have their own pace, whatever labels say of retries.
+    // Labels of overload have no effect on the pace of checks and of measurements (MON-68).
     let refused = rawdoc! {
         "ok": 0, "code": 462, "errmsg": "overloaded",
         "errorLabels": ["SystemOverloadedError", "RetryableError"],
@@ -454,7 +460,7 @@ fn an_overloaded_server_is_not_checked_again_sooner() {
 
 #[test]
 fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition() {
-    // EVT-7
+    // The failed event contains the error, and the retry has its own pair of events (EVT-7).
     use crate::{event::SdamEvent, sdam::Action};
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
     bench.connected(1, &standalone());
@@ -476,7 +482,7 @@ fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition()
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
     let kept = server.error.as_ref().map(Error::kind);
     assert_eq!(kept, Some(reset().kind()), "the error goes further");
-    // The repetition fails as well, and has its own end.
+    // The retry fails as well, with its own failed event.
     bench.failed(2);
     let ends = bench.orders();
     assert!(ends.contains(&"failed 2".to_owned()), "{ends:?}");

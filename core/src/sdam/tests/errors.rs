@@ -1,4 +1,4 @@
-//! What errors of operations do to servers, pools and monitors (A.7, A.8).
+//! The consequences of application errors for servers, pools and monitors (section A.7, table A.8).
 
 use super::{
     Bench, MonitorConnectionId, Phase, addresses, command, labelled, member, options, polled,
@@ -14,7 +14,9 @@ use bson::{oid::ObjectId, rawdoc};
 
 #[test]
 fn a_network_error_cancels_the_check_and_asks_for_none() {
-    // SDAM-100, SDAM-108, SDAM-109, MON-59, MON-60, CMAP-147; CMAP-146: one input does both
+    // A network error of an operation makes the server Unknown and clears its pool (SDAM-100,
+    // CMAP-147), in one input (CMAP-146). The check is cancelled (SDAM-109, MON-59, MON-60), and
+    // none is requested (SDAM-108).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -25,7 +27,7 @@ fn a_network_error_cancels_the_check_and_asks_for_none() {
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     assert_eq!(bench.sleeps(), Some(10_000));
-    // A late answer of the connection that was given up changes nothing.
+    // A late reply on the closed connection changes nothing.
     bench.reply(1, &versioned(2), true);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     assert_eq!(bench.orders(), [""; 0]);
@@ -44,7 +46,8 @@ fn a_network_error_between_checks_only_closes_the_connection() {
 
 #[test]
 fn a_state_change_asks_for_a_check_and_cancels_none() {
-    // SDAM-96, CMAP-149, A.11 trap 10
+    // A state change error requests a check (SDAM-96) and cancels none (A.11, trap 10). Only a
+    // shutdown code clears the pool (CMAP-149).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
@@ -59,7 +62,7 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
 
 #[test]
 fn overload_and_slowness_leave_everything_as_it_is() {
-    // SDAM-101, SDAM-104, CMAP-147
+    // A timeout changes nothing (SDAM-101, CMAP-147), and neither does overload (SDAM-104).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
@@ -76,7 +79,8 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 
 #[test]
 fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
-    // SDAM-86, CMAP-145, E.6 property 4
+    // An error of an older generation is ignored (SDAM-86, CMAP-145). Each other error clears the
+    // pool exactly once (E.6, property 4).
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");
@@ -102,7 +106,8 @@ fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
 
 #[test]
 fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
-    // SDAM-87, A.2.3, A.11 trap 1
+    // An error with an equal `topologyVersion` is ignored (SDAM-87), while a `hello` with an equal
+    // one is accepted (table A.2.3; A.11, trap 1).
     let moved = |counter| {
         let mut fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 10107 });
         fault.topology_version = Some(TopologyVersion {
@@ -119,7 +124,8 @@ fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
     }
     bench.application_error("a:1", Phase::Operation, moved(3));
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
-    // C.5 trap 8: the hello that is pushed for the same change.
+    // An older `hello` is discarded. A `hello` with the `topologyVersion` of the error, which the
+    // server streams for the same change, is accepted (C.5, trap 8).
     bench.reply(1, &versioned(2), true);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     bench.reply(1, &versioned(3), true);
@@ -130,7 +136,8 @@ fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
 
 #[test]
 fn a_write_concern_error_is_judged_by_its_version_too() {
-    // SDAM-87, SDAM-93
+    // The `topologyVersion` beside a write concern error decides whether the error is stale
+    // (SDAM-87, SDAM-93).
     let moved = |counter: i64| {
         let fault = WriteFailure::from_reply(&rawdoc! {
             "ok": 1, "writeConcernError": { "code": 10107, "errmsg": "no longer primary" },
@@ -150,7 +157,8 @@ fn a_write_concern_error_is_judged_by_its_version_too() {
 
 #[test]
 fn only_a_state_change_leaves_its_version_with_the_server() {
-    // SDAM-55, SDAM-95, A.8: an error of authentication makes a default Unknown.
+    // An error of authentication makes a default Unknown description, without the `topologyVersion`
+    // of the error (SDAM-55, SDAM-95, table A.8).
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
     for (code, kept) in [(18, None), (13436, Some(5))] {
         let reply = rawdoc! { "ok": 0, "code": code, "topologyVersion": version.clone() };
@@ -167,7 +175,7 @@ fn only_a_state_change_leaves_its_version_with_the_server() {
 
 #[test]
 fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
-    // MON-22, SDAM-126
+    // The `hello` of a pool's connection updates a known server (MON-22, SDAM-126).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.orders();
@@ -187,7 +195,8 @@ fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
 
 #[test]
 fn services_of_a_load_balancer_are_cleared_apart() {
-    // SDAM-111 to SDAM-114
+    // Behind a load balancer, an error clears only the connections of its service, and the server
+    // never becomes Unknown (SDAM-111 to SDAM-114).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     bench.orders();
     let server = bench.id("a:1");
@@ -203,7 +212,7 @@ fn services_of_a_load_balancer_are_cleared_apart() {
         .handle_application_error(bench.now, server, &error);
     assert_eq!(bench.orders(), ["clear service"]);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
-    // Old by the service's generation; and before the hello's reply nothing counts.
+    // An error of an older generation of the service is ignored, and so is an error in `hello`.
     error.is_stale = true;
     bench
         .sdam
@@ -219,7 +228,8 @@ fn services_of_a_load_balancer_are_cleared_apart() {
 
 #[test]
 fn a_server_that_comes_back_has_a_new_life() {
-    // SDAM-66, E.6 property 6
+    // Inputs for a server that was removed and added again change nothing (SDAM-66; E.6, property
+    // 6).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     let (a, b) = (bench.id("a:1"), bench.id("b:1"));
@@ -247,7 +257,7 @@ fn a_server_that_comes_back_has_a_new_life() {
 
 #[test]
 fn a_server_that_was_lost_is_measured_anew() {
-    // SEL-52, SEL-53, MON-51
+    // The first sample after a server was Unknown is its new average (SEL-52, SEL-53, MON-51).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(1_000);
@@ -270,7 +280,7 @@ fn a_server_that_was_lost_is_measured_anew() {
 
 #[test]
 fn whatever_is_learned_is_dated() {
-    // A.2.1, lastUpdateTime
+    // Each change sets `lastUpdateTime` (table A.2.1).
     let dated = |bench: &Bench, address: &str| {
         let server = bench.sdam.server(bench.id(address)).expect("it is there");
         assert_eq!(server.last_update_time, Some(bench.now), "{server}");
@@ -292,7 +302,8 @@ fn whatever_is_learned_is_dated() {
 
 #[test]
 fn a_check_that_the_server_gave_up_interrupts_nobody() {
-    // MON-63, MON-64: only a server that does not answer keeps operations waiting.
+    // A timeout of a check interrupts connections in use (MON-63). A reply with `MaxTimeMSExpired`
+    // does not, because the server answers (MON-64).
     for (late, expected) in [(false, "clear pool"), (true, "clear pool, interrupting")] {
         let mut bench = polled();
         bench.connected(1, &standalone());

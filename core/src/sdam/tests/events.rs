@@ -1,4 +1,4 @@
-//! Which events come, and in which order (section B).
+//! The events of discovery and their order (SDAM Logging and Monitoring).
 
 use super::{Action, Bench, PING, Phase, member, options, reset, standalone, versioned};
 use crate::event::SdamEvent;
@@ -7,7 +7,9 @@ use std::time::Duration;
 
 #[test]
 fn a_start_is_told_in_order() {
-    // EVT-37, B.5 traps 1, 2, 6
+    // The events at the start have this order (EVT-37): the topology description change (B.5, trap
+    // 1), then the server openings (B.5, trap 2). The connection id is allotted before the
+    // connection opens (B.5, trap 6).
     let mut bench = Bench::new(options(&["b:1", "a:1", "b:1"]));
     assert_eq!(
         bench.orders(),
@@ -27,7 +29,9 @@ fn a_start_is_told_in_order() {
 
 #[test]
 fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
-    // E.5, EVT-38, MON-61, B.5 trap 7
+    // The parts of a step have the order of table E.5, and its events that of EVT-38. The pool is
+    // ready before the description is published (MON-61). The succeeded event has the server's
+    // connection id (B.5, trap 7).
     let mut bench = Bench::new(options(&["a:1", "c:1"]));
     bench.orders();
     let mut reply = member(true, "a:1");
@@ -54,7 +58,8 @@ fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
 
 #[test]
 fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
-    // SDAM-74, SDAM-75, B.5 trap 10
+    // The old primary has its own server description change event (B.5, trap 10). It is checked at
+    // once (SDAM-74), and its pool is not cleared (SDAM-75).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.pass(600);
@@ -78,7 +83,8 @@ fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
 
 #[test]
 fn each_pushed_reply_is_a_check_of_its_own() {
-    // EVT-6, EVT-23
+    // A heartbeat started event comes before each read of a streamed reply (EVT-6), with `awaited`
+    // true (EVT-23).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -97,7 +103,8 @@ fn each_pushed_reply_is_a_check_of_its_own() {
 
 #[test]
 fn an_equal_description_is_no_event() {
-    // EVT-14, SDAM-38, B.5 trap 4
+    // An equal description gives no event (EVT-14), but the description is replaced and published
+    // (SDAM-38).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &standalone());
     for time in [1, 2] {
@@ -109,7 +116,8 @@ fn an_equal_description_is_no_event() {
         assert_eq!(bench.orders(), ["succeeded 1 (Some(7))", "publish"]);
         assert!(bench.sdam.version() > version);
     }
-    // Two equal refusals are one change, whatever else the replies hold.
+    // Two checks that fail with the same error give one event, even if their replies differ in
+    // other fields (B.5, trap 4).
     bench.pass(10_000);
     bench.orders();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "time": 1 }, false);
@@ -128,7 +136,8 @@ fn an_equal_description_is_no_event() {
 
 #[test]
 fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
-    // EVT-5, B.5 trap 5, EVT-39
+    // A cancelled check has a heartbeat failed event (EVT-5), and so has a check at the close (B.5,
+    // trap 5). The close has the order of EVT-39.
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -157,7 +166,7 @@ fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
 
 #[test]
 fn a_load_balancer_has_its_own_series() {
-    // EVT-36, SDAM-64, SDAM-115
+    // A load balanced client emits exactly these events (EVT-36, SDAM-64, SDAM-115).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     assert_eq!(
         bench.orders(),
@@ -188,7 +197,8 @@ fn a_load_balancer_has_its_own_series() {
 
 #[test]
 fn a_topology_without_servers_is_warned_of() {
-    // SDAM-65
+    // A topology without servers gives a warning: at the start, and when its last server is removed
+    // (SDAM-65).
     let mut bench = Bench::new(options(&[]));
     assert_eq!(
         bench.orders(),
@@ -216,7 +226,7 @@ fn a_topology_without_servers_is_warned_of() {
             "no servers: LastRemoved",
         ]
     );
-    // The end of the client is no reason for a warning.
+    // The close of the client gives no warning.
     let mut bench = Bench::new(options(&["a:1"]));
     bench.sdam.close(bench.now);
     assert!(
@@ -229,7 +239,8 @@ fn a_topology_without_servers_is_warned_of() {
 
 #[test]
 fn servers_close_one_by_one_and_their_checks_end_before() {
-    // EVT-5, EVT-16, EVT-39
+    // At the close, each running check ends with an event (EVT-5), then the servers are closed
+    // (EVT-16), then the topology (EVT-39).
     let mut bench = Bench::new(options(&["b:1", "a:1"]));
     bench.orders();
     bench.sdam.close(bench.now);
@@ -251,7 +262,8 @@ fn servers_close_one_by_one_and_their_checks_end_before() {
 
 #[test]
 fn a_connection_keeps_the_number_that_its_server_gave_it() {
-    // B.5 traps 7 and 8
+    // The server's connection id is known from the first reply on (B.5, trap 7), and `awaited`
+    // belongs to the command that was sent (B.5, trap 8).
     let mut bench = Bench::new(options(&["a:1"]));
     assert!(bench.orders().contains(&"started 1 (None)".to_owned()));
     let mut first = versioned(1);
@@ -260,11 +272,12 @@ fn a_connection_keeps_the_number_that_its_server_gave_it() {
     let orders = bench.orders();
     assert!(orders.contains(&"succeeded 1 (Some(7))".to_owned()));
     assert!(orders.contains(&"started 1 (Some(7)), awaited".to_owned()));
-    // A reply that does not repeat the number does not take it away.
+    // A reply without `connectionId` does not remove the known one.
     bench.reply(1, &versioned(2), true);
     let orders = bench.orders();
     assert!(orders.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
-    // What fails is the read that was awaited; the next check is a plain one on a new connection.
+    // The failed event belongs to the awaited read. The next check opens a new connection, so it is
+    // not awaited.
     bench.failed(1);
     let orders = bench.orders();
     assert!(
@@ -279,7 +292,7 @@ fn a_connection_keeps_the_number_that_its_server_gave_it() {
 
 #[test]
 fn measurements_publish_nothing() {
-    // EVT-40, MON-54, B.5 trap 9
+    // Measurements of the round trip time emit no events (EVT-40, MON-54; B.5, trap 9).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
     assert!(bench.orders().contains(&"measure 2 to a:1".to_owned()));
@@ -295,7 +308,8 @@ fn measurements_publish_nothing() {
 
 #[test]
 fn a_plain_checks_duration_is_the_round_trip_and_an_awaited_ones_is_not() {
-    // EVT-22
+    // The duration of a check that is not awaited is the round trip time; that of an awaited one
+    // contains the server's wait (EVT-22).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.now = bench.now + Duration::from_millis(30);
     bench.connected(1, &versioned(1));

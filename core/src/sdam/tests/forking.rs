@@ -1,4 +1,4 @@
-//! A child that was forked begins anew (CMAP-103).
+//! The reset of the machine in a forked child process (CMAP-103).
 
 use super::{Bench, options, polled, reset, standalone, versioned};
 use crate::description::ServerType;

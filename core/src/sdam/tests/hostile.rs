@@ -1,4 +1,5 @@
-//! Servers that lie, clocks that stand still or end: nothing panics, spins or grows without bound.
+//! Hostile servers and unusual clocks: the machine neither panics nor spins nor grows without
+//! bound.
 
 use super::{
     Bench, MonitorConnectionId, Phase, addresses, command, options, standalone, streamed, versioned,
@@ -28,7 +29,7 @@ fn names(all: &[&str]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// The check of this server that runs, or the last one that did.
+/// Returns the last connection that was opened to the server at `address`.
 fn check_of(sdam: &mut Sdam, address: &str) -> Option<u64> {
     let orders = std::iter::from_fn(|| sdam.poll_action());
     let opened = orders.filter_map(|action| match action {
@@ -42,7 +43,7 @@ fn check_of(sdam: &mut Sdam, address: &str) -> Option<u64> {
 
 #[test]
 fn a_primarys_list_counts_in_full_although_liars_have_filled_the_topology() {
-    // SDAM-80
+    // The primary's list replaces the servers that another member named (SDAM-80).
     let mut bench = Bench::seeds(&["liar:1", "a:1"], |options| options.streaming = false);
     let many = (0..MAX_MEMBERS).map(|n| format!("bogus{n}:1"));
     let lie = rawdoc! {
@@ -57,7 +58,7 @@ fn a_primarys_list_counts_in_full_although_liars_have_filled_the_topology() {
 
 #[test]
 fn a_hundred_thousand_names_are_cut() {
-    // As many as fit into the largest reply that is accepted.
+    // The reply is larger than 1 MiB.
     let names = (0..100_000).map(|n| format!("h{n}"));
     let reply = primary(1, std::iter::once("a:1".to_owned()).chain(names));
     assert!(reply.as_bytes().len() > 1 << 20);
@@ -65,7 +66,7 @@ fn a_hundred_thousand_names_are_cut() {
     bench.connected(1, &reply);
     assert!(addresses(&bench).len() <= MAX_SERVERS);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetWithPrimary);
-    // The honest list that follows is taken at once.
+    // The short list of the next reply applies in full.
     bench.pass(10_000);
     bench.reply(1, &primary(1, names_of_two()), false);
     assert_eq!(addresses(&bench), ["a:1", "b:1"]);
@@ -77,7 +78,8 @@ fn names_of_two() -> Vec<String> {
 
 #[test]
 fn a_primary_that_leaves_itself_out_goes_and_its_members_stay() {
-    // SDAM-77, SDAM-80; SDAM-53 for the names
+    // A primary that is not in its own list is removed (SDAM-77, SDAM-80). Host names become lower
+    // case (SDAM-53).
     let mut bench = Bench::seeds(&["a:1"], |_| {});
     let reply = primary(
         1,
@@ -95,7 +97,7 @@ fn a_primary_that_leaves_itself_out_goes_and_its_members_stay() {
 
 #[test]
 fn a_thousand_primaries_in_turn_leave_one() {
-    // SDAM-72, SDAM-74
+    // Each newer primary replaces the one before it (SDAM-72, SDAM-74).
     let all: Vec<String> = (0..50).map(|n| format!("m{n}:1")).collect();
     let seeds: Vec<&str> = all.iter().map(String::as_str).collect();
     let mut bench = Bench::seeds(&seeds, |options| {
@@ -111,7 +113,8 @@ fn a_thousand_primaries_in_turn_leave_one() {
             ObjectId::from_bytes(election),
         );
         let server = bench.id(&all[turn as usize % all.len()]);
-        // Whoever says so, on whatever connection: a check of it, or a handshake of its pool.
+        // The connections have the order of the seeds. The first 50 replies are handshakes, the
+        // others are replies to later checks.
         let check = MonitorConnectionId(1 + u64::from(turn) % 50);
         if turn < 50 {
             bench
@@ -135,7 +138,8 @@ fn a_thousand_primaries_in_turn_leave_one() {
 
 #[test]
 fn numbers_at_the_ends_of_their_ranges_are_compared_not_computed_with() {
-    // SDAM-56, SDAM-72, SDAM-73
+    // `topologyVersion`, `electionId` and `setVersion` are only compared, also at the ends of their
+    // ranges (SDAM-56, SDAM-72, SDAM-73).
     for wire in [16, 17] {
         for version in [i64::MIN, -1, 0, i64::MAX] {
             let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
@@ -152,7 +156,8 @@ fn numbers_at_the_ends_of_their_ranges_are_compared_not_computed_with() {
             bench.connected(1, &reply);
             assert_eq!(bench.server_type("a:1"), ServerType::RsPrimary);
             assert_eq!(bench.sdam.description().max_set_version, Some(version));
-            // The same again is no old news; an error with the same version is (SDAM-87).
+            // A `hello` with an equal `topologyVersion` is accepted, unlike an error with an equal
+            // one (SDAM-87).
             bench.pass(10_000);
             bench.reply(1, &reply, false);
             assert_eq!(bench.server_type("a:1"), ServerType::RsPrimary);
@@ -227,7 +232,7 @@ fn a_clock_that_goes_back_harms_nobody() {
 
 #[test]
 fn at_the_end_of_time_nothing_is_due_any_more() {
-    // A timer that cannot be moved forward is no timer.
+    // A timer whose deadline would be `Instant::MAX` is not armed.
     let mut bench = Bench::seeds(&["a:1", "b:1"], |options| options.subscribed = false);
     bench.connected(1, &versioned(1));
     bench.failed(2);
@@ -249,7 +254,7 @@ fn intervals_without_end_arm_nothing() {
     bench.connected(2, &standalone());
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.sdam.deadline(), None);
-    // What is asked for still comes.
+    // A requested check still comes.
     bench.pass(1);
     bench.sdam.request_check(bench.now);
     assert_eq!(bench.sleeps(), Some(499));
@@ -317,7 +322,7 @@ fn value() -> impl Strategy<Value = Bson> {
     })
 }
 
-/// A reply that is mostly what one would expect, with anything in the place of some fields.
+/// Returns a reply that is valid except for some fields with random values.
 fn reply() -> impl Strategy<Value = RawDocumentBuf> {
     let lies = prop::collection::vec((prop::sample::select(FIELDS.to_vec()), value()), 0..8);
     (lies, 0_u8..6).prop_map(|(lies, kind)| {
@@ -346,7 +351,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The debug assertions of each step count.
+    /// The debug assertions of each step are a part of this test.
     #[test]
     fn replies_of_wrong_types_are_survived(
         script in prop::collection::vec((reply(), 0_u64..6, 0_u8..4, any::<u64>()), 1..40),

@@ -1,4 +1,4 @@
-//! Behaviour of the whole machine: scripts of inputs, and the orders that they must lead to.
+//! Tests of the whole discovery machine: scripts of inputs, and the actions that the machine gives.
 
 mod discovery;
 mod errors;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub(super) const PING: Duration = Duration::from_millis(1);
 
-/// The machine, its time, and short words for its orders.
+/// A machine with its time, whose actions are shown as short texts.
 pub(super) struct Bench {
     pub(super) sdam: Sdam,
     pub(super) now: Instant,
@@ -48,7 +48,7 @@ impl Bench {
         Self::new(options)
     }
 
-    /// Everything ordered since the last call, one word or two each.
+    /// Returns the texts of all actions since the last call.
     pub(super) fn orders(&mut self) -> Vec<String> {
         let mut orders = Vec::new();
         while let Some(action) = self.poll() {
@@ -57,7 +57,8 @@ impl Bench {
         orders
     }
 
-    /// The next action. Operations that wait for a scan wait for its end.
+    /// Returns the next action. After a check of a scan, operations that wait continue to wait, so
+    /// that the scan continues to its end.
     pub(super) fn poll(&mut self) -> Option<Action> {
         let action = self.sdam.poll_action()?;
         if !matches!(action, Action::CheckEnded) {
@@ -118,7 +119,7 @@ impl Bench {
         self.sdam.description().topology_type
     }
 
-    /// Milliseconds until the machine wants to be woken.
+    /// Returns the time until the deadline in milliseconds; `None` without a deadline.
     pub(super) fn sleeps(&self) -> Option<u64> {
         let deadline = self.sdam.deadline()?;
         Some(u64::try_from((deadline - self.now).as_millis()).expect("it is near"))
@@ -131,7 +132,7 @@ pub(super) fn options(seeds: &[&str]) -> SdamOptions {
     SdamOptions::new(id, seeds.collect())
 }
 
-/// One server that is monitored by polling, without events: orders only.
+/// Returns a machine with one server, which polls and emits no events.
 pub(super) fn polled() -> Bench {
     Bench::seeds(&["a:1"], |options| {
         options.streaming = false;
@@ -140,7 +141,7 @@ pub(super) fn polled() -> Bench {
     })
 }
 
-/// The same with streaming.
+/// Returns a machine with one server, which streams and emits no events.
 pub(super) fn streamed() -> Bench {
     Bench::seeds(&["a:1"], |options| {
         options.subscribed = false;
@@ -152,7 +153,7 @@ pub(super) fn standalone() -> RawDocumentBuf {
     rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21, "connectionId": 7 }
 }
 
-/// A standalone of 4.4 or newer, whose state has changed that often.
+/// Returns the reply of a standalone since 4.4, with this counter of its `topologyVersion`.
 pub(super) fn versioned(counter: i64) -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21,
@@ -160,6 +161,7 @@ pub(super) fn versioned(counter: i64) -> RawDocumentBuf {
     }
 }
 
+/// Returns the reply of a member of the replica set `rs`.
 pub(super) fn member(writable: bool, primary: &str) -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
@@ -168,10 +170,12 @@ pub(super) fn member(writable: bool, primary: &str) -> RawDocumentBuf {
     }
 }
 
+/// Returns a network error.
 pub(super) fn reset() -> Error {
     Error::network(NetworkFault::Reset, "connection reset")
 }
 
+/// Returns a command error with this code.
 pub(super) fn command(code: i32) -> Error {
     let reply = rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
     let fault = CommandError::from_reply(&reply);
@@ -182,6 +186,7 @@ pub(super) fn timeout() -> Error {
     Error::timeout(Wait::Exchange, "too slow")
 }
 
+/// Returns the error with the label of overload.
 pub(super) fn labelled(error: Error) -> Error {
     error.with_label(Label::SystemOverloadedError)
 }
@@ -278,7 +283,7 @@ fn awaits(awaited: bool) -> &'static str {
     if awaited { ", awaited" } else { "" }
 }
 
-/// Addresses of the topology, sorted.
+/// Returns the addresses of the servers in the topology, sorted.
 pub(super) fn addresses(bench: &Bench) -> Vec<String> {
     let servers = &bench.sdam.description().servers;
     servers.keys().map(Address::to_string).collect()

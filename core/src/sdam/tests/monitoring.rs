@@ -1,4 +1,4 @@
-//! When a server is checked, and what is sent (section C of the requirements).
+//! The times of checks and the commands that they send (Server Monitoring, table C.2).
 
 use super::{
     Bench, MonitorConnectionId, PING, command, options, polled, reset, standalone, streamed,
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 #[test]
 fn polling_asks_a_heartbeat_after_the_last_answer() {
-    // MON-16, MON-19, MON-55
+    // The handshake is the first check (MON-19). Each later check begins `heartbeatFrequencyMS`
+    // after the end of the one before (MON-16, MON-55).
     let mut bench = polled();
     assert_eq!(bench.orders(), ["publish", "open 1 to a:1"]);
     bench.pass(3);
@@ -32,7 +33,8 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
 
 #[test]
 fn the_old_name_is_used_until_the_new_one_is_understood() {
-    // MON-6, MON-7, MON-8, HELLO-5
+    // With a server API version, checks use `hello` (MON-6). Otherwise they use legacy hello until
+    // a reply has `helloOk: true` (MON-7, MON-8, HELLO-5).
     for (declared, hello_ok, expected) in [
         (false, false, "legacy hello on 1"),
         (false, true, "hello on 1"),
@@ -51,7 +53,8 @@ fn the_old_name_is_used_until_the_new_one_is_understood() {
 
 #[test]
 fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
-    // MON-20, MON-34, MON-35, MON-45
+    // A `topologyVersion` in the reply starts the streaming protocol (MON-20): an awaitable `hello`
+    // (MON-34, MON-35) and a connection that measures the round trip time (MON-45).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     assert_eq!(
@@ -66,7 +69,8 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
             "hello on 1 after 1 within 10000",
         ]
     );
-    // Pushed replies need no request; the last one does (MON-39, MON-40).
+    // Streamed replies need no request (MON-39); after the last one the monitor sends a new
+    // awaitable `hello` (MON-40).
     bench.reply(1, &versioned(2), true);
     assert_eq!(bench.orders(), ["publish"]);
     bench.reply(1, &versioned(3), false);
@@ -74,7 +78,8 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
         bench.orders(),
         ["publish", "hello on 1 after 3 within 10000"]
     );
-    // Without a version polling takes over, and nothing measures (MON-42).
+    // After a reply without `topologyVersion` the monitor polls, and the connection that measures
+    // is closed (MON-42).
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.orders(), ["publish", "close 2"]);
     assert_eq!(
@@ -85,7 +90,9 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
 
 #[test]
 fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
-    // MON-47, MON-48, MON-50, MON-70, SEL-56
+    // A measurement every `heartbeatFrequencyMS` (MON-70) changes no description itself (MON-48),
+    // but the next streamed reply brings the averages (MON-50). Streamed replies are no samples
+    // (MON-47, SEL-56).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -100,7 +107,7 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     bench.failed(2);
     assert_eq!(bench.orders(), ["close 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
-    // The awaited reply's own time does not count; the measured ones do.
+    // The duration of the awaited reply does not count. The average is that of 1 ms and 11 ms.
     bench.reply(1, &versioned(1), true);
     let server = bench
         .sdam
@@ -112,14 +119,15 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     bench.orders();
     bench.pass(10_000);
     assert_eq!(bench.orders(), ["measure 3 to a:1"]);
-    // A measurement that takes too long costs its connection (T-5).
+    // A measurement that exceeds its limit closes its connection (timer T-5).
     bench.pass(10_000);
     assert!(bench.orders().contains(&"close 3".to_owned()));
 }
 
 #[test]
 fn limits_depend_on_what_is_waited_for() {
-    // MON-43, MON-44, T-3
+    // A check has the limit `connectTimeoutMS` (MON-43). An awaited reply has this limit plus
+    // `heartbeatFrequencyMS` (MON-44, timer T-3).
     for (connect_timeout, handshake, awaited) in [
         (Some(2_000), Some(2_000), Some(12_000)),
         (None, None, None),
@@ -144,7 +152,9 @@ fn limits_depend_on_what_is_waited_for() {
 
 #[test]
 fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once() {
-    // MON-62, MON-64, MON-66, MON-67
+    // After a network error of a known server the next check follows at once (MON-62, MON-66). The
+    // pool is cleared without interruption (MON-64). After the second error the monitor waits
+    // (MON-67).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
@@ -162,7 +172,7 @@ fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once(
 
 #[test]
 fn a_check_that_takes_too_long_breaks_connections_in_use() {
-    // MON-63
+    // After a timeout, the clear interrupts connections in use (MON-63).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
@@ -181,7 +191,8 @@ fn a_check_that_takes_too_long_breaks_connections_in_use() {
 
 #[test]
 fn a_refused_check_waits() {
-    // MON-38, C.5 trap 3
+    // A reply with `ok: 0` closes the connection (MON-38), and no immediate retry follows (C.5,
+    // trap 3).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.orders();
@@ -205,7 +216,8 @@ fn a_refused_check_waits() {
 
 #[test]
 fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
-    // MON-17, MON-31
+    // A requested check begins 500 ms after the end of the last check at the earliest (MON-17,
+    // MON-31).
     for (waited, expected) in [(0, 500), (100, 400), (499, 1)] {
         let mut bench = polled();
         bench.connected(1, &standalone());
@@ -228,7 +240,7 @@ fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
 
 #[test]
 fn a_request_during_a_check_is_not_remembered() {
-    // C.5 trap 1
+    // A request during a check is dropped (C.5, trap 1).
     let mut bench = polled();
     bench.sdam.request_check(bench.now);
     bench.connected(1, &standalone());
@@ -237,7 +249,8 @@ fn a_request_during_a_check_is_not_remembered() {
 
 #[test]
 fn waiting_operations_make_every_server_be_asked_every_500_ms() {
-    // SDAM-119, E.6 property 8
+    // While operations wait, a server that cannot be reached is checked every 500 ms (SDAM-119;
+    // E.6, property 8).
     let mut bench = polled();
     bench.failed(1);
     bench.orders();
@@ -283,10 +296,10 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.orders();
-    // Between two checks.
+    // A reply between two checks changes nothing.
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.orders(), [""; 0]);
-    // More replies than were allowed.
+    // A reply with `moreToCome`, which the command did not allow, is an error.
     bench.pass(10_000);
     bench.reply(1, &standalone(), true);
     assert_eq!(
@@ -297,7 +310,8 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
 
 #[test]
 fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
-    // MON-31, MON-66; E.6 property 2
+    // A server that answers each handshake and breaks each later check is not checked in a tight
+    // loop, although a known server is retried at once (MON-31, MON-66; E.6, property 2).
     let mut bench = streamed();
     let mut opened = 0;
     let mut last = 1;
@@ -317,20 +331,21 @@ fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
             }
         }
     }
-    // Ten seconds: the first check, and at most two in each half of a second.
+    // In ten seconds there are the first check and at most two checks per 500 ms.
     assert!((20..=41).contains(&opened), "{opened}");
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
 }
 
 #[test]
 fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_up() {
-    // scenario 14: no dead monitor, no backlog, and a healthy server stays known
+    // After the process was frozen, monitors continue without a backlog, and a healthy server stays
+    // known (scenario 14).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.connected(2, &standalone());
     bench.orders();
     bench.pass(3_600_000);
-    // One measurement for all that were missed.
+    // One measurement takes the place of all that were missed.
     assert_eq!(bench.orders(), ["hello on 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.reply(1, &versioned(1), true);
@@ -340,7 +355,7 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
         Some(10_000),
         "the next limit of the measurement"
     );
-    // Where nothing has come, the check fails after a moment, once.
+    // Without a reply, the check fails 500 ms after the process runs again, once.
     bench.reply(2, &standalone(), false);
     bench.pass(3_600_000);
     bench.orders();
@@ -356,12 +371,14 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
 
 #[test]
 fn a_request_never_postpones_a_check() {
-    // MON-17: what is due 500 ms after the last repetition comes before 500 ms after the last end.
+    // A request does not postpone a retry that is due 500 ms after the last retry, which is earlier
+    // than 500 ms after the end of the last check (MON-17).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.failed(1);
     bench.pass(10);
-    // The second connection measures; the third one follows the broken first.
+    // The second connection measures the round trip time; the third one replaces the first, which
+    // broke.
     bench.connected(3, &versioned(1));
     bench.failed(3);
     assert_eq!(bench.sleeps(), Some(490));

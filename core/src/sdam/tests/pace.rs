@@ -1,5 +1,5 @@
-//! A server that answers early, pushes early or changes all the time does not set the pace of the
-//! client's work.
+//! A server that replies early, streams early or changes all the time does not decide how much work
+//! the client does.
 
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
@@ -8,34 +8,34 @@ use crate::{
 };
 use bson::RawDocumentBuf;
 
-/// How a server answers an awaited check.
+/// The way in which a server answers an awaited check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manner {
-    /// At once, and announces no further reply.
+    /// The reply comes at once, without `moreToCome`.
     AtOnce,
-    /// At once, and pushes the next reply at once.
+    /// The reply comes at once, and further replies are streamed at once.
     Pushes,
-    /// It alternates between both.
+    /// `AtOnce` and `Pushes` in turn.
     Alternates,
-    /// It breaks the connection.
+    /// The connection breaks.
     Breaks,
-    /// At once, without a version, so that the check is polled.
+    /// The reply comes at once, without `topologyVersion`, so that the monitor polls.
     Forgets,
 }
 
-/// What the client did for one server.
+/// The work of a client for one server.
 #[derive(Debug, Default)]
 struct Work {
-    /// Connections opened, those that measure included.
+    /// The number of opened connections, including those that measure the round trip time.
     opened: u32,
-    /// Hellos sent on open connections.
+    /// The number of `hello` commands on open connections.
     sent: u32,
-    /// Replies to checks that were processed, pushed ones included.
+    /// The number of handled replies to checks, including streamed ones.
     processed: u32,
 }
 
-/// Answers everything at once, a millisecond apart, for that many milliseconds. Each reply has the
-/// version that `version` gives.
+/// Runs a client for `millis` milliseconds against a server that answers each millisecond.
+/// `version` gives the counter of the `topologyVersion` in each reply.
 fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: bool) -> Work {
     let mut bench = streamed();
     bench.sdam.set_waiting(bench.now, waiting);
@@ -98,7 +98,7 @@ fn answer(
 
 #[test]
 fn no_manner_of_answering_sets_the_pace() {
-    // MON-31, E.6 property 2: whatever a server does, the work of 20 seconds has a bound.
+    // The work of 20 seconds has a bound, whatever the server does (MON-31; E.6, property 2).
     type Versions = fn(u32) -> i64;
     let versions: [(&str, Versions); 4] = [
         ("equal", |_| 1),
@@ -116,8 +116,8 @@ fn no_manner_of_answering_sets_the_pace() {
         for (name, version) in versions {
             for waiting in [false, true] {
                 let work = storm(20_000, manner, version, waiting);
-                // 40 times 500 ms; each is worth a check and its repetition (MON-66), both on a
-                // new connection with another that measures.
+                // There are 40 intervals of 500 ms. Each allows a check and its retry (MON-66),
+                // both on a new connection with another one that measures.
                 let bound = 4 * (40 + MAX_EARLY_REPLIES);
                 let case = format!("{manner:?}, {name} versions, waiting: {waiting}: {work:?}");
                 assert!(work.processed <= bound, "{case}");
@@ -131,7 +131,8 @@ fn no_manner_of_answering_sets_the_pace() {
 
 #[test]
 fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
-    // MON-40, MON-56
+    // After an early reply the next awaited check begins at once (MON-40, MON-56), until the token
+    // bucket is empty.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     bench.orders();
@@ -143,7 +144,7 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
     }
     bench.pass(1);
     bench.reply(1, &versioned(11), false);
-    // What it says counts at once; only the next check waits.
+    // The reply is handled at once; only the next check waits.
     assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(bench.sleeps(), Some(500));
     assert_eq!(
@@ -152,7 +153,7 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
     );
     bench.pass(500);
     assert_eq!(bench.orders(), ["hello on 1 after 11 within 10000"]);
-    // A server that is quiet again has the whole token_bucket again.
+    // After 6 s without early replies, the token bucket is full again.
     bench.pass(6_000);
     bench.reply(1, &versioned(12), false);
     bench.orders();
@@ -164,7 +165,8 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
 
 #[test]
 fn replies_that_come_at_the_pace_of_the_heartbeat_use_no_allowance() {
-    // MON-35: heartbeatFrequencyMS may be as short as 500 ms.
+    // The server replies after `maxAwaitTimeMS`, which is `heartbeatFrequencyMS` (MON-35), here the
+    // smallest value of 500 ms.
     for more_to_come in [false, true] {
         let mut bench = Bench::seeds(&["a:1"], |options| {
             options.subscribed = false;
@@ -185,7 +187,8 @@ fn replies_that_come_at_the_pace_of_the_heartbeat_use_no_allowance() {
 
 #[test]
 fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
-    // MON-37, MON-39
+    // Each streamed reply is handled (MON-37), and the next one is awaited (MON-39), until the
+    // token bucket is empty.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     bench.connected(2, &standalone());
@@ -196,7 +199,7 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
     }
     bench.reply(1, &versioned(11), true);
     assert_eq!(bench.orders(), ["publish", "close 1"]);
-    // What was in the socket behind it is nothing to this machine.
+    // Replies that were still in the socket of the closed connection change nothing.
     let version = bench.sdam.version();
     for n in 12..10_000 {
         bench.reply(1, &versioned(n), true);
@@ -204,7 +207,7 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
     assert_eq!(bench.sdam.version(), version);
     assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
-    // The round trips measured and the connection that measures are kept.
+    // The connection that measures the round trip time stays open.
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
     assert_eq!(bench.orders(), ["open 3 to a:1"]);
@@ -223,7 +226,7 @@ fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
     bench.pass(3_600_000);
     bench.reply(2, &standalone(), false);
     bench.orders();
-    // One reply for each ten seconds waits in the socket.
+    // The socket contains one streamed reply for each 10 s of the pause.
     for _ in 0..360 {
         bench.reply(1, &versioned(0), true);
     }
@@ -237,7 +240,8 @@ fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
 
 #[test]
 fn a_request_during_the_wait_asks_for_a_reply_at_once() {
-    // MON-17: the server is wanted known again, although its version may be the same.
+    // A requested check (MON-17) is a plain `hello`, since an awaited one would wait as long as the
+    // `topologyVersion` stays the same.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     for _ in 0..11 {
@@ -258,7 +262,8 @@ fn a_request_during_the_wait_asks_for_a_reply_at_once() {
 
 #[test]
 fn a_network_error_during_the_wait_costs_the_connection() {
-    // MON-59, MON-31
+    // The connection is closed (MON-59), and the next check begins 500 ms after the last one
+    // (MON-31).
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     for _ in 0..11 {
@@ -276,11 +281,12 @@ fn a_network_error_during_the_wait_costs_the_connection() {
     assert_eq!(bench.orders(), ["open 3 to a:1"]);
 }
 
-/// Each of a few addresses says, as soon as it is checked, that it is a newer primary and that the
-/// one after it is the only other member, so that each check removes one server and adds another.
+/// Each of four addresses replies that it is a newer primary, and that the next address is the only
+/// other member. So each check removes one server and adds another.
 #[test]
 fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
-    // MON-12, MON-31
+    // A new server is checked at once (MON-12), but not more often than the token bucket allows
+    // (MON-31).
     let mut bench = Bench::seeds(&["m0:1"], |options| {
         options.streaming = false;
         options.subscribed = false;
@@ -311,7 +317,7 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
         }
         bench.pass(1);
     }
-    // A whole topology at once, then at most one each 500 ms.
+    // The bucket holds one token per server of the largest topology, and gains one every 500 ms.
     let bound = u32::try_from(MAX_SERVERS).expect("small") + 40;
     assert!(opened <= bound, "{opened}");
     assert!(opened >= 40, "{opened}");
@@ -319,7 +325,8 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
 
 #[test]
 fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() {
-    // MON-12: a primary names 255 others in each pushed reply, and never the same.
+    // Each streamed reply of a primary names 255 new members, which would be checked at once
+    // (MON-12).
     let mut bench = streamed_set();
     let mut dialled = 0;
     let mut last = 1;
@@ -357,14 +364,16 @@ fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() 
         }
         bench.pass(1);
     }
-    // Those of one whole topology, one each 500 ms, and the connections to the primary itself.
+    // The bound is the size of the token bucket, one token per 500 ms, and the connections to the
+    // primary itself.
     let bound = u32::try_from(MAX_SERVERS).expect("small") + 40 + 2 * 40;
     assert!(dialled <= bound, "{dialled}");
 }
 
 #[test]
 fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it() {
-    // MON-17, SDAM-119
+    // New servers without a token are checked 500 ms after they were added, if an operation waits
+    // (MON-17, SDAM-119).
     let mut bench = streamed_set();
     let reply = |turn: usize| {
         let others = (0..100).map(|n| format!("t{turn}n{n}:1"));
@@ -392,7 +401,7 @@ fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it(
     assert_eq!(dials(&mut bench), 300 - MAX_SERVERS);
 }
 
-/// One seed, of a replica set that streams.
+/// Returns a machine with one seed that streams and emits no events.
 fn streamed_set() -> Bench {
     Bench::seeds(&["a:1"], |options| options.subscribed = false)
 }

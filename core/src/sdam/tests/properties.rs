@@ -1,4 +1,4 @@
-//! Properties that hold whatever happens, in whatever order (E.6).
+//! Random tests of the properties that hold for all inputs in any order (section E.6).
 
 use super::{
     MonitorConnectionId, Phase, command, member, options, reset, standalone, timeout, versioned,
@@ -17,7 +17,8 @@ use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// One input. Numbers choose among the connections and servers seen so far, old ones included.
+/// One input. Numbers choose among the connections and servers so far, closed and removed ones
+/// included.
 #[derive(Clone, Debug)]
 enum Input {
     Pass(u64),
@@ -33,11 +34,11 @@ enum Input {
     Close,
 }
 
-/// Scripts in which operations begin to wait and cease to that often.
+/// Returns scripts of inputs, in which `Input::Waiting` has this weight.
 fn inputs_with(waits: u32) -> impl Strategy<Value = Vec<Input>> {
     let one = prop_oneof![
         3 => (0_u64..12_000).prop_map(Input::Pass),
-        // Around the 500 ms between two checks.
+        // Times near the 500 ms that lie between two checks.
         2 => (0_u64..700).prop_map(Input::Pass),
         3 => Just(Input::ToDeadline),
         6 => (0_usize..6, 0_u8..9).prop_map(|(c, r)| Input::Connected(c, r)),
@@ -95,36 +96,40 @@ fn application_error(kind: u8) -> Error {
     }
 }
 
-/// How the last check of a server ended: says what may follow it at once.
+/// The end of the last check of a server, which decides when the next check may begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LastEnd {
     Never,
     Succeeded(Instant, MonitorConnectionId),
-    /// A network error on a server that was known: one check may follow at once (MON-66).
+    /// A network error of a known server: the next check may begin at once (MON-66).
     Lost(Instant),
-    /// Any other failure, and a cancellation: nothing follows at once.
+    /// Any other failure, or a cancellation: the next check may not begin at once.
     Failed(Instant),
 }
 
-/// Watches the orders and knows what must not happen.
+/// Feeds a machine with inputs and asserts after each one that its actions are permitted.
 struct Watcher {
     sdam: Sdam,
     now: Instant,
     log: Vec<String>,
+    /// All connections so far, in the order of their opening.
     checks: Vec<MonitorConnectionId>,
+    /// The open connections.
     open: BTreeMap<MonitorConnectionId, MonitorTask>,
+    /// All servers so far.
     servers: Vec<ServerId>,
+    /// The running check of each server: its connection, and whether it is awaited.
     running: BTreeMap<Address, (u64, bool)>,
-    /// The end of each server's last check, and its last check that followed another at once.
+    /// The end of each server's last check, and the time of its last immediate retry.
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
-    /// The input may end checks that did not fail.
+    /// The input can cancel checks, which then end with an error of another cause.
     cancels: bool,
-    /// Whether each pool is ready.
+    /// True for each pool that is ready.
     pools: BTreeMap<ServerId, bool>,
     closed: bool,
     silent: bool,
     scanning: bool,
-    /// The servers as they were in this version.
+    /// The server descriptions at `version`.
     followed: BTreeMap<ServerId, Arc<ServerDescription>>,
     version: u64,
 }
@@ -231,7 +236,7 @@ impl Watcher {
             self.watch(&action);
         }
         self.follow();
-        // A pool and its server's description are never apart (E.6, property 3).
+        // A data-bearing server has a ready pool (E.6, property 3).
         for server in self.sdam.description().servers.values() {
             if server.server_type.is_data_bearing() {
                 let id = self.sdam.server_id(&server.address).expect("it has an id");
@@ -245,7 +250,7 @@ impl Watcher {
                 );
             }
         }
-        // A timer that fired is cleared or moved.
+        // A timer that expired is cancelled or armed anew.
         assert!(
             self.sdam
                 .deadline()
@@ -258,7 +263,8 @@ impl Watcher {
         }
     }
 
-    /// Two descriptions of one version have the same servers: selection reads each version once.
+    /// Asserts that descriptions with equal versions are equal, since server selection reads each
+    /// version once.
     fn follow(&mut self) {
         let description = self.sdam.description();
         let id = |address| self.sdam.server_id(address).expect("it has an id");
@@ -317,7 +323,7 @@ impl Watcher {
         }
     }
 
-    /// A check starts: is that in time after the last one?
+    /// Asserts that a check does not begin too early after the last one.
     fn watch_pace(&mut self, address: &Address, (number, awaited): (u64, bool)) {
         let ended = self
             .ended
@@ -325,15 +331,15 @@ impl Watcher {
             .or_insert((LastEnd::Never, None));
         match ended.0 {
             LastEnd::Never => {}
-            // The stream goes on, on the same connection.
+            // The stream continues on the same connection.
             LastEnd::Succeeded(_, check) if awaited => assert_eq!(check.0, number),
             LastEnd::Lost(at) if at == self.now => {
-                // A second retry waits until the server may be checked again.
+                // A second retry has to wait for 500 ms.
                 let retried = ended.1.replace(self.now);
                 let is_in_pace = retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
                 assert!(is_in_pace, "more than one retry of {address}");
             }
-            // MON-31
+            // 500 ms lie between the end of a check and the start of the next one (MON-31).
             LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
                 assert!(
                     self.now - at >= MIN_HEARTBEAT_FREQUENCY,
@@ -394,7 +400,7 @@ impl Watcher {
                     LastEnd::Failed(self.now)
                 };
             }
-            // A new life of the address knows nothing of the last one.
+            // A server that is added again has no earlier check.
             SdamEvent::ServerClosed { address, .. } => {
                 assert!(!self.running.contains_key(address));
                 self.ended.remove(address);
@@ -422,14 +428,14 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// E.6, properties 1 to 6 and 9: the watcher asserts them after each input.
+    /// Tests properties 1 to 6 and 9 of section E.6, which the watcher asserts after each input.
     #[test]
     fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
         let mut watcher = run(&script, |options| options.streaming = streaming);
         watcher.feed(&Input::Close);
     }
 
-    /// The same where servers are scanned, of which nothing is to be seen between operations.
+    /// Tests the same for scans. Between operations no timer is armed and no check is running.
     #[test]
     fn any_order_of_inputs_is_survived_by_scans(
         script in prop_oneof![inputs(), inputs_with(8)],
@@ -444,14 +450,14 @@ proptest! {
         watcher.feed(&Input::Close);
     }
 
-    /// E.6, property 10.
+    /// The same inputs give the same actions (E.6, property 10).
     #[test]
     fn the_same_inputs_give_the_same_orders(script in inputs()) {
         let (one, other) = (run(&script, |_| {}), run(&script, |_| {}));
         prop_assert_eq!(one.log, other.log);
     }
 
-    /// Listening changes nothing but that it is told.
+    /// Without subscribers the machine gives the same actions, except for the events.
     #[test]
     fn without_listeners_the_orders_are_the_same(script in inputs()) {
         let (loud, silent) = (run(&script, |_| {}), run(&script, |o| o.subscribed = false));
@@ -459,7 +465,7 @@ proptest! {
         prop_assert_eq!(orders, silent.log.iter().collect::<Vec<_>>());
     }
 
-    /// What a server says is only ever read.
+    /// A reply of any bytes does not make the parser panic.
     #[test]
     fn any_bytes_as_a_reply_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut document = vec![0; 4];

@@ -1,4 +1,4 @@
-//! Rows whose traps no official file looks at.
+//! Rows of the tables of requirements that no official test checks.
 
 use super::{
     Bench, PING, Phase, addresses, command, member, polled, reset, standalone, streamed, versioned,
@@ -20,7 +20,7 @@ fn is_clear(order: &str) -> bool {
     order.starts_with("clear pool")
 }
 
-/// Two members, monitored by polling; the first one's check is number 1, the other's 2.
+/// Returns a machine that polls two members: on connection 1 the first, on connection 2 the second.
 fn pair() -> Bench {
     Bench::seeds(&["a:1", "b:1"], |options| {
         options.streaming = false;
@@ -29,6 +29,7 @@ fn pair() -> Bench {
     })
 }
 
+/// Returns the reply of a primary with this `electionId` and `setVersion`.
 fn elected(election: u8, version: i64) -> RawDocumentBuf {
     let mut reply = member(true, "a:1");
     let mut id = [0; 12];
@@ -40,7 +41,9 @@ fn elected(election: u8, version: i64) -> RawDocumentBuf {
 
 #[test]
 fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
-    // SDAM-48, SDAM-49, MON-52, MON-71, MON-72, SEL-52
+    // The handshake (MON-71) and each polled check (MON-72, SDAM-48) give a sample. The average
+    // stays when the server type changes (SDAM-49). A failed check resets it (MON-52), and the next
+    // sample is the new average (SEL-52).
     let mut bench = pair();
     let trip = |bench: &mut Bench, reply: &RawDocumentBuf, millis: u64| {
         bench.pass(10_000);
@@ -90,7 +93,8 @@ fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
 
 #[test]
 fn an_equal_answer_still_brings_its_dates() {
-    // SDAM-37, SDAM-38: staleness is computed from them.
+    // An equal description replaces the current one (SDAM-37, SDAM-38), because the estimate of
+    // staleness needs its times.
     let mut bench = polled();
     let written = |at| {
         let mut reply = standalone();
@@ -113,7 +117,9 @@ fn an_equal_answer_still_brings_its_dates() {
 
 #[test]
 fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
-    // SDAM-46, SDAM-47, SDAM-74, SDAM-75, SDAM-76
+    // The old primary is checked at once (SDAM-74), with its error (SDAM-47) and without a clear of
+    // its pool (SDAM-75). If it then still calls itself primary, it is stale (SDAM-46) and waits
+    // for its next periodic check (SDAM-76).
     let mut bench = pair();
     bench.connected(1, &elected(1, 1));
     bench.pass(1000);
@@ -134,7 +140,7 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
         error.contains("primary marked stale due to discovery of newer primary"),
         "{error}"
     );
-    // It still believes in itself.
+    // The old primary still replies that it is primary.
     bench.reply(1, &elected(1, 1), false);
     let orders = bench.orders();
     assert!(
@@ -158,7 +164,9 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
 
 #[test]
 fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
-    // SDAM-106, SDAM-108, SDAM-109, MON-60, MON-73
+    // After a network error of an operation, the topology is updated (SDAM-106), and the check is
+    // cancelled (SDAM-109). The next check does not begin at once (SDAM-108), but 500 ms later if
+    // one is requested (MON-60, MON-73).
     let mut bench = pair();
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
@@ -174,7 +182,7 @@ fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
         !orders.iter().any(|order| order.starts_with("open")),
         "{orders:?}"
     );
-    // The answer that was on its way is nobody's.
+    // A late reply on the closed connection changes nothing.
     bench.reply(1, &member(true, "a:1"), false);
     assert_eq!(bench.orders(), [""; 0]);
     bench.sdam.request_check(bench.now);
@@ -192,7 +200,8 @@ fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
 
 #[test]
 fn who_asks_for_no_streaming_gets_none() {
-    // MON-3, MON-41, MON-42, MON-46: whatever the server offers
+    // Without streaming (MON-3, MON-41) the monitor polls a server that supports streaming, and no
+    // other connection measures the round trip time (MON-42, MON-46).
     let mut bench = polled();
     bench.connected(1, &versioned(1));
     let orders = bench.orders();
@@ -209,7 +218,8 @@ fn who_asks_for_no_streaming_gets_none() {
 
 #[test]
 fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
-    // MON-21, MON-69
+    // One connection measures the round trip time while streaming is in use (MON-21); it is opened
+    // once (MON-69).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     for counter in 2..20 {
@@ -227,7 +237,8 @@ fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
 
 #[test]
 fn a_new_connection_begins_with_the_old_name_again() {
-    // MON-8
+    // The command follows from `helloOk` in each reply, and on a new connection the first choice
+    // holds again (MON-8).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
@@ -241,7 +252,7 @@ fn a_new_connection_begins_with_the_old_name_again() {
     ] {
         bench.pass(10_000);
         assert_eq!(bench.orders().last().map(String::as_str), Some(expected));
-        // Each answer decides anew.
+        // Each reply decides about the next command.
         bench.reply(2, &reply, false);
     }
     bench.pass(10_000);
@@ -253,7 +264,8 @@ fn a_new_connection_begins_with_the_old_name_again() {
 
 #[test]
 fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
-    // MON-12, MON-13, SDAM-79
+    // The members that a secondary names are added and monitored (MON-12, SDAM-79), each
+    // independently of the others (MON-13).
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
     bench.orders();
     let named = rawdoc! {
@@ -264,7 +276,7 @@ fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
     let orders = bench.orders();
     let opened = orders.iter().filter(|order| order.starts_with("open"));
     assert_eq!(opened.count(), 3);
-    // b to d say nothing; a is asked again in time nevertheless.
+    // The servers b to d do not answer; a is still checked in time.
     bench.pass(9_999);
     bench.orders();
     bench.pass(1);
@@ -273,7 +285,8 @@ fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
 
 #[test]
 fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
-    // SDAM-60, SDAM-61, SDAM-83
+    // Compatibility (SDAM-60, SDAM-61) and the session timeout (SDAM-83) of the topology follow
+    // each change of a server.
     let timed = |minutes: i64, wire: i32, kind: &str| {
         let mut reply = rawdoc! {
             "ok": 1, "setName": "rs", "maxWireVersion": wire, "hosts": ["a:1", "b:1"],
@@ -297,13 +310,14 @@ fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
     assert_eq!(known(&bench), (None, false));
     bench.connected(1, &timed(30, 21, "primary"));
     assert_eq!(known(&bench), (Some(30), false));
-    // An arbiter holds no data, but has to be of a known age.
+    // An arbiter has no part in the session timeout, but in the compatibility.
     bench.connected(2, &timed(10, 7, "arbiter"));
     assert_eq!(known(&bench), (Some(30), true));
     bench.pass(10_000);
     bench.reply(2, &timed(10, 21, "secondary"), false);
     assert_eq!(known(&bench), (Some(10), false));
-    // Without a value, none; and again one when that server is lost.
+    // A server without a value makes the session timeout `None`. When this server becomes Unknown,
+    // the timeout is that of the other server again.
     bench.pass(10_000);
     bench.reply(2, &member(false, "a:1"), false);
     assert_eq!(known(&bench), (None, false));
@@ -315,7 +329,8 @@ fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
 
 #[test]
 fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
-    // SDAM-61, SDAM-80
+    // After the primary removed an incompatible member (SDAM-80), the topology is compatible
+    // (SDAM-61).
     let mut bench = pair();
     let old = rawdoc! {
         "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 7, "hosts": ["a:1", "b:1"],
@@ -337,7 +352,8 @@ fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
 
 #[test]
 fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
-    // SDAM-66, SDAM-78, C.5 trap 9
+    // A late reply of a server that was removed and added again changes nothing (SDAM-66, SDAM-78;
+    // C.5, trap 9).
     let mut bench = pair();
     let names = |hosts: &[&str]| {
         let hosts: bson::RawArrayBuf = hosts.iter().copied().collect();

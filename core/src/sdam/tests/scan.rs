@@ -1,4 +1,5 @@
-//! Clients without background tasks: when a scan is wanted, and whom it asks in which order.
+//! Clients that check servers on demand: when a scan is due, and the order in which it checks
+//! servers.
 
 use super::{Bench, Phase, addresses, command, member, reset, standalone, timeout, versioned};
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use std::{collections::BTreeSet, time::Duration};
 
+/// Returns a machine that checks servers on demand.
 fn scanning(seeds: &[&str]) -> Bench {
     seeded(seeds, 1, |_| {})
 }
@@ -23,7 +25,7 @@ fn seeded(seeds: &[&str], seed: u8, change: impl FnOnce(&mut SdamOptions)) -> Be
     })
 }
 
-/// A member of a set of three.
+/// Returns the reply of a member of a replica set with three members.
 fn of_three(writable: bool, primary: Option<&str>) -> RawDocumentBuf {
     let mut reply = rawdoc! {
         "ok": 1, "maxWireVersion": 21, "setName": "rs", "isWritablePrimary": writable,
@@ -42,8 +44,8 @@ fn mongos() -> RawDocumentBuf {
     rawdoc! { "ok": 1, "msg": "isdbgrid", "maxWireVersion": 21 }
 }
 
-/// Scans until there is nothing more to ask; gives the servers in the order in which they were
-/// asked. `None` is a connection that breaks.
+/// Runs a scan to its end and returns the addresses in the order of their checks. `answer` gives
+/// the reply to each check; `None` breaks the connection.
 fn scan(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
     bench.sdam.mark_stale(bench.now);
     bench.sdam.set_waiting(bench.now, true);
@@ -58,7 +60,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
     let mut asked = Vec::new();
     loop {
         let Some(action) = bench.poll() else {
-            // Somebody waits for the pause after the last scan.
+            // An operation waits until the next scan may begin or continue.
             let deadline = bench.sdam.deadline().expect("the scan goes on or ends");
             bench.now = deadline;
             bench.sdam.handle_timeout(bench.now);
@@ -80,7 +82,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
             _ => continue,
         };
         asked.push(address.clone());
-        // Each check takes its time, so that no two end at the same moment.
+        // Time passes during each check, so that no two checks end at the same time.
         bench.now = bench.now + Duration::from_millis(1);
         match answer(&address) {
             Some(reply) if opens => bench.connected(check.0, &reply),
@@ -91,7 +93,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
     }
 }
 
-/// Whose connection that is.
+/// Returns the address of the server of a connection.
 fn connections(bench: &Bench, check: MonitorConnectionId) -> String {
     let server = bench.sdam.out.server_of(check).expect("it is open");
     let server = bench.sdam.server(server).expect("it is a server");
@@ -100,7 +102,7 @@ fn connections(bench: &Bench, check: MonitorConnectionId) -> String {
 
 #[test]
 fn nothing_happens_until_an_operation_asks() {
-    // SDAM-35, MON-24
+    // No server is checked before the first operation (SDAM-35, MON-24).
     let mut bench = scanning(&["a:1"]);
     assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(bench.sdam.deadline(), None);
@@ -118,7 +120,7 @@ fn nothing_happens_until_an_operation_asks() {
         ]
     );
     bench.sdam.set_waiting(bench.now, false);
-    // Neither streaming nor a measuring connection, whatever the server can do.
+    // The machine neither streams nor measures round trip times on another connection.
     assert_eq!(bench.sdam.deadline(), None);
     assert!(!bench.sdam.is_stale());
 }
@@ -137,7 +139,8 @@ fn the_connection_of_a_check_is_kept_for_the_next_scan() {
 
 #[test]
 fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
-    // MON-25, SDAM-31, T-9
+    // A scan is due `heartbeatFrequencyMS` after the end of the last one (MON-25, SDAM-31, timer
+    // T-9).
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| Some(standalone()));
     bench.pass(59_999);
@@ -149,7 +152,7 @@ fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
 
 #[test]
 fn scans_are_half_a_second_apart() {
-    // MON-26, MON-31, SDAM-120
+    // The next scan begins 500 ms after the end of the last one (MON-26, MON-31, SDAM-120).
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| None);
     let ended = bench.now;
@@ -161,7 +164,7 @@ fn scans_are_half_a_second_apart() {
     bench.sdam.set_waiting(bench.now, true);
     bench.orders();
     assert_eq!(bench.sleeps(), Some(500));
-    // Whoever leaves meanwhile takes the plan along.
+    // When the operation ends before that, the next scan is no longer planned.
     bench.sdam.set_waiting(bench.now, false);
     assert_eq!(bench.sdam.deadline(), None);
     bench.sdam.set_waiting(bench.now, true);
@@ -171,7 +174,8 @@ fn scans_are_half_a_second_apart() {
 
 #[test]
 fn a_possible_primary_comes_before_other_members() {
-    // MON-27 and its example, MON-28, SDAM-12
+    // A `PossiblePrimary` is checked before other members (MON-27, SDAM-12), and servers that a
+    // reply names are checked in the same scan (MON-28).
     for seed in 0..10 {
         let mut bench = seeded(&["c:1"], seed, |_| {});
         let asked = scan(&mut bench, |address| {
@@ -197,7 +201,7 @@ fn the_hint_is_seen_until_the_server_answers() {
 
 #[test]
 fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
-    // SDAM-12
+    // With background monitoring, `PossiblePrimary` means the same as Unknown (SDAM-12).
     let mut bench = Bench::seeds(&["c:1"], |_| {});
     bench.connected(1, &of_three(false, Some("a:1")));
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
@@ -205,7 +209,7 @@ fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
 
 #[test]
 fn the_primary_comes_first_and_the_unknown_last() {
-    // MON-27
+    // A scan checks the primary first and Unknown servers last (MON-27).
     for seed in 0..10 {
         let mut bench = seeded(&["a:1", "b:1", "c:1"], seed, |_| {});
         scan(&mut bench, |address| match address {
@@ -220,7 +224,8 @@ fn the_primary_comes_first_and_the_unknown_last() {
 
 #[test]
 fn ties_are_broken_by_chance_and_later_scans_keep_the_order() {
-    // MON-27: this is what spreads clients that start at once.
+    // Chance decides between equals (MON-27), so that clients that start at the same time do not
+    // all check the same server first.
     let mut firsts = BTreeSet::new();
     for seed in 0..30 {
         let mut bench = seeded(&["a:1", "b:1", "c:1"], seed, |_| {});
@@ -255,7 +260,7 @@ fn one_server_is_asked_at_a_time() {
 
 #[test]
 fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
-    // MON-23, T-10
+    // A server whose check failed with a network error is skipped for 5 s (MON-23, timer T-10).
     let mut bench = scanning(&["a:1", "b:1"]);
     let broken = |address: &str| (address == "b:1").then(mongos);
     scan(&mut bench, broken);
@@ -265,7 +270,7 @@ fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
     bench.now = failed + Duration::from_millis(5_001);
     assert_eq!(scan(&mut bench, broken), ["b:1", "a:1"]);
     bench.pass(5_001);
-    // What is not of the network is no reason to rest.
+    // Only a network error starts the cooldown.
     let refused = |address: &str| match address {
         "b:1" => Some(mongos()),
         _ => Some(rawdoc! { "ok": 0, "code": 1 }),
@@ -277,7 +282,7 @@ fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
 
 #[test]
 fn a_hint_does_not_end_the_rest_of_a_server() {
-    // MON-23
+    // A `PossiblePrimary` in cooldown is skipped as well (MON-23).
     let mut bench = scanning(&["a:1", "c:1"]);
     let asked = scan(&mut bench, |address| {
         (address != "a:1").then(|| of_three(false, Some("a:1")))
@@ -290,7 +295,8 @@ fn a_hint_does_not_end_the_rest_of_a_server() {
 
 #[test]
 fn a_known_server_is_asked_twice_before_it_rests() {
-    // MON-66, MON-29
+    // A known server is checked again at once after a network error (MON-66), in a scan as well
+    // (MON-29).
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| Some(standalone()));
     bench.pass(60_000);
@@ -323,7 +329,7 @@ fn a_scan_for_which_nobody_waits_is_given_up() {
     bench.sdam.set_waiting(bench.now, true);
     bench.orders();
     bench.sdam.set_waiting(bench.now, false);
-    // Nothing was learned about the server, and the next operation scans again.
+    // The server description stays, and the next operation scans again.
     assert_eq!(bench.orders(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     assert_eq!(bench.sdam.deadline(), None);
@@ -379,7 +385,7 @@ fn a_primary_that_is_an_old_one_is_asked_once() {
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
 }
 
-/// A set of a primary `a` and a secondary `b`, just scanned.
+/// Returns a machine that has scanned a set of the primary `a` and the secondary `b`.
 fn set_of_two() -> Bench {
     let mut bench = scanning(&["a:1", "b:1"]);
     scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
@@ -396,8 +402,9 @@ fn shut_down_in_write_concern() -> Error {
 
 #[test]
 fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
-    // SDAM-97, A.12 point 6, and prose tests 2 to 5 in the reading for single-threaded clients: in
-    // none of them the server is checked at once.
+    // A state change error makes the topology stale unless the server is recovering (SDAM-97; A.12,
+    // point 6). Prose tests 2 to 5 hold as for single-threaded clients: no server is checked at
+    // once.
     use TopologyType::{ReplicaSetNoPrimary as NoPrimary, ReplicaSetWithPrimary as WithPrimary};
     for (address, error, topology, stale) in [
         ("a:1", reset(), NoPrimary, false),
@@ -410,7 +417,7 @@ fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
         ("a:1", command(91), NoPrimary, true),
         ("a:1", command(11600), NoPrimary, true),
         ("a:1", shut_down_in_write_concern(), NoPrimary, true),
-        // These say nothing about the server.
+        // These errors do not change the server description.
         ("", timeout(), WithPrimary, false),
         ("", command(6), WithPrimary, false),
     ] {
@@ -427,7 +434,7 @@ fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
             "{error}: it is asked at once"
         );
         assert_eq!(bench.sdam.deadline(), None);
-        // The scan that comes next looks at it: nothing rests that did not fail a check.
+        // The next scan checks this server, because errors of operations start no cooldown.
         let asked = scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
         assert_eq!(asked.len(), 2, "{error}");
     }

@@ -1,4 +1,5 @@
-//! Scans keep 500 ms between two checks of one server, whatever operations do meanwhile (MON-31).
+//! Tests that scans leave 500 ms between two checks of one server, whatever operations do meanwhile
+//! (MON-31).
 
 use super::{Bench, Phase, member, reset, standalone};
 use crate::{random::Seed, sdam::MIN_HEARTBEAT_FREQUENCY};
@@ -11,7 +12,7 @@ fn scanning(seeds: &[&str]) -> Bench {
     })
 }
 
-/// The orders that begin checks.
+/// Returns the actions that begin checks.
 fn checks(bench: &mut Bench) -> Vec<String> {
     let mut orders = bench.orders();
     orders.retain(|order| order.starts_with("open") || order.starts_with("hello"));
@@ -24,7 +25,8 @@ fn wait(bench: &mut Bench, waiting: bool) {
 
 #[test]
 fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
-    // MON-31, MON-60: each operation gives up after a millisecond, or at the moment of its begin.
+    // The checks of a server are 500 ms apart (MON-31), also when each operation ends 0 or 1 ms
+    // after its start and so cancels its check (MON-60).
     for millis in [0, 1] {
         let mut bench = scanning(&["a:1"]);
         let mut opened = 0;
@@ -37,14 +39,15 @@ fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
             assert_eq!(bench.sdam.deadline(), None, "turn {turn}");
             bench.pass(1 - millis);
         }
-        // 20 seconds have 40 pauses of 500 ms.
+        // In 20 s there are 40 intervals of 500 ms.
         assert!((20..=41).contains(&opened), "{opened} checks");
     }
 }
 
 #[test]
 fn a_cancelled_check_is_repeated_after_half_a_second() {
-    // MON-31: the operation that needs the server waits for that.
+    // A cancelled check counts for the interval of 500 ms, so the next operation waits for its end
+    // (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
     assert_eq!(checks(&mut bench), ["open 1 to a:1"]);
@@ -66,7 +69,8 @@ fn a_cancelled_check_is_repeated_after_half_a_second() {
 
 #[test]
 fn a_check_cancelled_at_its_begin_and_its_failed_repetition_are_half_a_second_apart() {
-    // MON-31, MON-66: the repetition of a failed check comes at once, and it is the only one.
+    // The retry of a failed check comes at once, but only once (MON-66). The cancelled check and
+    // the next one are 500 ms apart (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
     bench.orders();
@@ -102,7 +106,7 @@ fn other_servers_are_checked_while_one_waits_for_its_turn() {
     assert_eq!(checks(&mut bench), [format!("open 2 to {other}")]);
     bench.pass(100);
     bench.connected(2, &member(other == "a:1", "a:1"));
-    // No operation that the other one serves waits for the rest of the scan.
+    // An operation for which this server is suitable does not wait for the rest of the scan.
     assert!(bench.sdam.is_rest_of_scan_optional(bench.now));
     assert_eq!(checks(&mut bench), [""; 0]);
     assert_eq!(bench.sleeps(), Some(400));
@@ -112,7 +116,8 @@ fn other_servers_are_checked_while_one_waits_for_its_turn() {
 
 #[test]
 fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_check() {
-    // MON-31: the scan was suspended after the primary's check.
+    // The scan was suspended after its first check. The server of this check is checked again after
+    // 500 ms (MON-31).
     let mut bench = scanning(&["a:1", "b:1"]);
     wait(&mut bench, true);
     let first = checks(&mut bench).concat().replace("open 1 to ", "");
@@ -137,7 +142,8 @@ fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_che
 
 #[test]
 fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
-    // MON-25, MON-31: what the suspended scan learned is too old, but its last check is not.
+    // The results of the suspended scan are too old (MON-25), but its last check still counts for
+    // the interval of 500 ms (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
     bench.orders();
@@ -156,7 +162,7 @@ fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
 
 #[test]
 fn a_forked_process_checks_at_once() {
-    // CMAP-103: the last check was made by another process.
+    // The parent process made the last check, so the check of the child comes at once (CMAP-103).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
     bench.orders();

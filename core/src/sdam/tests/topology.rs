@@ -1,4 +1,4 @@
-//! The deployment as a whole, where no official file looks.
+//! Rules about the whole topology that no official test checks.
 
 use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{
@@ -10,7 +10,8 @@ use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
 #[test]
 fn a_server_of_another_age_is_named_until_it_is_replaced() {
-    // SDAM-60, SDAM-61
+    // The compatibility error names the incompatible server (SDAM-60), and disappears when the
+    // server is replaced by a compatible one (SDAM-61).
     for (min, max, expected) in [
         (
             0,
@@ -50,7 +51,7 @@ fn members_that_name_ever_new_members_reach_a_bound() {
 
 #[test]
 fn a_primary_is_believed_at_once_where_others_named_too_many() {
-    // SDAM-80: what the primary does not name makes room for what it names.
+    // Servers that the primary does not name are removed before its own list is added (SDAM-80).
     let mut bench = overfilled();
     bench.pass(9_000);
     bench.sdam.request_check(bench.now);
@@ -62,7 +63,7 @@ fn a_primary_is_believed_at_once_where_others_named_too_many() {
     assert_eq!(addresses(&bench), ["a:1", "z:1", "z:2"]);
 }
 
-/// A client of a member that has named more servers than a topology can have.
+/// Returns a machine whose server has named more members than a topology can have.
 fn overfilled() -> Bench {
     let mut bench = Bench::new(options(&["a:1"]));
     for round in 0..10 {
@@ -82,7 +83,8 @@ fn overfilled() -> Bench {
 
 #[test]
 fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
-    // SDAM-62
+    // With a direct connection, a server with a wrong set name is Unknown and stays in the topology
+    // (SDAM-62).
     let mut bench = Bench::seeds(&["a:1"], |options| {
         options.direct_connection = true;
         options.replica_set = Some("other".to_owned());
@@ -102,7 +104,8 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
 
 #[test]
 fn a_direct_connection_has_a_pool_whatever_the_server_is() {
-    // SDAM-1, SDAM-84, CMAP-156
+    // A direct connection to an `RSGhost` (SDAM-1) has a pool, because its server can be of any
+    // known type (SDAM-84, CMAP-156).
     for (direct, expected) in [(true, true), (false, false)] {
         let mut bench = Bench::seeds(&["a:1"], |options| options.direct_connection = direct);
         bench.orders();
@@ -118,7 +121,7 @@ fn a_direct_connection_has_a_pool_whatever_the_server_is() {
 
 #[test]
 fn the_ends_of_the_supported_wire_versions_are_supported() {
-    // SDAM-60, SDAM-61
+    // Both ends of the supported range of wire versions are compatible (SDAM-60, SDAM-61).
     for (min, max, compatible) in [
         (0, MIN_WIRE_VERSION - 1, false),
         (0, MIN_WIRE_VERSION, true),
@@ -138,7 +141,8 @@ fn the_ends_of_the_supported_wire_versions_are_supported() {
 
 #[test]
 fn a_repeated_reply_that_removes_its_server_clears_what_was_said_because_of_it() {
-    // SDAM-61, SDAM-82: the ghost came before it was known that this is a sharded cluster.
+    // The ghost does not change the topology of type Unknown (SDAM-82). The mongos makes the
+    // topology sharded, so the second reply of the ghost removes it and the error (SDAM-61).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 7 };
     bench.connected(1, &ghost);

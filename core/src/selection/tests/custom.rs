@@ -1,4 +1,4 @@
-//! The application's say in the choice (SEL-10).
+//! The application's server selector (SEL-10).
 
 use super::*;
 use crate::options::ServerSelector;
@@ -24,7 +24,8 @@ fn select_in(
 
 #[test]
 fn the_highest_port_takes_every_operation() {
-    // SEL-P5; here the highest number is the highest name
+    // The selector takes the server with the highest port (SEL-P5); here the addresses differ in
+    // the host.
     let mut selector = with(|servers| {
         let highest = servers.iter().map(|s| s.address.clone()).max();
         servers.retain(|s| Some(&s.address) == highest.as_ref());
@@ -62,7 +63,7 @@ fn it_chooses_before_the_window_and_after_the_filters() {
 
 #[test]
 fn nothing_left_means_wait_and_what_it_adds_does_not_count() {
-    // trap 16
+    // An empty list means to wait, and is no error (SEL trap 16).
     let mut none = with(|servers| servers.clear());
     assert_eq!(select(&mut none, &[]), Ok(None));
     let alien: &ServerDescription = Box::leak(Box::new(ServerDescription::unknown(Address::tcp(
@@ -74,7 +75,7 @@ fn nothing_left_means_wait_and_what_it_adds_does_not_count() {
 
 #[test]
 fn it_is_asked_each_time_and_its_panic_is_one_operations_error() {
-    // scenario 12
+    // After a panic of the selector, later selections work (scenario 12).
     let calls = std::sync::atomic::AtomicU32::new(0);
     let mut selector = with(move |_| {
         let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

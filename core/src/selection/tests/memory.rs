@@ -1,8 +1,8 @@
-//! What is remembered between selections, and when the description is read again.
+//! The rankings that a selector keeps between selections.
 
 use super::*;
 
-/// How often servers were looked up, which happens only where everything is computed anew.
+/// Counts the calls that look up the id of a server, which happen only when a ranking is computed.
 struct Reader {
     description: TopologyDescription,
     selector: Selector,
@@ -18,7 +18,7 @@ impl Reader {
         }
     }
 
-    /// True if this selection read the description.
+    /// True if this selection computed a ranking.
     fn reads(&mut self, version: u64, criteria: &Criteria) -> bool {
         let before = self.asked.get();
         let look_up = |address: &Address| {
@@ -92,7 +92,7 @@ fn the_oldest_criteria_are_forgotten_first_and_one_at_a_time() {
     for each in &criteria {
         assert!(reader.reads(version, each), "it is new");
     }
-    // Two were one too many each.
+    // There are two criteria more than can be kept, so the first two are gone.
     for each in &criteria[2..] {
         assert!(!reader.reads(version, each), "it is remembered");
     }

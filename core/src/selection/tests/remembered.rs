@@ -1,4 +1,4 @@
-//! What is remembered of a version is what would be computed anew.
+//! Tests that a ranking that was kept and refreshed equals a new one.
 
 use super::*;
 use crate::{
@@ -78,7 +78,8 @@ fn criteria() -> impl Strategy<Value = Criteria> {
     })
 }
 
-/// A server that changes, or goes; now and then the whole description is another.
+/// One change of the topology: a server that changes or, if the flag is true, is removed, and
+/// sometimes another topology type.
 type Step = (u64, ServerDescription, bool, Option<TopologyType>);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -94,7 +95,8 @@ proptest! {
         criteria in criteria(),
         steps in prop::collection::vec((step(), any::<bool>()), 1..60),
     ) {
-        // SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49, SEL-57
+        // The rankings equal the suitable servers (SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49) in
+        // the latency window (SEL-57).
         let mut description = mongos(0);
         description.topology_type = start;
         let mut version = 0;

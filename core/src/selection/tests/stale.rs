@@ -1,11 +1,12 @@
-//! Estimates of staleness: traps that the official files leave out, and absurd values.
+//! The estimate of staleness with values that no official test has.
 
 use super::*;
 use crate::time::{Instant, WallTime};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A member of a replica set: its type, when it was checked and what it wrote last, in seconds.
+/// A member of a replica set: its type, the time of its last check and the date of its last write,
+/// both in seconds.
 type Member = (ServerType, u64, Option<u64>);
 
 fn set(members: &[Member]) -> TopologyDescription {
@@ -43,17 +44,19 @@ use ServerType::{RsOther as Other, RsPrimary as Primary, RsSecondary as Secondar
 
 #[test]
 fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
-    // STALE-8, STALE-10: (checked - written) against the primary's, plus the heartbeat.
+    // The staleness is relative to the primary and includes the time of each check and the
+    // heartbeat (STALE-8). A staleness equal to the limit is allowed (STALE-10).
     let day = 86_400;
     for (checked, written, expected) in [
         (100, 1000 * day, true),
-        // 80 s behind and checked at the same moment: 80 + 10.
+        // Both members were checked at the same time: 80 s plus 10 s.
         (100, 1000 * day - 80, true),
         (100, 1000 * day - 81, false),
-        // The same value, but checked 30 s earlier: the writes since then are not known of.
+        // The estimate is equal: this member was checked 30 s earlier, and later writes are not
+        // known.
         (70, 1000 * day - 110, true),
         (70, 1000 * day - 111, false),
-        // Ahead of the primary: negative staleness.
+        // A secondary that is ahead of the primary has a negative staleness.
         (100, 2000 * day, true),
     ] {
         let set = set(&[
@@ -67,7 +70,8 @@ fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
 
 #[test]
 fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
-    // STALE-9, trap 4: when each was checked plays no part, nor does what no secondary wrote.
+    // The reference is the most recent write of any secondary (STALE-9, STALE trap 4). The times of
+    // the checks do not count, nor do other members.
     let members = [
         (Secondary, 1, Some(1000)),
         (Secondary, 900, Some(920)),
@@ -79,7 +83,7 @@ fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
         found(&set, &fresh(ReadMode::Nearest, LIMIT)),
         [address(0), address(1)]
     );
-    // The measure need not fit the tags itself (STALE-11).
+    // The reference can be a server that the tags exclude (STALE-11).
     for (number, rack) in [(0, "x"), (1, "y"), (2, "y")] {
         let server = set.servers.get_mut(&address(number)).expect("it is there");
         Arc::make_mut(server).tags = [("rack".to_owned(), rack.to_owned())].into();
@@ -96,13 +100,14 @@ fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
 
 #[test]
 fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() {
-    // STALE-6, traps 1 and 2
+    // A limit that is too small is an error even without available servers (STALE-6, STALE trap 2),
+    // and 0 is such a limit (STALE trap 1).
     let none = set(&[(ServerType::Unknown, 0, None)]);
     for (limit, heartbeat, legal) in [
         (Duration::ZERO, HEARTBEAT, false),
         (Duration::from_secs(89), HEARTBEAT, false),
         (LIMIT, HEARTBEAT, true),
-        // Trap 8: nothing is lost in a division.
+        // The formula is in milliseconds, so that no division loses digits (STALE trap 8).
         (LIMIT, Duration::from_millis(80_000), true),
         (LIMIT, Duration::from_millis(80_001), false),
         (Duration::MAX, Duration::MAX, true),
@@ -111,7 +116,7 @@ fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() 
         let criteria = fresh(ReadMode::Nearest, limit);
         let result = suitable(&none, &criteria, heartbeat, &[]);
         assert_eq!(result.is_ok(), legal, "{limit:?} {heartbeat:?}");
-        // STALE-7
+        // In other topologies the limit is not checked (STALE-7).
         let mut other = mongos(1);
         for kind in [
             TopologyType::Sharded,
@@ -129,7 +134,8 @@ fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() 
 
 #[test]
 fn a_server_that_has_not_answered_says_nothing_against_a_limit_of_staleness() {
-    // STALE-13: its wire version is zero, which is that of no server.
+    // A server that has not answered has wire version 0, which does not exclude a maximum staleness
+    // (STALE-13).
     let mut description = set(&[(Primary, 10, Some(10)), (Secondary, 10, Some(9))]);
     let unknown = ServerDescription::unknown(Address::tcp("silent", 1));
     assert_eq!(unknown.max_wire_version, 0);
@@ -142,7 +148,7 @@ fn a_server_that_has_not_answered_says_nothing_against_a_limit_of_staleness() {
 
 #[test]
 fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
-    // STALE-6: the answer of an earlier version is not kept.
+    // The check of the limit happens again for each version of the topology description (STALE-6).
     let (mut description, mut version) = (mongos(1), 0);
     let (mut selector, criteria) = (selector(), fresh(ReadMode::Nearest, Duration::from_secs(1)));
     let first = selector.select(version, &description, id, &criteria, &[]);
@@ -161,7 +167,7 @@ fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
 
 #[test]
 fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
-    // Of the far past, of the far future, and none at all.
+    // No date, the earliest dates, and the latest one.
     let dates = [None, Some(0), Some(1), Some(u64::MAX / 1000)];
     let limits = [LIMIT, Duration::from_secs(u64::MAX), Duration::MAX];
     for (primary, secondary) in dates.into_iter().flat_map(|a| dates.map(|b| (a, b))) {
@@ -172,7 +178,8 @@ fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
                 for members in [first, second] {
                     let set = set(&members);
                     let found = found(&set, &fresh(ReadMode::Nearest, limit));
-                    // A primary is never stale (STALE-10), and neither is the measure itself.
+                    // A primary is never stale (STALE-10), and neither is the secondary with the
+                    // most recent write.
                     assert!(!found.is_empty(), "{members:?}");
                 }
             }
@@ -182,7 +189,7 @@ fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
 
 #[test]
 fn the_window_is_not_computed_beyond_the_longest_time() {
-    // SEL-57
+    // The end of the latency window does not overflow (SEL-57).
     let mut description = mongos(3);
     for (number, trip) in [
         (0, Some(Duration::MAX)),

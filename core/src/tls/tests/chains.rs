@@ -1,4 +1,4 @@
-//! Chains of certificates that lead nowhere, at great length.
+//! Tests with long certificate chains, and chains with many paths.
 
 use super::*;
 use rustls::{
@@ -7,7 +7,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// Sends one chain, whoever asks.
+/// A resolver that gives the same chain to every client.
 #[derive(Debug)]
 struct Always(Arc<CertifiedKey>);
 
@@ -26,7 +26,7 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
-/// Certificates of authorities: subject and issuer of each.
+/// Returns authority certificates with these subjects and issuers.
 fn authorities(names: &[(&str, &str)]) -> Vec<CertificateDer<'static>> {
     let sign = |&(subject, issuer): &(&str, &str)| {
         let issuer = Issuer::new(named(issuer), KeyPair::generate().expect("a key"));
@@ -37,7 +37,8 @@ fn authorities(names: &[(&str, &str)]) -> Vec<CertificateDer<'static>> {
     names.iter().map(sign).collect()
 }
 
-/// What comes of a handshake in which the server adds these certificates to a good one.
+/// Returns the result of a handshake in which the server sends these certificates after a valid
+/// one.
 fn meet(
     options: &TlsOptions,
     added: Vec<CertificateDer<'static>>,
@@ -78,7 +79,8 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
         (&pairs[..4], None),
         (&pairs[..], Some("3 subjects")),
     ] {
-        // The good certificate needs none of them.
+        // The server's certificate is signed by a trusted authority, so that the added ones are not
+        // needed.
         let met = meet(&own.options(), authorities(added), &own);
         match (met, expected) {
             (Ok(_), None) => {}
@@ -91,7 +93,7 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
             }
             (met, expected) => panic!("{:?}, not {expected:?}", met.map(|_| ())),
         }
-        // Where nobody looks for a path, there is no limit of paths.
+        // Without a check of the chain there is no search for paths, so that no limit applies.
         let mut options = own.options();
         options.insecure = true;
         meet(&options, authorities(added), &own).expect("nothing is checked");
@@ -106,7 +108,7 @@ fn a_chain_of_many_bytes_is_refused() {
     let met = meet(&own.options(), vec![large(16_000), large(16_700)], &own);
     let error = met.map(|_| ()).expect_err("too much");
     assert!(error.to_string().contains("32768 are accepted"), "{error}");
-    // One message has 64 KiB at most, whatever is in it.
+    // `rustls` limits a handshake message to 64 KiB.
     let met = meet(&own.options(), vec![large(70_000)], &own);
     assert!(met.is_err());
 }

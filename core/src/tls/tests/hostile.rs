@@ -1,4 +1,4 @@
-//! Peers that do not speak TLS, or not for long.
+//! Tests with peers that do not use TLS, or send faulty or endless TLS messages.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,14 +19,15 @@ fn a_peer_without_tls_is_a_handshake_fault() {
                 ..
             }
         ));
-        // It stays broken, and takes nothing to send.
+        // After an error the session stays unusable and drops plaintext.
         client.write(b"secret");
         assert!(client.handle_received(garbage).is_err());
     }
 }
 
-/// All bytes that the server sends up to and with one message after the handshake, for a fixed
-/// conversation: the client's state at each offset is what garbage meets.
+/// Runs a handshake and one message from the server, and changes the server's bytes at `offset`.
+/// The byte there is flipped, or `garbage` is inserted. No result is expected, only that nothing
+/// panics.
 fn with_garbage(
     version: &'static SupportedProtocolVersion,
     offset: usize,
@@ -101,7 +102,8 @@ fn a_peer_that_sends_its_own_messages_without_end_is_refused() {
     let options = authority.options();
     let mut client = connect(&options, "db.example.net", &mut server).expect("good");
     assert!(client.without_data < 4096, "the handshake does not count");
-    // The library refuses many messages in a row, each kind in its own way. New keys are one kind.
+    // `rustls` itself limits the number of consecutive messages of one kind. The test therefore
+    // raises the count of bytes by hand and sends few messages, which renew keys.
     let mut renew_keys = |client: &mut TlsSession, data: &[u8]| {
         server.refresh_traffic_keys().expect("TLS 1.3");
         server.writer().write_all(data).expect("room");
@@ -133,7 +135,7 @@ fn a_handshake_without_end_is_refused_and_a_long_chain_is_not() {
         let mut client = session(&TlsOptions::default(), "db.example.net");
         assert!(client.is_handshaking());
         client.without_data = bytes - 1;
-        // The type of a record, of which the rest is still to come.
+        // The first byte of a record's header. The rest of the record is still to come.
         let result = client.handle_received(&[22]);
         assert_eq!(result.is_err(), is_refused, "{bytes}");
     }

@@ -1,8 +1,8 @@
-//! Which hosts a certificate is for.
+//! Tests of the host names and addresses for which a certificate is valid.
 
 use super::*;
 
-/// What comes of a handshake with `host`, whose server has a certificate for these names.
+/// Returns the result of a handshake with `host`, with a server certificate for these names.
 fn meet(names: &[&str], host: &str) -> Result<TlsSession, Error> {
     let own = Authority::new();
     let (certificate, key) = own.issue(names, ExtendedKeyUsagePurpose::ServerAuth);
@@ -27,7 +27,7 @@ fn a_host_needs_a_name_of_its_own_kind() {
         (&["*"], "localhost", false),
         (&["my_db"], "my_db", true),
         (&["localhost"], "127.0.0.1", false),
-        // An address among the names of hosts is not the address.
+        // A host name that begins like an address is not that address.
         (&["127.0.0.1.example.net"], "127.0.0.1", false),
         (&["::1"], "0:0:0:0:0:0:0:1", true),
         (&["127.0.0.1"], "::ffff:127.0.0.1", false),

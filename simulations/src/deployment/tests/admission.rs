@@ -1,4 +1,4 @@
-//! How fast connections are let in.
+//! Tests of the rate limit of new connections.
 
 use super::world::World;
 use crate::deployment::{ConnId, DeploymentOptions};

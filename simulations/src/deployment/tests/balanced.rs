@@ -1,4 +1,4 @@
-//! Services behind a load balancer.
+//! Tests of services behind a load balancer.
 
 use super::world::{World, set_of};
 use crate::deployment::{ConnId, DeploymentOptions, MemberState};
@@ -19,7 +19,8 @@ fn balanced_hello() -> Document {
     doc! { "hello": 1, "loadBalanced": true, "$db": "admin" }
 }
 
-/// Connects through the balancer and says hello: the member, the connection, its service.
+/// Connects through the load balancer and sends a hello. Returns the member, the connection and the
+/// `serviceId`.
 fn arrive(world: &mut World) -> (usize, ConnId, ObjectId) {
     let (member, conn) = world.connect_balanced().expect("a service runs");
     let hello = world.ask(conn, &balanced_hello()).expect("a reply");
@@ -37,7 +38,7 @@ fn insert(world: &mut World, conn: ConnId, count: i32) {
     assert_eq!(inserted.get_i32("n").ok(), Some(count), "{inserted}");
 }
 
-/// Opens a cursor with documents left to fetch.
+/// Opens a cursor that has documents left to fetch, and returns its id.
 fn open_cursor(world: &mut World, conn: ConnId) -> i64 {
     let find = doc! { "find": "c", "batchSize": 2, "$db": "db" };
     let found = world.ask(conn, &find).expect("a reply");
@@ -65,7 +66,7 @@ fn code(reply: &Document) -> Option<i32> {
     reply.get_i32("code").ok()
 }
 
-/// LB-57.
+/// A service has a constant `serviceId` of its own (LB-57).
 #[test]
 fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
     let mut world = services(3);
@@ -77,10 +78,10 @@ fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
             assert_eq!(one == other, service == other_service, "{arrivals:?}");
         }
     }
-    // Services of another seed are others.
+    // Another seed gives other service ids.
     let mut elsewhere = World::new(options(3), 2);
     assert_ne!(arrive(&mut elsewhere).2, arrivals[0].2);
-    // What one has written the next one reads: it is one cluster.
+    // The services share their data, because they belong to one cluster.
     insert(&mut world, arrivals[0].1, 1);
     let find = doc! { "find": "c", "$db": "db" };
     let found = world.ask(arrivals[1].1, &find).expect("a reply");
@@ -88,7 +89,7 @@ fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
     assert_eq!(cursor.get_array("firstBatch").map(Vec::len).ok(), Some(1));
 }
 
-/// Only the first hello is special, as in a router that nobody simulates.
+/// Only the first hello on a connection is treated specially, as in a real router.
 #[test]
 fn the_service_is_told_once_on_each_connection() {
     let mut world = services(2);
@@ -121,7 +122,8 @@ fn a_client_that_does_not_know_of_the_balancer_is_sent_away() {
     assert_eq!(world.deployment.connections(), 0);
 }
 
-/// LB-28 is for the client to say: a server without a balancer passes over the field.
+/// A client must refuse a hello reply without `serviceId` (LB-28). A server that is not reached
+/// through a balancer ignores the field `loadBalanced`.
 #[test]
 fn without_a_balancer_in_between_no_service_is_told() {
     let standalone = DeploymentOptions::standalone(Address::tcp("alone", 27017));
@@ -152,7 +154,7 @@ fn a_cursor_is_known_to_its_service_only() {
     };
     assert_eq!(ids(&killed, "cursorsKilled"), [0; 0]);
     assert_eq!(ids(&killed, "cursorsNotFound"), [id, 1234]);
-    // It has survived that.
+    // The refused commands have not closed the cursor.
     let more = world.ask(one, &get_more(id)).expect("a reply");
     assert_eq!(code(&more), None, "{more}");
     let killed = world.ask(one, &kill).expect("a reply");
@@ -163,7 +165,8 @@ fn a_cursor_is_known_to_its_service_only() {
     assert_eq!(code(&gone), Some(43), "{gone}");
 }
 
-/// LB-57: a service ends what only a lost connection could have used.
+/// A service may close the cursors of a lost connection, because no other connection can use them
+/// (LB-57).
 #[test]
 fn a_cursor_ends_with_the_connection_that_came_through_the_balancer() {
     let mut world = services(1);
@@ -174,7 +177,7 @@ fn a_cursor_ends_with_the_connection_that_came_through_the_balancer() {
     let lost = open_cursor(&mut world, one);
     let kept = open_cursor(&mut world, direct);
     assert_eq!(open_cursors(&mut world, other), 2);
-    // A connection that only reads on from another's cursor does not own it.
+    // A connection that only reads from another connection's cursor does not own the cursor.
     let more = world.ask(other, &get_more(lost)).expect("a reply");
     assert_eq!(code(&more), None, "{more}");
     world.deployment.handle_disconnected(world.now, one);

@@ -1,4 +1,4 @@
-//! Who leads, and when that changes.
+//! Tests of elections and step-downs.
 
 use super::world::{World, set_of};
 use crate::deployment::{MemberOptions, MemberState, Shape, Story};
@@ -68,7 +68,7 @@ fn a_primary_without_a_majority_steps_down_and_follows_after_healing() {
 
 #[test]
 fn a_primary_that_is_heard_but_hears_nothing_steps_down() {
-    // Cut both ways in to the primary only: its heartbeats still arrive.
+    // Both ways to the primary are cut, but its own heartbeats still arrive.
     let mut world = World::new(set_of(3), 2);
     world.run_for(Duration::from_secs(5));
     world.deployment.cut(world.now, 1, 0);
@@ -234,7 +234,7 @@ fn a_member_that_shuts_down_says_so_first() {
     let version = reply.get_document("topologyVersion").expect("a version");
     assert_eq!((more, reply.get_i32("code").ok()), (false, Some(91)));
     assert!(version.get_i64("counter").expect("a number") > counter);
-    // What clients ask for still runs, but for writes, which are another's business by now.
+    // In quiesce mode, reads still run. Writes go to the next primary.
     let find = doc! { "find": "c", "$readPreference": { "mode": "nearest" }, "$db": "db" };
     let found = world.ask(conn, &find).expect("a reply");
     assert!(found.contains_key("cursor"), "{found}");

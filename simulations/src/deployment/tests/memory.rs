@@ -1,4 +1,4 @@
-//! What clients can make a member keep has a bound.
+//! Tests that the memory a client can make a member use is bounded.
 
 use super::world::{World, set_of};
 use crate::deployment::{Action, ConnId, DeploymentOptions, Story};
@@ -6,7 +6,7 @@ use bson::{Document, RawDocumentBuf, doc};
 use onionskin_core::{address::Address, wire::MessageWriter};
 use std::time::Duration;
 
-/// Bytes of the oplog that are kept in these tests.
+/// The limit of the oplog's size in these tests, in bytes.
 const OPLOG_BYTES: usize = 100_000;
 
 fn insert(world: &mut World, conn: ConnId, count: usize, bytes: usize) {
@@ -65,7 +65,7 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
         insert(&mut world, conn, 10, 1000);
         world.run_for(Duration::from_millis(100));
         let bytes = oplog_bytes(&world, primary);
-        // The last insert may not be known to be everywhere yet.
+        // The primary may not know yet that the other member has the last insert.
         assert!(bytes <= 2 * OPLOG_BYTES + 20_000, "{bytes}");
     }
     world.deployment.heal(world.now);
@@ -128,7 +128,7 @@ fn open_cursors_keep_so_many_bytes_of_their_own_and_no_more() {
     };
     let made = opened(vec![doc! { "$set": { "n": 1 } }]);
     assert_eq!(made, [false, false, false, true, true]);
-    // What the collection keeps anyway is not counted.
+    // Documents that the collection holds anyway are not counted.
     assert_eq!(opened(vec![doc! { "$match": {} }]), [true; 5]);
 }
 
@@ -154,7 +154,7 @@ fn unfinished_messages_of_all_connections_have_a_bound() {
         }
     }
     assert_eq!(closed, [conns[0]], "the connection with most of them");
-    // The others finish their messages, and what was received counts no longer.
+    // The other connections complete their messages. Completed messages no longer count.
     for (conn, count) in conns.into_iter().zip(sent).skip(1) {
         world
             .deployment
@@ -164,7 +164,7 @@ fn unfinished_messages_of_all_connections_have_a_bound() {
     }
 }
 
-/// The messages of some commands, behind each other.
+/// Returns the messages of some commands, one after the other.
 fn messages(commands: &[Document]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (id, command) in (1..).zip(commands) {

@@ -1,4 +1,4 @@
-//! The machine in virtual time.
+//! Tests of the deployment in virtual time.
 
 mod admission;
 mod balanced;

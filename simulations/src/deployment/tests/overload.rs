@@ -1,4 +1,4 @@
-//! What a server that sheds requests says.
+//! Tests of the errors of an overloaded server.
 
 use super::world::World;
 use crate::deployment::DeploymentOptions;
@@ -32,7 +32,7 @@ fn a_request_that_is_shed_has_both_labels_and_the_base_of_the_backoff() {
     };
     assert_eq!(ask(&set(50.into())).get_i32("was").ok(), Some(0));
     assert_eq!(ask(&ping).get_i32("baseBackoffMS").ok(), Some(50));
-    // It goes with errors of overload only.
+    // `baseBackoffMS` is only in overload errors.
     ask(&fail(91));
     assert!(!ask(&ping).contains_key("baseBackoffMS"));
     for value in [Bson::from(-1), "much".into()] {

@@ -1,4 +1,4 @@
-//! The wire, at its edges.
+//! Tests of unusual and malformed messages.
 
 use super::world::{World, set_of};
 use crate::{
@@ -30,7 +30,7 @@ fn garbage_closes_its_own_connection_only() {
         let conn = world.connect(0);
         let mut bytes = vec![0; 16 + random.below(100) as usize];
         random.fill(&mut bytes);
-        // A plausible length, so that the rest is looked at.
+        // Half of the messages have a valid header, so that the server reads the rest.
         if random.chance(1, 2) {
             let length = bytes.len() as i32;
             bytes[..4].copy_from_slice(&length.to_le_bytes());
@@ -85,7 +85,7 @@ fn deep_nesting_is_refused_without_a_crash() {
 
 #[test]
 fn unacknowledged_writes_get_no_reply_and_are_done() {
-    // MSG-18
+    // A request with `moreToCome` gets no reply (MSG-18).
     let mut world = standalone();
     let conn = world.connect(0);
     let mut bytes = Vec::new();
@@ -121,7 +121,7 @@ fn a_legacy_hello_is_answered_in_kind() {
 
 #[test]
 fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
-    // MON-74
+    // An awaitable hello is answered on a change or after `maxAwaitTimeMS` (MON-74).
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let plain = doc! { "hello": 1, "$db": "admin" };
@@ -155,7 +155,8 @@ fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
 
 #[test]
 fn a_stream_of_hellos_chains_its_replies() {
-    // MSG-21, MSG-23, MON-74
+    // A client that permits it gets a stream of replies (MSG-23, MON-74), and each reply answers
+    // the reply before it (MSG-21).
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let hello = doc! { "hello": 1, "$db": "admin" };
@@ -304,7 +305,8 @@ fn hellos_fail(world: &mut World, mode: Document) {
     world.ask(operator, &point).expect("a reply");
 }
 
-/// The first hello's `topologyVersion`, where there is one, as a hello that waits for a change.
+/// Returns an awaitable hello with the `topologyVersion` of a first hello. The version is empty if
+/// the server sends none.
 fn waiting_hello(world: &mut World, conn: ConnId) -> Document {
     let hello = doc! { "hello": 1, "$db": "admin" };
     let reply = world.ask(conn, &hello).expect("a reply");
@@ -328,7 +330,7 @@ fn a_fail_point_meets_each_answer_of_a_stream() {
         .end();
     world.send_bytes(conn, &bytes);
     hellos_fail(&mut world, doc! { "times": 1 });
-    // The one that waits already is answered; the next one fails, and ends the stream.
+    // The hello that already waits is answered. The next reply fails and ends the stream.
     world.run_for(Duration::from_millis(1_100));
     let (_, more, reply) = world.reply(conn).expect("a reply");
     assert_eq!((more, code(&reply)), (true, None));

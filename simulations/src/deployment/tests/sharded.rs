@@ -1,4 +1,4 @@
-//! Routers and the shard behind them.
+//! Tests of routers and the shard behind them.
 
 use super::world::World;
 use crate::deployment::{DeploymentOptions, MemberState};
@@ -27,7 +27,7 @@ fn what_one_router_writes_the_other_reads() {
     let batch = batch.get_document("cursor").expect("a cursor");
     let batch = batch.get_array("firstBatch").expect("a batch");
     assert_eq!(batch.len(), 1);
-    // Each router is a server of its own, and the shard is nobody's to connect to.
+    // Each router counts as a member, and the shard does not: clients cannot connect to it.
     assert_eq!(world.deployment.members(), 2);
     assert_eq!(world.deployment.state(0), Some(MemberState::Router));
     assert_eq!(world.deployment.connections(), 2);
@@ -66,7 +66,7 @@ fn a_cursor_lives_at_the_router_that_made_it() {
     let rest = world.ask(one, &more).expect("a reply");
     let rest = rest.get_document("cursor").expect("a cursor");
     assert_eq!(rest.get_array("nextBatch").map(Vec::len).ok(), Some(3));
-    // All was sent, so the router has forgotten it as the shard has.
+    // The cursor is exhausted, so that the router has removed it.
     let again = world.ask(one, &more).expect("a reply");
     assert_eq!(again.get_i32("code").ok(), Some(43), "{again}");
 }

@@ -1,4 +1,4 @@
-//! What a majority acknowledged stays, whatever happens to the members.
+//! Tests that writes which a majority acknowledged survive failures of members.
 
 use super::world::{World, set_of};
 use crate::deployment::DeploymentOptions;
@@ -9,7 +9,7 @@ use onionskin_core::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// Inserts on one connection per attempt; answers with whether it was acknowledged.
+/// Inserts a document on a new connection. Returns true if a majority acknowledged it.
 fn insert(world: &mut World, member: usize, id: i32, retry: i64) -> bool {
     let conn = world.connect(member);
     let session = Binary {
@@ -55,11 +55,11 @@ fn stored(world: &mut World, member: usize) -> BTreeSet<i32> {
     documents.filter_map(|d| d.get_i32("_id").ok()).collect()
 }
 
-/// Plays one seed; answers with how many writes were acknowledged.
+/// Runs one seed. Returns the number of acknowledged writes.
 fn survives(seed: u8, members: usize) -> usize {
     let mut options = set_of(members);
     options.network.loss_per_mille = if seed.is_multiple_of(2) { 0 } else { 30 };
-    // So few that members fall behind the oplog and take everything anew.
+    // With this few entries, members fall behind the oplog and copy all data.
     options.limits.max_oplog_entries = if seed.is_multiple_of(3) { 4 } else { 10_000 };
     let mut world = World::new(options, seed);
     let mut random = Seed::new([seed; 32]).split("disturbances").random();
@@ -68,7 +68,7 @@ fn survives(seed: u8, members: usize) -> usize {
         if random.chance(1, 4) {
             disturb(&mut world, &mut random, members);
         }
-        // A stale primary may be asked as well: it must not acknowledge.
+        // The chosen member can be a stale primary, which must not acknowledge the write.
         let member = match world.deployment.primary() {
             Some(primary) if random.chance(9, 10) => primary,
             _ => random.below(members as u64) as usize,

@@ -1,4 +1,4 @@
-//! A clock, clients, and nothing else.
+//! A deployment with a virtual clock and with clients, for tests.
 
 use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberState, Story};
 use bson::{Document, RawDocumentBuf};
@@ -10,7 +10,7 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// More steps than any test needs: a machine that never rests is found out.
+/// The largest number of steps of a test. More steps mean that the deployment never becomes idle.
 const MAX_STEPS: usize = 1_000_000;
 
 pub(super) struct World {
@@ -18,7 +18,7 @@ pub(super) struct World {
     pub(super) now: Instant,
     pub(super) stories: Vec<(Instant, Story)>,
     pub(super) closed: Vec<ConnId>,
-    /// Everything that was sent, for comparing runs.
+    /// All bytes that the members sent, to compare runs.
     pub(super) sent: Vec<(ConnId, Vec<u8>)>,
     replies: BTreeMap<ConnId, FrameDecoder>,
     connections: u64,
@@ -57,7 +57,7 @@ impl World {
         conn
     }
 
-    /// Connects through the load balancer; says to which member.
+    /// Connects through the load balancer. Returns the chosen member and the connection.
     pub(super) fn connect_balanced(&mut self) -> Option<(usize, ConnId)> {
         let member = self.deployment.balance()?;
         let conn = self.next_connection();
@@ -89,7 +89,8 @@ impl World {
         self.drain();
     }
 
-    /// The next reply that has arrived: `responseTo`, whether more follow, and the document.
+    /// Returns the next reply that has arrived: `responseTo`, whether more replies follow, and the
+    /// document.
     pub(super) fn reply(&mut self, conn: ConnId) -> Option<(i32, bool, Document)> {
         let decoder = self.replies.get_mut(&conn)?;
         let (header, frame) = decoder.frame().expect("a valid frame")?;
@@ -103,7 +104,8 @@ impl World {
         Some(reply)
     }
 
-    /// Sends a command and waits for its reply; `None` if the connection ends or a minute passes.
+    /// Sends a command and waits for its reply. Returns `None` if the connection is closed or a
+    /// minute passes.
     pub(super) fn ask(&mut self, conn: ConnId, command: &Document) -> Option<Document> {
         self.send(conn, command);
         let limit = self.now + Duration::from_secs(60);
@@ -127,7 +129,8 @@ impl World {
         self.now = end;
     }
 
-    /// Runs until there is a primary that a majority follows; says how long that took.
+    /// Runs until there is a primary that a majority follows. Returns that member and the time it
+    /// took.
     pub(super) fn until_primary(&mut self, limit: Duration) -> Option<(usize, Duration)> {
         let (start, end) = (self.now, self.now + limit);
         loop {
@@ -158,7 +161,7 @@ impl World {
         }
     }
 
-    /// A primary whose term is over elsewhere.
+    /// True if a running member has a newer term than this primary.
     fn is_stale(&self, primary: usize) -> bool {
         let term = self.deployment.term(primary);
         (0..self.deployment.members()).any(|m| {

@@ -1,4 +1,4 @@
-//! One client's socket, encrypted or not.
+//! The socket of one client, with or without TLS.
 
 use crate::serve::proxy::{self, Beginning};
 use rustls::ServerConnection;
@@ -10,16 +10,16 @@ use std::{
 };
 use tokio::{io::Interest, net::TcpStream, sync::Notify};
 
-/// Bytes of replies that may wait for a client when its next request is answered. Where more wait,
-/// nothing is read from it either.
+/// The number of unsent bytes of a connection up to which its next request is handled. Above it,
+/// nothing is read from the connection either.
 pub(super) const ENOUGH_UNSENT_BYTES: usize = 1024 * 1024;
 
-/// Bytes that may wait for a client that does not read; beyond that it is closed. The largest reply
-/// fits on top of [`ENOUGH_UNSENT_BYTES`]; only replies of a stream, which nobody asks for one by
-/// one, add up to more.
+/// The number of unsent bytes above which a connection is closed. The largest reply fits in
+/// addition to [`ENOUGH_UNSENT_BYTES`]. Only a stream of replies can reach this limit, because its
+/// replies do not wait for requests.
 const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// What waits for all clients together.
+/// Counts the unsent bytes of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     bytes: Cell<usize>,
@@ -31,7 +31,7 @@ impl Gauge {
         self.bytes.get()
     }
 
-    /// The most that has ever waited.
+    /// Returns the largest number of unsent bytes so far.
     pub(super) fn most(&self) -> usize {
         self.most.get()
     }
@@ -43,11 +43,11 @@ impl Gauge {
     }
 }
 
-/// Bytes that the socket has not taken yet.
+/// Bytes that the socket has not accepted yet.
 #[derive(Debug, Default)]
 struct Unsent {
     bytes: Vec<u8>,
-    /// How many of them were sent.
+    /// The number of these bytes that were sent.
     sent: usize,
 }
 
@@ -63,26 +63,26 @@ impl Unsent {
     }
 }
 
-/// What a connection waits for.
+/// The reason why [`Peer::next`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// There may be something to read.
+    /// There may be bytes to read.
     Read,
-    /// Its next request may be answered.
+    /// The next request may be handled.
     Turn,
-    /// It is over.
+    /// The connection has ended.
     End,
 }
 
-/// The encryption of a socket.
+/// The TLS state of a socket.
 struct Tls {
     connection: ServerConnection,
-    /// Read from the socket and not decrypted yet.
+    /// Bytes that were read from the socket and not decrypted yet.
     received: VecDeque<u8>,
 }
 
 impl Tls {
-    /// Decrypts some of what was received; false if there was nothing.
+    /// Decrypts some of the received bytes. Returns false if there are none.
     fn advance(&mut self) -> io::Result<bool> {
         if self.received.is_empty() {
             return Ok(false);
@@ -95,23 +95,23 @@ impl Tls {
     }
 }
 
-/// A socket that is written at once where it takes the bytes, and later where it does not.
+/// A client's socket. Bytes are written at once where possible, and otherwise kept for later.
 pub(super) struct Peer {
     stream: TcpStream,
     tls: Option<RefCell<Tls>>,
-    /// What has come while a load balancer may still be about to say for whom it connects; `None`
-    /// once that is settled.
+    /// The received bytes while a header of the PROXY protocol may be incomplete. `None` after
+    /// that.
     beginning: RefCell<Option<Vec<u8>>>,
     unsent: RefCell<Unsent>,
     gauge: Rc<Gauge>,
-    /// The last read may have left something behind that no readiness of the socket tells.
+    /// True if TLS may still have data that the socket's readiness does not show.
     may_have_more: Cell<bool>,
     closed: Cell<bool>,
     changed: Notify,
 }
 
 impl Peer {
-    /// A socket, on which the PROXY protocol may be spoken first or not.
+    /// Creates a peer. With `is_proxied`, a header of the PROXY protocol may come first.
     pub(super) fn new(
         stream: TcpStream,
         tls: Option<ServerConnection>,
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// Sends bytes, encrypted where they must be. Nothing is sent once it is closed.
+    /// Sends bytes, through TLS if the connection uses it. A closed connection sends nothing.
     pub(super) fn send(&self, bytes: Vec<u8>) {
         if self.closed.get() {
             return;
@@ -152,34 +152,34 @@ impl Peer {
         self.flush_tls();
     }
 
-    /// Sends nothing more; the socket ends when its task sees it.
+    /// Closes the connection, whose task then drops the socket.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.changed.notify_one();
     }
 
-    /// Closes it without what still waits for the client.
+    /// Closes the connection and drops its unsent bytes.
     pub(super) fn abandon(&self) {
         self.close();
         self.update(|unsent| *unsent = Unsent::default());
     }
 
-    /// Its next request may be due.
+    /// Wakes the task of the connection, because the next request may be handled.
     pub(super) fn give_turn(&self) {
         self.changed.notify_one();
     }
 
-    /// Bytes that wait for the client.
+    /// Returns the number of unsent bytes.
     pub(super) fn unsent(&self) -> usize {
         self.unsent.borrow().rest().len()
     }
 
-    /// True while the client takes its replies, so that it may ask for more.
+    /// True if few bytes are unsent, so that the next request may be handled.
     pub(super) fn takes_more(&self) -> bool {
         !self.closed.get() && self.unsent() <= ENOUGH_UNSENT_BYTES
     }
 
-    /// Waits until there is something to do, and writes meanwhile.
+    /// Waits until there is something to do. Unsent bytes are written meanwhile.
     pub(super) async fn next(&self) -> Next {
         loop {
             if self.closed.get() {
@@ -216,7 +216,8 @@ impl Peer {
         }
     }
 
-    /// Reads what is there: `None` when that is nothing, an error when there will be no more.
+    /// Reads from the connection. Returns `None` if there is nothing to read, and an error at the
+    /// end.
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         if self.closed.get() {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -227,8 +228,8 @@ impl Peer {
         };
         self.may_have_more.set(true);
         loop {
-            // What is decrypted is handed on first: the TLS library takes in nothing more while
-            // more than a record of it lies there.
+            // Decrypted data is returned first, because the TLS library accepts no more while it
+            // holds more than a record of it.
             match tls.borrow_mut().connection.reader().read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => return Ok(Some(&buffer[..count])),
@@ -236,7 +237,7 @@ impl Peer {
                 Err(error) => return Err(error),
             }
             let advanced = tls.borrow_mut().advance();
-            // The handshake's own messages, or the alert that says what is wrong.
+            // TLS has messages of the handshake to send, or an alert about an error.
             self.flush_tls();
             if advanced? {
                 continue;
@@ -251,7 +252,7 @@ impl Peer {
         }
     }
 
-    /// Reads what the client has sent: `None` when nothing is there, an error at the end.
+    /// Reads from the socket. Returns `None` if there is nothing to read, and an error at the end.
     fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut beginning = self.beginning.borrow_mut();
         loop {
@@ -265,7 +266,7 @@ impl Peer {
             let Some(part) = beginning.as_mut() else {
                 return Ok(Some(count));
             };
-            // A header is shorter than the buffer, so there is room for what follows.
+            // A header is shorter than the buffer, so that there is room for the bytes after it.
             let end = before + count;
             buffer[..before].copy_from_slice(part);
             match proxy::look(&buffer[..end]) {
@@ -297,7 +298,7 @@ impl Peer {
         }
     }
 
-    /// Writes bytes behind those that were left over; keeps what the socket does not take.
+    /// Writes bytes after the unsent ones. The bytes that the socket does not accept are kept.
     fn write(&self, bytes: Vec<u8>) {
         if self.unsent() > 0 {
             self.update(|unsent| unsent.append(&bytes));
@@ -315,7 +316,7 @@ impl Peer {
         }
     }
 
-    /// Writes what was left over.
+    /// Writes the unsent bytes.
     fn flush(&self) {
         let count = self.write_some(self.unsent.borrow().rest());
         let Some(count) = count else {
@@ -335,7 +336,7 @@ impl Peer {
         self.gauge.moved(before, self.unsent());
     }
 
-    /// Writes as many bytes as the socket takes at this moment; `None` if it is broken.
+    /// Writes as many bytes as the socket accepts now. Returns `None` if the socket is broken.
     fn write_some(&self, bytes: &[u8]) -> Option<usize> {
         let mut written = 0;
         while written < bytes.len() {
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Runs a check on a peer whose client does not read.
+    /// Runs `check` on a peer whose client does not read.
     fn with_peer(check: impl AsyncFnOnce(&Peer, &Gauge)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -382,7 +383,7 @@ mod tests {
     fn a_client_that_does_not_read_is_asked_for_no_more() {
         with_peer(async |peer, gauge| {
             assert!(peer.takes_more());
-            // The system takes some of it.
+            // The operating system's buffers take some of these bytes.
             peer.send(vec![0; 32 * 1024 * 1024]);
             assert!(!peer.takes_more());
             assert_eq!(peer.unsent(), gauge.bytes());

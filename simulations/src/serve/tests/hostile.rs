@@ -1,10 +1,10 @@
-//! Requests that must end neither the process nor anybody else's connection.
+//! Tests of requests that must not end the process or the connection of another client.
 
 use super::{addresses, ask, connect};
 use crate::serve::{Embedded, ServeOptions};
 use bson::{RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
-/// Sends a request, and checks that another client is answered afterwards.
+/// Sends a request, checks that another client still gets replies, and returns the reply.
 fn request(options: ServeOptions, command: &RawDocumentBuf) -> Option<RawDocumentBuf> {
     let deployment = Embedded::start(options).expect("starts");
     let address = addresses(deployment.uri()).remove(0);

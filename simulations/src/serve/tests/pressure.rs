@@ -1,4 +1,4 @@
-//! Clients that ask for more than they take.
+//! Tests of clients that request more than they read.
 
 use super::{addresses, ask, connect};
 use crate::serve::{Embedded, ServeOptions};
@@ -9,13 +9,13 @@ use std::{
     net::TcpStream,
 };
 
-/// Bytes of the document that is asked for.
+/// The size of the requested document, in bytes.
 const DOCUMENT_BYTES: usize = 1_000_000;
 
-/// Requests that are sent before a reply is read.
+/// The number of requests that are sent before a reply is read.
 const REQUESTS: i32 = 200;
 
-/// A standalone with one large document, and its address.
+/// Starts a standalone with one large document. Returns the deployment and its address.
 fn served() -> (Embedded, String) {
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
     let address = addresses(deployment.uri()).remove(0);
@@ -41,7 +41,7 @@ fn a_client_that_does_not_read_makes_one_reply_wait() {
     let (deployment, address) = served();
     let mut greedy = connect(&address).expect("a connection");
     send_finds(&mut greedy);
-    // Others are answered meanwhile.
+    // Other clients get replies meanwhile.
     let mut other = connect(&address).expect("a connection");
     for _ in 0..100 {
         ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
@@ -61,7 +61,7 @@ fn a_client_that_does_not_read_makes_one_reply_wait() {
     }
     let status = deployment.status().expect("it runs");
     let most = status.most_unsent_bytes;
-    // One reply, on top of what may wait when it is made.
+    // One reply may be added to the bytes that may already be unsent.
     assert!(most <= DOCUMENT_BYTES + 1024 * 1024 + 1000, "{most}");
     assert!(most > 0, "the socket did not take them all at once");
     assert_eq!(status.unsent_bytes, 0);

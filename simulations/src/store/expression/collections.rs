@@ -11,7 +11,7 @@ use crate::store::error::StoreError;
 use crate::store::order::{KeyRef, equal, type_name};
 use crate::store::{Answer, number, size};
 
-/// Steps that the compilation of a pattern counts for.
+/// The steps that the compilation of a regular expression costs.
 const STEPS_OF_PATTERN: u64 = 100;
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -83,7 +83,7 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
     }
 }
 
-/// `$trim` and `$regexMatch`, whose operands have names.
+/// Evaluates `$trim` and `$regexMatch`, whose operands have names.
 fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let input = eval(argument(name, operand, "input")?, scope)?;
     let Some(input) = input.as_ref().and_then(Bson::as_str) else {
@@ -96,7 +96,7 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$trim" {
         return Ok(Some(Bson::String(input.trim().to_owned())));
     }
-    // It is compiled for each document.
+    // The regular expression is compiled anew for each document.
     scope.surroundings.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
         Bson::RegularExpression(r) => {
@@ -190,7 +190,7 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     })
 }
 
-/// The array that an operator is about; none if it is null or missing.
+/// Returns the array that an operator works on, or `None` if the operand is null or missing.
 fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a Vec<Bson>>> {
     match value {
         Some(Bson::Array(items)) => Ok(Some(items)),
@@ -239,7 +239,7 @@ fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
             "$range requires a non-zero step value",
         ));
     }
-    // 128 bits hold every difference and every sum of numbers of 64.
+    // An i128 holds all differences and sums of the i64 operands.
     let count = ((end - start) / step + 1).max(0);
     let bytes = usize::try_from(count).unwrap_or(usize::MAX);
     let bytes = bytes.saturating_mul(size_of::<Bson>());
@@ -253,7 +253,7 @@ fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     Ok(Some(Bson::Array(numbers.collect())))
 }
 
-/// The operators on several arrays; null if one of them is.
+/// Evaluates the operators on several arrays. The result is null if one of the operands is null.
 fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let lists: Option<Vec<&Vec<Bson>>> = values
         .iter()
@@ -287,7 +287,9 @@ fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated 
     }
 }
 
-/// A part of an array: the first or, if negative, the last ones, or some after a start.
+/// Returns a part of an array. Without `skip`, this is the first `take` elements, or the last ones
+/// if `take` is negative. With `skip`, this is `take` elements from that position, which counts
+/// from the end if negative.
 pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let (start, count) = match skip {
@@ -374,7 +376,7 @@ pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         }
         "$objectToArray" => Ok(Some(match values.into_iter().next().flatten() {
             Some(Bson::Document(document)) => Bson::Array({
-                // Each field becomes a document of two.
+                // Each field becomes a document of two fields.
                 let bytes = document.len().saturating_mul(4 * size_of::<Bson>());
                 scope.surroundings.budget.hold(bytes)?;
                 document

@@ -1,4 +1,4 @@
-//! Expressions that choose, bind, iterate and convert.
+//! Expressions that choose, bind variables, iterate and convert.
 
 use bson::Bson;
 
@@ -95,7 +95,7 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             inner.bind("value", null_if_missing(value));
             value = eval(body, &inner)?;
             inner.unbind_to(outer);
-            // The value before is dropped; the budget forgets it with all else.
+            // The previous value is dropped, so that only the new one is charged.
             budget.release_to(mark);
             if let Some(value) = &value {
                 budget.hold_value(value)?;

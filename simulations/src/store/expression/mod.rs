@@ -18,21 +18,21 @@ pub(crate) use collections::slice;
 pub(crate) use operators::summary;
 pub(crate) use values::truthy;
 
-/// A value, or none for what is missing.
+/// The result of an expression: a value, or `None` if the value is missing.
 pub(crate) type Evaluated = Result<Option<Bson>, StoreError>;
 
-/// How deep expressions may be nested.
+/// The largest depth of nested expressions.
 const MAX_DEPTH: usize = 100;
 
-/// What expressions see besides the document.
+/// The inputs of expressions other than the document.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) now: DateTime,
     pub(crate) timestamp: Timestamp,
     pub(crate) variables: Document,
-    /// The state of `$rand` and `$sample`; each draw moves it.
+    /// The state of the generator for `$rand` and `$sample`. Each draw changes it.
     pub(crate) chance: Cell<u64>,
-    /// What is left of the command's bytes and steps; clones share it.
+    /// Counts the memory and the steps of the command. All clones share the counters.
     pub(crate) budget: Budget,
 }
 
@@ -52,7 +52,7 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    /// The next of the numbers that follow from the seed (SplitMix64).
+    /// Returns the next random number (SplitMix64).
     pub(crate) fn draw(&self) -> u64 {
         let state = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.chance.set(state);
@@ -62,7 +62,7 @@ impl Surroundings {
     }
 }
 
-/// Where an expression is evaluated.
+/// The document, the surroundings and the variables that an expression is evaluated with.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) root: &'a Document,
@@ -79,28 +79,28 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Adds a variable, which hides an outer one of the same name.
+    /// Adds a variable, which hides an outer variable of the same name.
     pub(crate) fn bind(&mut self, name: &str, value: Bson) {
         self.locals.push((Rc::from(name), Rc::new(value)));
     }
 
-    /// Takes the last variables away, down to a number of them.
+    /// Removes the latest variables, so that `count` variables are left.
     pub(crate) fn unbind_to(&mut self, count: usize) {
         self.locals.truncate(count);
     }
 
-    /// Returns the number of variables of the expression.
+    /// Returns the number of variables that [`Scope::bind`] added.
     pub(crate) fn bound(&self) -> usize {
         self.locals.len()
     }
 
-    /// Returns a copy of a value, whose memory is charged first.
+    /// Charges the memory of a value, and returns a copy of the value.
     fn copy(&self, value: &Bson) -> Evaluated {
         self.surroundings.budget.hold_copies(value, 1)?;
         Ok(Some(value.clone()))
     }
 
-    /// Returns a copy of what lies under a path, whose memory is charged first.
+    /// Returns a copy of the value at a path. The memory of the copy is charged.
     fn field(&self, document: &Document, path: &str) -> Evaluated {
         match path.split_once('.') {
             None => document
@@ -113,7 +113,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Through an array, the path gives the array of what its documents have.
+    /// Returns a copy of the value at a path below `value`. For an array, this is the array of the
+    /// values that its documents have at the path.
     fn field_of(&self, value: &Bson, path: &str) -> Evaluated {
         match value {
             Bson::Document(inner) => self.field(inner, path),
@@ -165,8 +166,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Evaluates an expression; none is a missing value. The value is charged, and what was built on
-/// the way to it is not any more.
+/// Evaluates an expression. The result is `None` if the value is missing. Only the result stays
+/// charged to the budget, not the intermediate values.
 pub(crate) fn evaluate(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
     let budget = &scope.surroundings.budget;
     budget.step(1)?;
@@ -216,7 +217,7 @@ fn operator(document: &Document) -> Option<(&str, &Bson)> {
     name.starts_with('$').then_some((name.as_str(), operand))
 }
 
-/// Checks an expression before any document is there.
+/// Returns an error if an expression is malformed. No document is needed for this check.
 pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
     if depth > MAX_DEPTH {
         return Err(StoreError::new(15, "Expression is nested too deeply"));
@@ -263,7 +264,8 @@ fn check_operand(operand: &Bson, depth: usize) -> Result<(), StoreError> {
     }
 }
 
-/// A number or null of an evaluated operand; anything else is the operator's complaint.
+/// Returns an evaluated operand if it is a number, and `None` if it is null or missing. Any other
+/// type is an error.
 fn numeric(name: &str, value: Option<Bson>) -> Evaluated {
     match value {
         None | Some(Bson::Null | Bson::Undefined) => Ok(None),

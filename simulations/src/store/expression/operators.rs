@@ -103,7 +103,7 @@ pub(super) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// The operands as a list: a lone operand is a list of one.
+/// Evaluates the operands as a list. A single operand is a list of one.
 pub(super) fn list(operand: &Bson, scope: &Scope<'_>) -> Result<Vec<Option<Bson>>, StoreError> {
     match operand {
         Bson::Array(items) => items.iter().map(|item| eval(item, scope)).collect(),
@@ -148,7 +148,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         }
         "$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte" | "$cmp" => {
             let [a, b] = exactly(name, operand, scope)?;
-            // What is missing comes before null.
+            // A missing value comes before null.
             let order = compare(&a.unwrap_or(Bson::Undefined), &b.unwrap_or(Bson::Undefined));
             match name {
                 "$eq" => yes(order.is_eq()),
@@ -299,7 +299,7 @@ fn remainder(a: &Bson, b: &Bson) -> Bson {
     }
 }
 
-/// `$add` and `$subtract` with dates, in milliseconds.
+/// Evaluates `$add` and `$subtract` with dates, which count in milliseconds.
 fn dates(name: &str, values: &[Bson]) -> Evaluated {
     let millis = |v: &Bson| match v {
         Bson::DateTime(d) => Some(d.timestamp_millis()),
@@ -373,7 +373,8 @@ fn function(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     }))
 }
 
-/// `$sum`, `$avg`, `$min` and `$max` of values; what is not a number does not count in a sum.
+/// Returns the `$sum`, `$avg`, `$min` or `$max` of values. A sum and an average ignore values that
+/// are not numbers.
 pub(crate) fn summary(name: &str, values: &[Bson]) -> Bson {
     let present = values
         .iter()

@@ -1,4 +1,4 @@
-//! Conversions between types, truth and dates.
+//! Conversions between types, truth values and parts of dates.
 
 use bson::{Bson, DateTime};
 
@@ -6,7 +6,7 @@ use crate::store::error::StoreError;
 use crate::store::number;
 use crate::store::order::type_name;
 
-/// What counts as true: all but false, zero and null.
+/// True for every value except false, zero, null and undefined.
 pub(crate) fn truthy(value: &Bson) -> bool {
     match value {
         Bson::Boolean(b) => *b,
@@ -76,7 +76,7 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
     }
 }
 
-/// A scalar's text.
+/// Returns a scalar as text, or `None` for other types.
 pub(super) fn text(value: &Bson) -> Option<String> {
     Some(match value {
         Bson::String(s) | Bson::Symbol(s) => s.clone(),
@@ -91,7 +91,7 @@ pub(super) fn text(value: &Bson) -> Option<String> {
     })
 }
 
-/// One part of a date in UTC, by the name of its operator.
+/// Returns the part of a date in UTC that an operator such as `$year` stands for.
 pub(super) fn date_part(name: &str, millis: i64) -> i64 {
     const DAY: i64 = 86_400_000;
     let days = millis.div_euclid(DAY);
@@ -109,13 +109,14 @@ pub(super) fn date_part(name: &str, millis: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 to the first day of a year.
+/// Returns the number of days from 1970-01-01 to the first day of a year.
 fn days_before(year: i64) -> i64 {
     let y = year - 1;
     y * 365 + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) - 719_162
 }
 
-/// The date of a day counted from 1970-01-01, in constant time: a client can name any day.
+/// Returns year, month and day for a number of days since 1970-01-01. Takes constant time, because
+/// a client can send any date.
 fn civil(days: i64) -> (i64, i64, i64) {
     // Days are counted from 0000-03-01, so that the leap day is the last one of its year.
     let days = days + 719_468;

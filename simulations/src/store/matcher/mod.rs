@@ -1,4 +1,4 @@
-//! Filters: parsed once, then asked of each document.
+//! Filters. A filter is parsed once and then tested on each document.
 
 mod parse;
 mod predicate;
@@ -15,7 +15,7 @@ use parse::Nesting;
 pub(crate) use parse::pattern;
 use predicate::Predicate;
 
-/// A filter, ready to be asked.
+/// A parsed filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
     root: Node,
@@ -47,22 +47,24 @@ impl Matcher {
         self.root.matches(document, surroundings)
     }
 
-    /// The values that `_id` must have one of, where the filter says so.
+    /// Returns the only values of `_id` that can match, or `None` if the filter does not restrict
+    /// them.
     pub(crate) fn ids(&self) -> Option<Vec<&Bson>> {
         self.root.equalities("_id")
     }
 
-    /// The values that a field must have one of, where the filter says so.
+    /// Returns the only values of a field that can match, or `None` if the filter does not restrict
+    /// them.
     pub(crate) fn equalities(&self, path: &str) -> Option<Vec<&Bson>> {
         self.root.equalities(path)
     }
 
-    /// The place in an array at which the filter matched, for the positional `$`.
+    /// Returns the index of the array element that matched, for the positional operator `$`.
     pub(crate) fn position(&self, document: &Document) -> Option<usize> {
         self.root.position(document)
     }
 
-    /// The fields that an upsert takes over, as paths with values.
+    /// Returns the paths and values that an upsert takes over from the filter.
     pub(crate) fn upsert_fields(&self) -> Vec<(&str, &Bson)> {
         let mut fields = Vec::new();
         self.root.upsert_fields(&mut fields);
@@ -132,7 +134,8 @@ impl Node {
     }
 }
 
-/// Finds the first array on a path and the place in it below which the predicate holds.
+/// Returns the index of the first element that satisfies the predicate, in the first array on a
+/// path.
 fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<usize> {
     let (head, rest) = match path.split_once('.') {
         Some((head, rest)) => (head, Some(rest)),
@@ -150,7 +153,7 @@ fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<us
                 path::any(inner, rest, &mut |value| predicate.test_value(value))
             })
             .or_else(|| {
-                // An explicit place, as in `a.0.b`, counts too.
+                // The path can name an element, as in `a.0.b`.
                 let (place, rest) = rest.split_once('.').unwrap_or((rest, ""));
                 let Bson::Document(inner) = items.get(path::index(place)?)? else {
                     return None;
@@ -161,19 +164,19 @@ fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<us
     }
 }
 
-/// A filter on one value rather than on a document: `$pull` and array filters use it.
+/// A filter on one element of an array, as `$pull` has it.
 #[derive(Clone, Debug)]
 pub(crate) enum ItemMatcher {
-    /// The item's own fields.
+    /// A filter on the fields of an element that is a document.
     Fields(Matcher),
-    /// The item as a value.
+    /// Predicates on the element.
     Value(Vec<Predicate>),
-    /// Equality.
+    /// A value that the element must be equal to.
     Equal(Bson),
 }
 
 impl ItemMatcher {
-    /// Reads the operand of `$pull`.
+    /// Parses the operand of `$pull`.
     pub(crate) fn new(operand: &Bson) -> Result<Self, StoreError> {
         match operand {
             Bson::Document(document) if parse::is_operators(document) => Ok(Self::Value(
@@ -188,7 +191,7 @@ impl ItemMatcher {
         }
     }
 
-    /// True if an item matches.
+    /// True if an element matches.
     pub(crate) fn matches(
         &self,
         item: &Bson,

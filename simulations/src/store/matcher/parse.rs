@@ -1,4 +1,4 @@
-//! From a filter's document to questions, with the server's complaints.
+//! Parses filters into predicates, with the server's error messages.
 
 use bson::{Bson, Document};
 use regex::{Regex, RegexBuilder};
@@ -11,19 +11,19 @@ use crate::store::{expression, number, path};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// How deep filters may be nested; the server has the same bound for its expression trees.
+/// The largest depth of nested filters. The server has the same limit.
 const MAX_DEPTH: usize = 100;
 
-/// The longest pattern of a regular expression, in bytes.
+/// The length of the longest regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 16_384;
 
-/// Bytes of memory that all compiled patterns of one filter may have together.
+/// The memory of all compiled patterns of one filter together, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes of memory that one compiled pattern may have.
+/// The memory of one compiled pattern, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 10 * 1024 * 1024;
 
-/// Where a part of a filter stands, and what each pattern in the filter may cost.
+/// The depth of a part of a filter, and the memory that each pattern in the filter may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting {
     levels: usize,
@@ -31,7 +31,8 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// The outermost level of a filter. Its patterns share [`MAX_COMPILED_BYTES`].
+    /// Returns the outermost level of a filter. The patterns of the filter share
+    /// [`MAX_COMPILED_BYTES`].
     pub(super) fn of(filter: &Document) -> Self {
         let share = MAX_COMPILED_BYTES / patterns_in(filter).max(1);
         Self {
@@ -56,7 +57,8 @@ impl Nesting {
     }
 }
 
-/// Counts the regular expressions of a filter; the depth of what is received is bounded.
+/// Returns the number of regular expressions in a filter. The recursion is safe, because the depth
+/// of received documents is limited.
 fn patterns_in(filter: &Document) -> usize {
     fn count(value: &Bson) -> usize {
         match value {
@@ -127,14 +129,15 @@ fn field(name: &str, value: &Bson, nesting: Nesting, nodes: &mut Vec<Node>) -> A
     Ok(())
 }
 
-/// True if a document is operators rather than a value; a DBRef is a value.
+/// True if a document consists of operators and is not a value. A DBRef is a value.
 pub(super) fn is_operators(document: &Document) -> bool {
     document.keys().next().is_some_and(|first| {
         first.starts_with('$') && !matches!(first.as_str(), "$ref" | "$id" | "$db")
     })
 }
 
-/// A value standing for itself: a regular expression is a question, all else is equality.
+/// Returns the predicate for a value without an operator: a match for a regular expression,
+/// equality for any other value.
 pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(r) => {
@@ -150,7 +153,7 @@ pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     }
 }
 
-/// Reads the operators on one field.
+/// Parses the operators on one field.
 pub(super) fn predicates(document: &Document, nesting: Nesting) -> Answer<Vec<Predicate>> {
     nesting.check()?;
     let mut found = Vec::new();
@@ -258,12 +261,13 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
     }
 }
 
-/// Compiles the pattern of an expression, which is dropped after one use.
+/// Compiles a pattern for a single use in an expression.
 pub(crate) fn pattern(text: &str, options: &str) -> Answer<Regex> {
     compile(text, options, MAX_COMPILED_PATTERN_BYTES)
 }
 
-/// Compiles a pattern with the options of a BSON regular expression, within a bound of memory.
+/// Compiles a pattern with the options of a BSON regular expression. The compiled pattern may take
+/// at most `max_bytes`.
 fn compile(text: &str, options: &str, max_bytes: usize) -> Answer<Regex> {
     if text.len() > MAX_PATTERN_BYTES {
         return Err(StoreError::new(51091, "Regular expression is too long"));

@@ -1,4 +1,4 @@
-//! What may be asked of the value at a path.
+//! The predicates of filters on the value at a path.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::store::expression::Surroundings;
 use crate::store::order::{compare, equal, rank, type_name};
 use crate::store::{number, path};
 
-/// One question.
+/// A predicate on the value at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Predicate {
     Equal(Bson),
@@ -19,7 +19,7 @@ pub(crate) enum Predicate {
     LessOrEqual(Bson),
     Greater(Bson),
     GreaterOrEqual(Bson),
-    /// The values are sorted.
+    /// One of these values, which are sorted, or a match of one of the patterns.
     In(Vec<Bson>, Vec<Regex>),
     Exists,
     Type(Vec<&'static str>),
@@ -34,7 +34,7 @@ pub(crate) enum Predicate {
     Never,
 }
 
-/// Which of the bits must be how.
+/// The condition of a `$bits` operator on the named bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bits {
     AllSet,
@@ -44,7 +44,7 @@ pub(crate) enum Bits {
 }
 
 impl Predicate {
-    /// True if what lies under a path answers the question.
+    /// True if a value at the path satisfies the predicate.
     pub(super) fn matches(
         &self,
         document: &Document,
@@ -105,7 +105,7 @@ impl Predicate {
         }
     }
 
-    /// How many questions are asked of each element of an array.
+    /// Returns the number of predicates that are tested on each element of an array.
     fn parts(&self) -> usize {
         match self {
             Self::Not(inner) | Self::All(inner) | Self::ElementValue(inner) => inner.len(),
@@ -113,7 +113,7 @@ impl Predicate {
         }
     }
 
-    /// True if a value, or an element of it if it is an array, answers the question.
+    /// True if a value satisfies the predicate. For an array, it is enough that one element does.
     pub(crate) fn test_value(&self, value: Option<&Bson>) -> bool {
         match (self, value) {
             (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value)),
@@ -133,7 +133,8 @@ impl Predicate {
         }
     }
 
-    /// True if one element of an array is why the array matched.
+    /// True if an element of an array satisfies the predicate by itself, for the positional
+    /// operator.
     pub(super) fn holds_for_item(&self, item: &Bson) -> bool {
         match self {
             Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item))),
@@ -174,7 +175,7 @@ impl Predicate {
         }
     }
 
-    /// The one value that the question asks for.
+    /// Returns the value if the predicate demands equality with a single value.
     pub(super) fn equality(&self) -> Option<&Bson> {
         match self {
             Self::Equal(value) => Some(value),
@@ -186,7 +187,7 @@ impl Predicate {
         }
     }
 
-    /// The values that the question can be answered by, where an index can find them.
+    /// Returns the values that satisfy the predicate, or `None` if an index cannot find them.
     pub(super) fn equalities(&self) -> Option<Vec<&Bson>> {
         let plain = |v: &Bson| !matches!(v, Bson::Null | Bson::Array(_) | Bson::Undefined);
         match self {
@@ -220,7 +221,7 @@ fn fits(pattern: &Regex, value: &Bson) -> bool {
     }
 }
 
-/// An array as a document whose names are the places.
+/// Returns an array as a document whose field names are the indexes.
 fn numbered(items: &[Bson]) -> Document {
     items
         .iter()
@@ -237,7 +238,7 @@ impl Bits {
                 Some(byte >> (place % 8) & 1 == 1)
             }
             _ => {
-                // Beyond its 64 bits, a number goes on with its sign.
+                // Beyond its 64 bits, a number continues with its sign bit.
                 let number = number::as_integer(value)?;
                 Some(number >> place.min(63) & 1 == 1)
             }

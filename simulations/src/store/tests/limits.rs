@@ -1,4 +1,4 @@
-//! Short commands that ask for more memory or depth than any server has.
+//! Tests that short commands which need too much memory or depth are refused.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn one(document: Document) -> Store {
     filled(vec![document])
 }
 
-/// 1,000 documents of 20,000 bytes.
+/// Returns a store with 1,000 documents of 20,000 bytes.
 fn large() -> Store {
     let text = "x".repeat(20_000);
     filled((0..1000).map(|n| doc! { "_id": n, "s": &text }).collect())

@@ -1,4 +1,4 @@
-//! The operators on arrays.
+//! The update operators on arrays.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::store::number;
 use crate::store::order::{KeyRef, type_name};
 use crate::store::sort::Sort;
 
-/// Complains of the modifiers of `$push` and `$addToSet`.
+/// Returns an error if the modifiers of `$push` or `$addToSet` are malformed.
 pub(super) fn check(operator: &str, modifiers: &Document) -> Answer<()> {
     if !modifiers.contains_key("$each") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Updates: parsed once, then done to each document that matched.
+//! Updates. An update is parsed once and then applied to each matching document.
 
 mod arrays;
 mod operators;
@@ -20,7 +20,7 @@ use super::{path, pipeline};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// An update, ready to be done.
+/// A parsed update.
 #[derive(Clone, Debug)]
 pub(crate) enum Updater {
     Replacement(Document),
@@ -28,7 +28,7 @@ pub(crate) enum Updater {
     Pipeline(Vec<Document>),
 }
 
-/// One operator on one path.
+/// One update operator on one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     operator: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Operation {
     pull: Option<ItemMatcher>,
 }
 
-/// What an operator makes of the value at its path.
+/// The effect of an update operator on the value at its path.
 #[derive(Clone, Debug, PartialEq)]
 enum Effect {
     Keep,
@@ -64,7 +64,8 @@ const OPERATORS: &[&str] = &[
 ];
 
 impl Updater {
-    /// Reads an update and what its paths' `$[name]` stand for.
+    /// Parses an update, and the array filters that define the elements meant by `$[name]` in a
+    /// path.
     pub(crate) fn new(update: &Update, array_filters: &[Document]) -> Answer<Self> {
         match update {
             Update::Pipeline(stages) => {
@@ -91,7 +92,7 @@ impl Updater {
         matches!(self, Self::Replacement(_))
     }
 
-    /// What a document becomes; `_id` cannot change.
+    /// Returns the document after the update. A change of `_id` is an error.
     pub(crate) fn apply(
         &self,
         document: &Document,
@@ -213,7 +214,7 @@ fn operations(document: &Document) -> Answer<Vec<Operation>> {
             taken.insert(path);
         }
     }
-    // The server goes through the fields in their names' order, whatever the operators' order.
+    // The server applies the operators in the order of their paths, not in the order of the update.
     found.sort_by(|a, b| paths::compare(&a.path, &b.path));
     Ok(found)
 }
@@ -235,7 +236,8 @@ fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
     Ok(named)
 }
 
-/// The name before the first dot that a filter is about.
+/// Returns the first part of the path of a filter's first field. In `$and` and the like, this is
+/// the first field of the first element.
 fn top_name(filter: &Document) -> Option<String> {
     let (name, value) = filter.iter().next()?;
     if name.starts_with('$') {
@@ -275,7 +277,8 @@ impl Operation {
     }
 }
 
-/// The document that an upsert starts from: what the filter asks for by equality.
+/// Returns the document that an upsert starts from: the fields for which the filter demands
+/// equality.
 pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
     let mut base = Document::new();
     for (path, value) in matcher.upsert_fields() {

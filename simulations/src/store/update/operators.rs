@@ -1,4 +1,4 @@
-//! The operators on single values, and what their operands may be.
+//! The update operators on single values, and the checks of all operands.
 
 use bson::{Bson, Document, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::store::expression::Surroundings;
 use crate::store::order::{compare, display, identical, type_name};
 use crate::store::{number, path};
 
-/// Complains of an operand before any document is there.
+/// Returns an error if an operand is malformed. No document is needed for this check.
 pub(super) fn check(operator: &str, path: &str, operand: &Bson) -> Answer<()> {
     match (operator, operand) {
         ("$inc" | "$mul", value) if !number::is_number(value) => {
@@ -84,7 +84,7 @@ fn date_kind(value: &Bson) -> Answer<&'static str> {
     }
 }
 
-/// What an operator makes of the value at a path.
+/// Returns the effect of an operator on the value at a path.
 pub(super) fn effect(
     operation: &Operation,
     document: &Document,
@@ -125,7 +125,7 @@ pub(super) fn effect(
     }
 }
 
-/// How messages name the document.
+/// Returns the document's `_id` as the server's messages print it.
 pub(super) fn id_of(document: &Document) -> String {
     format!(
         "{{_id: {}}}",

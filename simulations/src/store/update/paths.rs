@@ -1,4 +1,4 @@
-//! The paths of an update: expansion of positional parts, and writing at them.
+//! The paths of an update: expansion of positional parts, and changes at a path.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,10 @@ use crate::store::matcher::Matcher;
 use crate::store::order::display;
 use crate::store::path::{exact, index};
 
-/// How far behind its end an array may be written to, in elements.
+/// The largest distance from the end of an array to an index that an update writes to, in elements.
 const MAX_PADDING: usize = 1_500_000;
 
-/// Complains of a path that no document can have.
+/// Returns an error if a path of an update is not valid.
 pub(super) fn check(path: &str) -> Answer<()> {
     if path.is_empty() {
         return Err(StoreError::new(56, "An empty update path is not valid."));
@@ -50,7 +50,7 @@ pub(super) fn check(path: &str) -> Answer<()> {
     Ok(())
 }
 
-/// Returns where a path conflicts with those taken before: at the path itself, or above it.
+/// Returns the path at which `path` conflicts with earlier paths: `path` itself or a path above.
 pub(super) fn conflict<'a>(taken: &BTreeSet<&str>, path: &'a str) -> Option<&'a str> {
     let above = path.match_indices('.').map(|(end, _)| &path[..end]);
     if let Some(above) = above.into_iter().find(|above| taken.contains(above)) {
@@ -62,7 +62,7 @@ pub(super) fn conflict<'a>(taken: &BTreeSet<&str>, path: &'a str) -> Option<&'a 
     (taken.contains(path) || is_above).then_some(path)
 }
 
-/// Orders paths part by part, places in arrays as numbers.
+/// Compares paths part by part. Indexes into arrays compare as numbers.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let mut parts = a.split('.').zip(b.split('.'));
     parts
@@ -76,7 +76,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
         .unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// The paths without positional parts that a path stands for in a document.
+/// Returns the paths that a path with positional parts stands for in a document.
 pub(super) fn expand(
     document: &Document,
     path: &str,
@@ -118,7 +118,7 @@ pub(super) fn expand(
     Ok(found)
 }
 
-/// The places in the array at a path that `$[name]` stands for.
+/// Returns the indexes of the elements that `$[name]` stands for in the array at `prefix`.
 fn places(
     document: &Document,
     prefix: &str,
@@ -160,7 +160,7 @@ fn places(
     Ok(found)
 }
 
-/// Writes a value at a path, making documents on the way.
+/// Sets the value at a path. Missing documents on the path are created.
 pub(super) fn set(document: &mut Document, path: &str, value: Bson, budget: &Budget) -> Answer<()> {
     match path.split_once('.') {
         None => {
@@ -220,7 +220,7 @@ fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson, budget: &Budg
     }
 }
 
-/// Takes away what is at a path; an element of an array becomes null.
+/// Removes the value at a path. An element of an array becomes null instead.
 pub(super) fn unset(document: &mut Document, path: &str) {
     match path.split_once('.') {
         None => {

@@ -1,5 +1,5 @@
-//! Load balancers: the service is told where there is one and nowhere else, nothing is monitored,
-//! and what one service does concerns its own connections only.
+//! Checks the events of a client behind a load balancer. Service ids occur only behind a balancer,
+//! no server is monitored, and a clear of one service affects only its own connections.
 
 use super::ensure;
 use bson::oid::ObjectId;
@@ -12,24 +12,25 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct BalancerChecker {
-    /// The topology is one behind a load balancer.
+    /// True if the topology is of type `LoadBalanced`.
     is_balanced: bool,
-    /// Changes of servers' descriptions.
+    /// The number of changed server descriptions.
     changes: u32,
-    /// Clears of services so far.
+    /// The number of clears so far.
     clears: u64,
-    /// Each service with the number of its last clear.
+    /// The services, each with the number of its last clear.
     services: BTreeMap<ObjectId, u64>,
     connections: BTreeMap<(Address, u64), Connection>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// Clears when it was made, and when it was ready: its service answered in between.
+    /// The number of clears when the connection was created. The number when it was ready is in
+    /// `ready`, and the service's hello reply is between both.
     made: u64,
     ready: Option<u64>,
-    /// Its service, once a command told.
+    /// The service of the connection, after the first command on it.
     service: Option<ObjectId>,
 }
 
@@ -47,7 +48,8 @@ impl BalancerChecker {
         }
     }
 
-    /// One description for ever, and no checks (LB-12 to LB-18, LB-51).
+    /// Checks that the server description changes only once, at the start, and that no server is
+    /// checked (LB-12 to LB-18, LB-51).
     fn on_sdam(&mut self, event: &SdamEvent) -> Result<(), String> {
         match event {
             SdamEvent::TopologyDescriptionChanged { new, .. } => {
@@ -132,12 +134,13 @@ impl BalancerChecker {
         }
     }
 
-    /// The number of the last clear of a connection's service.
+    /// Returns the number of the last clear of a connection's service.
     fn last_clear(&self, connection: &Connection) -> Option<u64> {
         self.services.get(&connection.service?).copied()
     }
 
-    /// LB-55.
+    /// Checks that commands have a service id only behind a load balancer (LB-55), and that the
+    /// service of a connection never changes.
     fn on_command(&mut self, facts: &CommandFacts) -> Result<(), String> {
         let service = facts.service;
         ensure(service.is_some() == self.is_balanced, || {
@@ -173,7 +176,7 @@ mod tests {
         Address::tcp("balancer", 27017)
     }
 
-    /// What befalls a client behind a load balancer, or in front of a router.
+    /// A sequence of events of a client behind a load balancer or with routers.
     struct Story {
         checkers: EventCheckers,
         result: Result<(), String>,
@@ -264,7 +267,7 @@ mod tests {
             })
         }
 
-        /// A connection is made, and a command on it tells of this service.
+        /// Adds a connection that runs a command with this service id.
         fn used(self, connection: u64, service: Option<[u8; 12]>) -> Self {
             self.made(connection)
                 .taken(connection)
@@ -329,7 +332,7 @@ mod tests {
             .taken(2)
             .given_back(2)
             .stale(1)
-            // It answered after the clear, and so it is not stale.
+            // This connection became ready after the clear, so that it is not stale.
             .used(3, Some(ONE))
             .taken(3);
         assert_eq!(story.result, Ok(()));

@@ -1,11 +1,11 @@
-//! Commands: each one that started ends once.
+//! Checks that each command that started ends once.
 
 use onionskin_core::event::{CommandEvent, Event, EventKind};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct CommandChecker {
-    /// Names of the commands under way, by request id.
+    /// The names of the running commands, by request id.
     under_way: BTreeMap<i32, String>,
 }
 

@@ -1,5 +1,5 @@
-//! Operations and data: every operation ended in time with its own reply, and what was acknowledged
-//! is there, once.
+//! Checks operations and data: every operation ends in time with its own reply, and acknowledged
+//! writes are in the data once.
 
 use crate::{
     deployment::Deployment,
@@ -16,13 +16,15 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The code of a duplicate key.
+/// The error code of a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
-/// Checks every operation on its own. Its time limit does not run while its caller is absent: an
-/// operation cannot end unless somebody polls it. `slack` says how much later than its deadline an
-/// operation of a client may end, `aftermath` how many operations of a client may meet, after
-/// healing, what broke before.
+/// Checks every operation on its own.
+///
+/// `slack` is the time by which an operation of a client may end after its deadline. The time limit
+/// does not run while a caller is absent, because an operation can end only when it is polled.
+/// `aftermath` is the number of late operations of a client that may fail because of faults before
+/// healing.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,
@@ -66,7 +68,7 @@ pub fn check_history(
                         ..
                     }
                 );
-                // Each part of a cursor's result has its own share of the time.
+                // Each batch of a cursor has its own share of the time limit.
                 let is_whole = entry.step.deed != Deed::Browse;
                 if is_timeout && is_whole && *at < entry.began + entry.step.timeout {
                     let message =
@@ -86,8 +88,9 @@ pub fn check_history(
     check_reads(history)
 }
 
-/// Idle connections that broke unnoticed show only when they are used, and a retry may meet another
-/// one; each failure clears its pool.
+/// True for the errors that a late operation can have because of faults before healing. A broken
+/// idle connection is noticed only when it is used, and a retry can get another one. Each failure
+/// clears the pool.
 fn is_aftermath(error: &ErrorKind) -> bool {
     matches!(
         error,
@@ -99,7 +102,7 @@ fn is_aftermath(error: &ErrorKind) -> bool {
     )
 }
 
-/// In a world without faults nothing fails.
+/// Checks that no operation fails in a world without faults, except by its time limit.
 pub fn check_calm(history: &History) -> Result<(), Failure> {
     for entry in history.entries() {
         if let Some((at, Ending::Failed(error))) = &entry.ended
@@ -112,7 +115,7 @@ pub fn check_calm(history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// After healing, the primary shows what was acknowledged.
+/// Checks that late reads from the primary return all acknowledged writes.
 fn check_reads(history: &History) -> Result<(), Failure> {
     let mut acknowledged: BTreeMap<i64, (bool, i64)> = BTreeMap::new();
     for entry in history.entries() {
@@ -136,7 +139,7 @@ fn check_reads(history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the data that the primary has at the end.
+/// Checks the data of the primary at the end of a run.
 pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
     let fail = |kind, message: String| Err(Failure::new(kind, now, message));
     let Some(primary) = deployment.primary() else {

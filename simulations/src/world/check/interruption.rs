@@ -1,4 +1,4 @@
-//! Interruptions: once a clear has interrupted a pool's connections, no command starts on them.
+//! Checks that no command starts on a connection after a clear has interrupted it.
 
 use onionskin_core::{
     address::Address,
@@ -16,7 +16,7 @@ pub(super) struct InterruptionChecker {
 struct Pool {
     /// The newest connection.
     newest: u64,
-    /// The latest clear with interruption, and the newest connection before it.
+    /// The time of the latest clear with interruption, and the newest connection before it.
     interrupted: Option<(Instant, u64)>,
 }
 
@@ -43,7 +43,7 @@ impl InterruptionChecker {
             EventKind::Command(CommandEvent::Started { facts, .. }) => {
                 let pool = self.pools.get(&facts.address);
                 let connection = facts.driver_connection_id;
-                // What starts at the very moment may have started before.
+                // A command that starts at the same time as the clear may have started before it.
                 if let Some((at, newest)) = pool.and_then(|pool| pool.interrupted)
                     && connection <= newest
                     && at < event.at

@@ -1,4 +1,4 @@
-//! Checkers: they read events, histories and data, and share no code with what they check.
+//! The checkers, which read events, histories and data, and share no code with the client.
 
 mod balancer;
 mod command;
@@ -37,7 +37,7 @@ pub struct EventCheckers {
 }
 
 impl EventCheckers {
-    /// Checkers of a client with these bounds.
+    /// Creates the checkers of a client with these limits.
     #[must_use]
     pub fn new(max_pool_size: u32, max_connecting: u32) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl EventCheckers {
         }
     }
 
-    /// The next event; `Err` says what is wrong with it.
+    /// Checks the next event. The error describes what is wrong.
     pub fn observe(&mut self, event: &Event) -> Result<(), String> {
         if event.at < self.last {
             return Err(format!(
@@ -72,7 +72,7 @@ impl EventCheckers {
         self.interruptions.observe(event)
     }
 
-    /// The client is closed and everything was given back.
+    /// Checks that everything has ended. The client must be closed.
     pub fn finish(&self) -> Result<(), String> {
         self.pool.finish()?;
         self.topology.finish()?;

@@ -1,4 +1,4 @@
-//! Monitoring: one check per server at a time.
+//! Checks that each server has at most one check at a time.
 
 use super::ensure;
 use onionskin_core::{
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct MonitorChecker {
-    /// Servers that are monitored; true while a check is under way.
+    /// The monitored servers. The value is true while a check is in progress.
     checking: BTreeMap<Address, bool>,
 }
 

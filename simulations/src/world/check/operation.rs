@@ -1,11 +1,11 @@
-//! Operations: each that began ends once, with the id under which it began.
+//! Checks that each operation that began ends once, with the same operation id.
 
 use onionskin_core::event::{Event, EventKind, OperationEvent};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct OperationChecker {
-    /// Operations that began and did not end.
+    /// The operations that have not ended.
     running: BTreeSet<u64>,
 }
 

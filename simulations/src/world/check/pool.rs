@@ -1,4 +1,5 @@
-//! Pools: every connection has one life, counts stay within bounds, and nothing stale is used.
+//! Checks connection pools: the states of each connection, the limits, and that no stale connection
+//! is checked out.
 
 use super::ensure;
 use onionskin_core::{
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct PoolChecker {
     max_size: u32,
     max_connecting: u32,
-    /// Pools that exist, and those that closed and still have connections.
+    /// The open pools, and the closed pools that still have connections.
     pools: BTreeMap<Address, Vec<Pool>>,
 }
 
@@ -27,9 +28,9 @@ struct Pool {
     is_ready: bool,
     is_closed: bool,
     clears: u64,
-    /// Each connection with the number of clears before it.
+    /// The state of each connection, and the number of clears before it was created.
     connections: BTreeMap<u64, (Life, u64)>,
-    /// Connections of before the clear of a service, which may have been theirs.
+    /// The connections from before a clear of a service, which may belong to that service.
     doubtful: BTreeSet<u64>,
     asking: u64,
 }
@@ -74,7 +75,8 @@ impl PoolChecker {
     }
 }
 
-/// The pool that an event is about. A closed one hears only of connections that it still has.
+/// Returns the pool of an event. A closed pool gets only the events of its remaining connections
+/// and check outs.
 fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
     let closed = match event {
         PoolEvent::ConnectionClosed { connection, .. }
@@ -166,7 +168,8 @@ impl Pool {
             "was cleared while it was not ready".to_owned()
         })?;
         if is_of_service {
-            // Only a service behind a load balancer is in doubt, so the pool goes on (LB-52).
+            // A clear of one service does not pause the pool, because the other services are not
+            // affected (LB-52).
             let lives = self.connections.iter();
             let whole = lives.filter(|(_, (life, _))| *life != Life::Establishing);
             self.doubtful
@@ -199,7 +202,7 @@ impl Pool {
     }
 
     fn check_bounds(&self, max_size: u32, max_connecting: u32) -> Result<(), String> {
-        // Connections of before a clear may linger while they are in use.
+        // Connections from before a clear can remain while they are in use.
         let current = |life: Option<Life>| {
             let lives = self.connections.iter();
             lives

@@ -1,13 +1,14 @@
-//! Server selection: each search that started ends once, and an operation waits aloud once.
+//! Checks that each server selection that started ends once, and that each operation reports a wait
+//! at most once.
 
 use onionskin_core::event::{Event, EventKind, SelectionEvent};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct SelectionChecker {
-    /// Operations that look for a server.
+    /// The operations that select a server.
     searching: BTreeSet<u64>,
-    /// Operations that were said to wait.
+    /// The operations that have reported a wait.
     waited: BTreeSet<u64>,
 }
 

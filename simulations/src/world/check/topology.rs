@@ -1,4 +1,5 @@
-//! Topology events: opening first, closing last, and each description continues the one before.
+//! Checks topology events: the opening is first, the closing is last, and each change continues the
+//! previous one.
 
 use onionskin_core::{
     address::Address,
@@ -84,7 +85,8 @@ impl TopologyChecker {
     }
 }
 
-/// What a change is about; round trip times change unannounced.
+/// Returns the parts of a topology description that change only with an event. Round trip times
+/// change without one.
 fn kinds(description: &TopologyDescription) -> (TopologyType, Vec<(&Address, ServerType)>) {
     let servers = description.servers.iter();
     let kinds = servers.map(|(address, server)| (address, server.server_type));

@@ -1,4 +1,4 @@
-//! Carries out what the core orders, and tells it what arrives.
+//! Carries out the actions of the core, and gives it its inputs.
 
 use super::{CoreWorld, Holder, Socket, Wakeup};
 use crate::world::{
@@ -16,11 +16,11 @@ use onionskin_core::{
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// How long the derivation of keys takes at most.
+/// The longest time of the derivation of keys, in milliseconds.
 const MAX_DERIVATION_MILLIS: u64 = 500;
 
 impl CoreWorld {
-    /// Takes everything that a client has to say, and carries it out.
+    /// Takes all events and actions of a client, and carries out the actions.
     pub(super) fn drain(&mut self, client: usize) {
         self.collect(client);
         while let Some(action) = self.sides[client].actions.pop_front() {
@@ -155,7 +155,7 @@ impl CoreWorld {
         }
     }
 
-    /// A parked socket is the core's again, with what arrived meanwhile.
+    /// Returns a parked socket to the core, with the bytes that arrived while it was parked.
     fn on_drain(&mut self, client: usize, id: SocketId) {
         self.trace.note(
             self.now,
@@ -194,14 +194,14 @@ impl CoreWorld {
             self.sides[client].links.remove(&link);
             self.network.close(now, link, &mut self.trace);
         }
-        // Now and then an adapter reports something that was under way already.
+        // Sometimes, an adapter reports an event that happened before it closed the socket.
         if self.random.chance(1, 8) {
             let at = now + self.draw_delay();
             self.schedule(at, client, Wakeup::Echo { socket: id });
         }
     }
 
-    /// Something arrived at a client.
+    /// Handles an event on a client's connection.
     pub(super) fn on_incoming(&mut self, client: usize, link: LinkId, incoming: Incoming) {
         let side = &mut self.sides[client];
         let Some(&id) = side.links.get(&link) else {
@@ -236,7 +236,7 @@ impl CoreWorld {
         self.follow(client, id, fate);
     }
 
-    /// Does with a socket what an input has made of it.
+    /// Handles the result of an input about a socket.
     fn follow(&mut self, client: usize, id: SocketId, fate: SocketUse) {
         if let Some(socket) = self.sides[client].sockets.get_mut(&id)
             && fate == SocketUse::Parked
@@ -259,7 +259,7 @@ impl CoreWorld {
         }
     }
 
-    /// Inputs about sockets that no longer exist change nothing.
+    /// Gives the core inputs about a socket that no longer exists, which must change nothing.
     pub(super) fn on_echo(&mut self, client: usize, id: SocketId) {
         let now = self.now;
         let core = &mut self.sides[client].core;

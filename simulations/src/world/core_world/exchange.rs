@@ -1,4 +1,4 @@
-//! Moves the bytes of exchanges, as a caller's own task would.
+//! Moves the bytes of exchanges, as the task of a caller does in an adapter.
 
 use super::{CoreWorld, Holder, Wakeup, actions::reset, tasks::State};
 use crate::world::{
@@ -56,7 +56,7 @@ impl CoreWorld {
         }
     }
 
-    /// Writes the request, sometimes only a part of it at once.
+    /// Writes the request, sometimes in two parts.
     pub(super) fn write(&mut self, client: usize, task: usize) {
         let now = self.now;
         let is_partial = self.random.chance(1, 8);
@@ -83,7 +83,7 @@ impl CoreWorld {
         self.schedule(at, client, Wakeup::Write { task, turn });
     }
 
-    /// Reads what has arrived for an exchange.
+    /// Reads the bytes that have arrived for an exchange.
     pub(super) fn progress(&mut self, client: usize, task: usize) {
         loop {
             let side = &mut self.sides[client];
@@ -121,14 +121,14 @@ impl CoreWorld {
         }
     }
 
-    /// Puts an exchange's socket where exchanges find it.
+    /// Parks the socket of an exchange.
     pub(super) fn park(&mut self, client: usize, exchange: &Exchange) {
         if let Some(socket) = self.sides[client].sockets.get_mut(&exchange.socket()) {
             socket.holder = Holder::Nobody;
         }
     }
 
-    /// The exchange is over: read the reply, give everything back.
+    /// Ends an exchange: reads the reply, and checks the exchange in.
     pub(super) fn end_exchange(&mut self, client: usize, task: usize, outcome: Outcome) {
         let now = self.now;
         if let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state {
@@ -164,7 +164,7 @@ impl CoreWorld {
 }
 
 impl CoreWorld {
-    /// Tells the listeners what an exchange has to tell.
+    /// Passes the events of an exchange to the checkers.
     pub(super) fn observe_exchange(&mut self, client: usize, task: usize) {
         let at = self.now;
         while let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state
@@ -176,7 +176,7 @@ impl CoreWorld {
     }
 }
 
-/// Looks whether a connection that rested still stands.
+/// Probes whether the peer has closed an idle connection.
 fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
     while exchange.wants_probe() {
         match inbox.pop_front() {
@@ -189,7 +189,7 @@ fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), 
     Ok(())
 }
 
-/// Gives an exchange bytes until its reply is whole; what it does not want stays.
+/// Gives bytes to an exchange until its reply is complete. The other bytes stay in `bytes`.
 fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let room = exchange.input()?;
@@ -203,7 +203,7 @@ fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// What a successful reply says.
+/// Returns the ending of an operation with a successful reply.
 fn read(deed: Deed, exchange: &Exchange) -> Result<Ending, Error> {
     match deed {
         Deed::Insert | Deed::Increment => Ok(Ending::Acknowledged),

@@ -1,7 +1,7 @@
-//! The core alone against the deployment, in one thread and virtual time.
+//! The core alone with a simulated deployment, in one thread and in virtual time.
 //!
-//! The world is the adapter here: it carries out the orders of several clients, performs their
-//! operations, and holds the core to its contract at every step.
+//! The world takes the place of an adapter: it carries out the actions of several clients, runs
+//! their operations, and checks the contract of the core at every step.
 
 mod actions;
 mod exchange;
@@ -31,7 +31,7 @@ use std::{
 };
 use tasks::Task;
 
-/// How long closing may take in all, sockets included.
+/// The time limit for closing all clients and sockets.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
 /// A world around the core. See the [module](self).
@@ -49,10 +49,10 @@ pub struct CoreWorld {
     trace: Trace,
     random: Random,
     steps: u64,
-    /// From when on everything must work again.
+    /// The time from which all operations must succeed.
     late_from: Instant,
     failure: Option<Failure>,
-    /// Nothing goes wrong in this run.
+    /// True if the run has no faults and no disasters.
     is_calm: bool,
 }
 
@@ -66,9 +66,9 @@ struct Side {
     actions: VecDeque<Action>,
     checkers: EventCheckers,
     frozen_until: Instant,
-    /// How long it was frozen in all.
+    /// The total time for which the client was frozen.
     frozen: Duration,
-    /// What arrived while it was frozen.
+    /// The events that arrived while the client was frozen.
     inbox: VecDeque<(LinkId, Incoming)>,
     is_closed: bool,
 }
@@ -77,7 +77,7 @@ struct Side {
 struct Socket {
     link: Option<LinkId>,
     holder: Holder,
-    /// What arrived and was not read.
+    /// The events that arrived and were not handled.
     inbox: VecDeque<Incoming>,
 }
 
@@ -88,33 +88,33 @@ enum Holder {
     Task(usize),
 }
 
-/// Something that is to happen at its time. Numbers of turns tell whether it still concerns anyone.
+/// A scheduled event. An event with another turn than its task's current one has no effect.
 #[derive(Debug)]
 enum Wakeup {
-    /// A caller takes its next step.
+    /// A caller starts its next operation.
     Next { task: usize },
-    /// A caller leaves the operation at this place of the history.
+    /// A caller abandons the operation with this index in the history.
     Leave { task: usize, place: usize },
-    /// A caller looks how its operation goes on.
+    /// A caller resumes its operation.
     Resume { task: usize, turn: u64 },
     /// A caller writes the rest of its request.
     Write { task: usize, turn: u64 },
-    /// A caller hears that its exchange is to be broken.
+    /// A caller learns that its exchange is interrupted.
     Interrupt {
         task: usize,
         turn: u64,
         error: Error,
     },
-    /// A dial fails before it reaches the network.
+    /// The name lookup of a dial fails.
     Unresolved { socket: SocketId },
-    /// Keys are derived.
+    /// The derivation of keys is finished.
     Answered { id: QuestionId, answer: Answer },
-    /// A socket that was closed says something more.
+    /// A closed socket reports another event.
     Echo { socket: SocketId },
 }
 
 impl CoreWorld {
-    /// A world of this seed.
+    /// Creates the world of a seed.
     pub fn new(seed: u64, options: WorldOptions) -> Result<Self, Failure> {
         let split = world_seed(seed);
         let deployment = setup::deployment(&options, &split)?;
@@ -161,7 +161,7 @@ impl CoreWorld {
         })
     }
 
-    /// Runs to the end, and says what came of it.
+    /// Runs the world to its end, and returns the report.
     #[must_use]
     pub fn run(mut self) -> Report {
         for client in 0..self.sides.len() {
@@ -229,7 +229,7 @@ impl CoreWorld {
         }
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     fn next(&self) -> Option<Instant> {
         let mut next = earliest(
             self.network.deadline(),
@@ -249,8 +249,8 @@ impl CoreWorld {
         next
     }
 
-    /// Does one thing that is due; things of the same moment come in this order: disasters, the
-    /// network, clients in turn, callers.
+    /// Handles one event that is due. The order of events at the same time is: disasters, the
+    /// network, the clients in turn, the scheduled events.
     fn step(&mut self) {
         let now = self.now;
         if self.plan.front().is_some_and(|(at, _)| *at <= now) {
@@ -287,7 +287,8 @@ impl CoreWorld {
         }
     }
 
-    /// Lets a client catch up with time and with what arrived while it was frozen, in either order.
+    /// Handles a client's timeout or one event that arrived while the client was frozen. Returns
+    /// false if there was nothing to do.
     fn step_client(&mut self, client: usize) -> bool {
         let now = self.now;
         let side = &mut self.sides[client];
@@ -337,7 +338,7 @@ impl CoreWorld {
         if !std::mem::replace(&mut self.sides[client].is_closed, true) {
             self.trace.note(now, format_args!("client {client} closes"));
         }
-        // A second time does nothing.
+        // Another call of `close` changes nothing.
         self.sides[client].core.close(now);
         self.drain(client);
     }
@@ -381,7 +382,7 @@ impl CoreWorld {
         self.schedule.insert((at, self.scheduled), (client, wakeup));
     }
 
-    /// How long somebody takes to notice something: mostly no time.
+    /// Draws the delay until a caller or an adapter notices something. Most delays are zero.
     pub(super) fn draw_delay(&mut self) -> Duration {
         match self.random.below(4) {
             0 => Duration::from_micros(index(&mut self.random, 200) as u64),
@@ -389,7 +390,7 @@ impl CoreWorld {
         }
     }
 
-    /// What everybody is doing, for messages.
+    /// Describes the state of all clients, for failure messages.
     fn state(&self) -> String {
         let mut text = format!("{} links open", self.network.open_links());
         for (client, side) in self.sides.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Callers: they think, start operations, wait, and sometimes leave.
+//! Callers, which pause, start operations, wait for them, and sometimes abandon them.
 
 use super::{CoreWorld, Wakeup};
 use crate::world::{
@@ -15,7 +15,7 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// How long the goodbye may take.
+/// The time limit of the command that ends sessions.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A caller.
@@ -23,14 +23,14 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Task {
     pub(super) script: Script,
     pub(super) state: State,
-    /// Grows whenever what the caller does changes, so that wake-ups for earlier things are known.
+    /// The number of the current activity. Scheduled events of an earlier activity are ignored.
     pub(super) turn: u64,
-    /// The operation that runs: its step, and its place in the history.
+    /// The running operation and its index in the history.
     pub(super) current: Option<(Step, usize)>,
     late_steps: u32,
-    /// How often the caller looks before it leaves.
+    /// The number of polls after which the caller abandons its operation.
     polls_left: Option<u32>,
-    /// An absence of the caller that has not begun.
+    /// The absence of the caller, if it has not begun yet.
     absence: Option<Absence>,
 }
 
@@ -55,7 +55,7 @@ impl Task {
         }
     }
 
-    /// How long the caller is absent when its operation is woken at `now`.
+    /// Returns the length of the caller's absence if its operation is woken at `now`.
     fn absence(&mut self, now: Instant, heals: Instant) -> Duration {
         let Some(absence) = &mut self.absence else {
             return Duration::ZERO;
@@ -92,7 +92,7 @@ impl Task {
         }
     }
 
-    /// Becomes something else; gives what it was.
+    /// Changes the state and returns the former one.
     pub(super) fn turn_to(&mut self, state: State) -> State {
         self.turn += 1;
         std::mem::replace(&mut self.state, state)
@@ -121,7 +121,7 @@ impl CoreWorld {
         }
     }
 
-    /// When a caller looks at its operation after that was woken.
+    /// Returns the time at which a caller polls its operation after a wake-up.
     pub(super) fn next_poll(&mut self, client: usize, task: usize) -> Instant {
         let heals = Instant::ZERO + self.options.safety;
         let absence = self.sides[client].tasks[task].absence(self.now, heals);
@@ -130,7 +130,7 @@ impl CoreWorld {
 
     pub(super) fn plan_next(&mut self, client: usize, task: usize) {
         let at = self.now + self.sides[client].tasks[task].script.pause();
-        // Callers sit still between healing and the time when everything must work.
+        // Callers pause between healing and the end of the time of grace.
         let heals = Instant::ZERO + self.options.safety;
         let at = if at >= heals || self.sides[client].is_closed {
             at.max(self.late_from)
@@ -178,7 +178,7 @@ impl CoreWorld {
         }
     }
 
-    /// The operation goes on, one way or another.
+    /// Handles the progress of an operation.
     pub(super) fn on_start(&mut self, client: usize, task: usize, start: Progress) {
         match start {
             Progress::Exchange(exchange) => self.begin_exchange(client, task, exchange),
@@ -214,7 +214,7 @@ impl CoreWorld {
         if self.look(client, task) {
             self.on_start(client, task, start);
         } else if let Progress::Exchange(exchange) = start {
-            // Its caller leaves at the very moment at which it could go on.
+            // The caller abandons the operation when it could continue.
             self.abandon_exchange(client, exchange);
         }
     }
@@ -227,7 +227,7 @@ impl CoreWorld {
         self.drain(client);
     }
 
-    /// Counts how often a caller has looked; false if it left by now.
+    /// Counts a poll of the caller. Returns false if the caller abandoned its operation.
     pub(super) fn look(&mut self, client: usize, task: usize) -> bool {
         let caller = &mut self.sides[client].tasks[task];
         match &mut caller.polls_left {
@@ -250,7 +250,7 @@ impl CoreWorld {
         }
     }
 
-    /// A caller leaves its operation, whatever it is at.
+    /// Makes a caller abandon its operation in any state.
     pub(super) fn leave(&mut self, client: usize, task: usize) {
         let now = self.now;
         self.trace
@@ -278,13 +278,13 @@ impl CoreWorld {
         }
     }
 
-    /// The operation is over.
+    /// Handles the end of an operation.
     pub(super) fn end(&mut self, client: usize, task: usize, ending: Ending) {
         let now = self.now;
         let caller = &mut self.sides[client].tasks[task];
         caller.turn_to(State::Thinking);
         let Some((step, place)) = caller.current.take() else {
-            // The goodbye; its result does not matter.
+            // The operation is a command that ends sessions, whose result does not matter.
             return self.say_goodbye_of(client, task);
         };
         self.trace.note(
@@ -300,7 +300,7 @@ impl CoreWorld {
         self.plan_next(client, task);
     }
 
-    /// Ends the sessions of a client that is about to be closed, as a caller of its own.
+    /// Ends the sessions of a client before the client is closed, with an additional caller.
     pub(super) fn say_goodbye(&mut self, client: usize) {
         if self.sides[client].is_closed {
             return;

@@ -1,15 +1,16 @@
-//! The load balancer in front of services: it accepts every connection, and hands it on.
+//! The load balancer in front of services, which accepts every connection and passes it to a
+//! service.
 //!
-//! It never fails itself. What can be cut off, slow or lossy is the way of a connection, and what
-//! lies behind the balancer counts as part of it once a service was chosen.
+//! The balancer itself never fails. A cut or slow network affects the whole connection between a
+//! client and its service.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::{deployment::ConnId, world::trace::Trace};
 use onionskin_core::time::Instant;
 
 impl Network {
-    /// A connection has reached the balancer. Without a service that runs it is accepted all the
-    /// same, and closed: the balancer knows no better way to say so.
+    /// Handles a connection at the balancer. If no service runs, the balancer accepts the
+    /// connection and closes it, because it cannot refuse it.
     pub(super) fn hand_over(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         let connected = Parcel::Answer(Incoming::Connected);
         self.post(now, id, Towards::Client, connected);
@@ -69,7 +70,7 @@ mod tests {
             self.network.dial(self.now, 0, address, &mut self.trace)
         }
 
-        /// All that arrives on a connection until nothing is under way.
+        /// Returns all events on a connection until no parcel is in transit.
         fn hear(&mut self, link: LinkId) -> Vec<Incoming> {
             let mut heard = Vec::new();
             while let Some((&(at, _), _)) = self.network.under_way.first_key_value() {
@@ -84,7 +85,7 @@ mod tests {
             heard
         }
 
-        /// The service that answers a hello on a new connection.
+        /// Connects, sends a hello, and returns the connection and the `serviceId` of the reply.
         fn greet(&mut self, address: &Address) -> (LinkId, Option<ObjectId>) {
             let link = self.dial(address);
             assert_eq!(self.hear(link), [Incoming::Connected]);
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(place.hear(one), []);
         place.network.send(now, other, &ping, &mut place.trace);
         assert!(matches!(place.hear(other).as_slice(), [Incoming::Bytes(_)]));
-        // The balancer accepts, and what is sent to that service from now on is lost.
+        // The balancer accepts the connection, but all bytes to that service are lost.
         let link = place.dial(&balancer);
         assert_eq!(place.hear(link), [Incoming::Connected]);
         place.network.send(place.now, link, &ping, &mut place.trace);

@@ -1,22 +1,23 @@
-//! What goes wrong between clients and members.
+//! The faults of connections between clients and members.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{options::Rates, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// Most pieces that a slow message is cut into.
+/// The largest number of pieces of a slow message, approximately.
 const MAX_PIECES: usize = 48;
 
-/// How long a stalled direction is held back at most.
+/// The longest delay of a stalled direction, in milliseconds.
 const MAX_STALL_MILLIS: u64 = 15_000;
 
-/// How much of a frame's beginning may be corrupted: its header, its flags, the kind of its section
-/// and the length of its document. What comes behind has no checksum, so a driver could not notice.
+/// The number of bytes at the beginning of a reply that may be corrupted. These are the header, the
+/// flags, the kind of the section and the length of the document. Later bytes have no checksum, so
+/// that a driver could not notice a fault in them.
 const CORRUPTIBLE_BYTES: usize = 25;
 
 impl Network {
-    /// Sends bytes on their way, with whatever befalls them.
+    /// Sends bytes, with the faults that are drawn for them.
     pub(super) fn transfer(
         &mut self,
         now: Instant,
@@ -54,7 +55,7 @@ impl Network {
             }
         }
         if self.is_drawn(reset) {
-            // Half of them after the message has arrived: its effect is there, its reply is not.
+            // In half of the cases, the message arrives and only its reply is lost.
             if self.random.chance(1, 2) {
                 self.post_pieces(now, id, towards, bytes);
             }
@@ -91,7 +92,7 @@ impl Network {
         }
     }
 
-    /// Delivers bytes in small pieces with pauses.
+    /// Sends bytes in small pieces with pauses between them.
     fn trickle(&mut self, now: Instant, id: LinkId, towards: Towards, bytes: &[u8]) {
         let most = bytes.len().div_ceil(MAX_PIECES).max(3) as u64;
         let mut at = now + self.draw_latency();
@@ -105,14 +106,14 @@ impl Network {
         }
     }
 
-    /// Both sides learn that the connection broke.
+    /// Breaks a connection for both sides.
     fn break_off(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         trace.note(now, format_args!("fault: link {} breaks", id.0));
         self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
         self.post(now, id, Towards::Member, Parcel::Hangup);
     }
 
-    /// Brings a disaster about. Freezing is the business of whoever runs the client.
+    /// Makes a disaster happen. The world that runs the clients handles a freeze.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
         trace.note(now, format_args!("disaster: {disaster:?}"));
         match *disaster {
@@ -146,7 +147,7 @@ impl Network {
         self.pump(now, trace);
     }
 
-    /// What is under way in a direction that is cut is lost.
+    /// Cuts a direction. Parcels in transit in that direction are lost.
     fn cut(&mut self, client: usize, member: usize, towards: Towards) {
         self.cuts.insert((client, member, towards));
         let links = &mut self.links;
@@ -165,8 +166,8 @@ impl Network {
         });
     }
 
-    /// The way is free again. Connections that lost bytes meanwhile break, as they do once a lost
-    /// segment is sent again to somebody who has given up.
+    /// Removes all cuts. Connections that lost bytes break, as TCP connections do when a
+    /// retransmission reaches a peer that has given up.
     fn join(&mut self, now: Instant, trace: &mut Trace) {
         self.cuts.clear();
         let dead: Vec<LinkId> = self

@@ -1,4 +1,4 @@
-//! One connection, as the network knows it.
+//! The state of one connection in the network.
 
 use super::{ListenerId, Towards};
 use onionskin_core::time::Instant;
@@ -6,9 +6,9 @@ use onionskin_core::time::Instant;
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Direction {
-    /// When the latest parcel arrives; none arrives before it.
+    /// The arrival time of the latest parcel. No later parcel arrives before it.
     pub(super) last: Instant,
-    /// Something was lost here, so nothing arrives any more.
+    /// True if a parcel was lost in this direction, so that no more parcels arrive.
     pub(super) is_dead: bool,
 }
 
@@ -17,13 +17,13 @@ pub(super) struct Direction {
 pub(super) struct Link {
     pub(super) client: usize,
     pub(super) member: usize,
-    /// It leads to a listener, not to a member.
+    /// The listener to which the connection leads, if it does not lead to a member.
     pub(super) listener: Option<ListenerId>,
-    /// It leads to the load balancer, which says what member it ends at.
+    /// True if the connection leads to the load balancer, which chooses the member.
     pub(super) is_balanced: bool,
-    /// The client holds it.
+    /// True while the client holds the connection.
     pub(super) has_client: bool,
-    /// The member holds it.
+    /// True while the member or listener holds the connection.
     pub(super) has_server: bool,
     pub(super) up: Direction,
     pub(super) down: Direction,

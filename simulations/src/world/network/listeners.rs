@@ -1,29 +1,29 @@
-//! Listeners at virtual addresses: places for servers that are no members of the deployment.
+//! Listeners at virtual addresses, for servers that are not members of the deployment.
 //!
-//! Whoever listens is as far away as a member, and its connections are streams like any other.
-//! What it does on them it says itself, so it may do what no member does.
+//! A listener is as far away as a member, and its connections are streams like any other. A test
+//! decides what the listener sends, so that it can do things that no member does.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards, link::Link};
 use crate::world::trace::Trace;
 use onionskin_core::{address::Address, time::Instant};
 
-/// A listener.
+/// The id of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u64);
 
-/// What a listener's side hears of a connection.
+/// An event on the server's side of a listener's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Somebody has connected.
+    /// A client has connected to this listener.
     Opened(ListenerId),
     /// Bytes arrived.
     Bytes(Vec<u8>),
-    /// The client has closed it.
+    /// The client has closed the connection.
     Closed,
 }
 
 impl Network {
-    /// Accepts connections to an address from now on; `None` if it is taken.
+    /// Accepts connections to an address from now on. Returns `None` if the address is in use.
     pub fn listen(&mut self, address: &Address) -> Option<ListenerId> {
         let is_taken = self.listeners.contains_key(address)
             || self.addresses.contains(address)
@@ -37,23 +37,23 @@ impl Network {
         Some(id)
     }
 
-    /// Refuses connections from now on. Those that there are stay.
+    /// Refuses connections from now on. Existing connections continue.
     pub fn stop_listening(&mut self, id: ListenerId) {
         self.listeners.retain(|_, other| *other != id);
     }
 
-    /// A listener's side writes bytes.
+    /// Sends bytes from a listener's side to the client.
     pub fn answer(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
         trace.note(now, format_args!("link {} is answered", id.0));
         self.transfer(now, id, Towards::Client, bytes, trace);
     }
 
-    /// A listener's side writes no more, but goes on reading.
+    /// Closes the direction from a listener's side to the client. The other direction stays open.
     pub fn finish(&mut self, now: Instant, id: LinkId) {
         self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Closed));
     }
 
-    /// A listener's side lets go of a connection, in an orderly way or not.
+    /// Closes or resets a connection from a listener's side.
     pub fn hang_up(&mut self, now: Instant, id: LinkId, end: Incoming) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -70,13 +70,13 @@ impl Network {
         self.links.get(&id).is_some_and(|l| l.listener.is_some())
     }
 
-    /// What listeners have heard.
+    /// Returns the next event on a listener's side.
     #[must_use]
     pub fn poll_heard(&mut self) -> Option<(LinkId, Heard)> {
         self.heard.pop_front()
     }
 
-    /// Begins to connect to a listener.
+    /// Starts to connect to a listener.
     pub(super) fn knock(&mut self, now: Instant, id: LinkId, client: usize, at: ListenerId) {
         let mut link = Link::new(client, usize::MAX);
         link.listener = Some(at);
@@ -84,7 +84,7 @@ impl Network {
         self.post(now, id, Towards::Member, Parcel::Attempt);
     }
 
-    /// Delivers something at a listener's side.
+    /// Delivers a parcel to a listener's side.
     pub(super) fn deliver_to(&mut self, now: Instant, id: LinkId, at: ListenerId, parcel: Parcel) {
         let is_open = self.listeners.values().any(|other| *other == at);
         let Some(link) = self.links.get_mut(&id) else {

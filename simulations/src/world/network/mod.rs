@@ -1,8 +1,8 @@
-//! The network between clients and members, with the members behind it.
+//! The network between clients and members, and the deployment of the members.
 //!
-//! Connections are streams: each direction keeps its order. What goes wrong is drawn per connection
-//! and per message; bytes that are lost are lost for good, so a connection that lost some never
-//! carries anything again.
+//! Connections are streams: each direction keeps its order. Faults are drawn for each connection
+//! and each message. Lost bytes are never sent again, so that a direction that lost bytes carries
+//! nothing after them.
 
 mod balancer;
 mod faults;
@@ -27,39 +27,39 @@ use std::{
     time::Duration,
 };
 
-/// A connection between a client and a member.
+/// The id of a connection between a client and a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// What a client hears on a connection.
+/// An event on a connection for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// It is connected.
+    /// The connection is established.
     Connected,
-    /// The member does not accept connections.
+    /// The connection was refused.
     Refused,
     /// Bytes arrived.
     Bytes(Vec<u8>),
-    /// The member closed it in an orderly way.
+    /// The other side closed the connection in an orderly way.
     Closed,
-    /// It broke.
+    /// The connection broke.
     Reset,
 }
 
-/// Something that is under way and arrives at its time.
+/// Something in transit on a connection.
 #[derive(Debug)]
 enum Parcel {
-    /// An attempt to connect, at the member.
+    /// A connection attempt, to the member.
     Attempt,
-    /// Bytes, at the member.
+    /// Bytes, to the member.
     Request(Vec<u8>),
-    /// The end of the connection, at the member.
+    /// The end of the connection, to the member.
     Hangup,
-    /// Anything, at the client.
+    /// Any event, to the client.
     Answer(Incoming),
 }
 
-/// Which direction of a connection.
+/// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Towards {
     /// From a client to a member.
@@ -90,7 +90,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network around a deployment.
+    /// Creates a network around a deployment.
     #[must_use]
     pub fn new(deployment: Deployment, options: &WorldOptions, seed: &Seed) -> Self {
         let addresses = deployment.options().addresses.clone();
@@ -118,25 +118,25 @@ impl Network {
         }
     }
 
-    /// The members.
+    /// Returns the deployment.
     #[must_use]
     pub const fn deployment(&self) -> &Deployment {
         &self.deployment
     }
 
-    /// The addresses of the members.
+    /// Returns the addresses of the members.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Connections that some side still holds.
+    /// Returns the number of connections that a side still holds.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.links.len()
     }
 
-    /// Begins to connect a client to an address.
+    /// Starts to connect a client to an address.
     pub fn dial(
         &mut self,
         now: Instant,
@@ -175,13 +175,14 @@ impl Network {
         id
     }
 
-    /// A client writes bytes.
+    /// Sends bytes from a client.
     pub fn send(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
         trace.note(now, format_args!("link {} sends {}", id.0, Summary(bytes)));
         self.transfer(now, id, Towards::Member, bytes, trace);
     }
 
-    /// A client closes a connection, or stops dialling; it hears nothing of it any more.
+    /// Closes a connection or ends a connection attempt for a client. The client gets no more
+    /// events of it.
     pub fn close(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -193,15 +194,15 @@ impl Network {
         self.forget_if_unused(id);
     }
 
-    /// When [`advance`](Self::advance) is wanted next.
+    /// Returns the time at which [`advance`](Self::advance) must be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let parcel = self.under_way.first_key_value().map(|(&(at, _), _)| at);
         earliest(parcel, self.deployment.deadline())
     }
 
-    /// Delivers the next thing that is due, or lets the deployment's time pass; false if nothing is
-    /// due by now.
+    /// Delivers the next parcel that is due, or advances the deployment's time. Returns false if
+    /// nothing is due.
     pub fn advance(&mut self, now: Instant, trace: &mut Trace) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let first = self.under_way.first_key_value().map(|(&(at, _), _)| at);
@@ -219,7 +220,7 @@ impl Network {
         false
     }
 
-    /// What arrived at clients.
+    /// Returns the next event for a client.
     #[must_use]
     pub fn poll_arrival(&mut self) -> Option<(LinkId, usize, Incoming)> {
         while let Some((id, incoming)) = self.arrived.pop_front() {
@@ -289,7 +290,7 @@ impl Network {
         self.forget_if_unused(id);
     }
 
-    /// Carries what the members say.
+    /// Carries out the outputs of the deployment.
     fn pump(&mut self, now: Instant, trace: &mut Trace) {
         loop {
             while let Some((conn, bytes)) = self.deployment.poll_transmit() {
@@ -320,7 +321,7 @@ impl Network {
         }
     }
 
-    /// Sends a parcel on its way; lost if the way is cut.
+    /// Sends a parcel. A parcel on a cut direction is lost.
     fn post(&mut self, now: Instant, id: LinkId, towards: Towards, parcel: Parcel) {
         let at = now + self.draw_latency();
         self.post_at(at, id, towards, parcel);
@@ -343,12 +344,13 @@ impl Network {
         self.under_way.insert((at, self.next_parcel), (id, parcel));
     }
 
-    /// Drops a connection that neither side knows and on which nothing is to be told.
+    /// Removes a connection that no side holds and that has no parcels in transit.
     fn forget_if_unused(&mut self, id: LinkId) {
         let Some(link) = self.links.get(&id) else {
             return;
         };
-        // An attempt may still be under way, and reach the member after its client has left.
+        // An attempt can still be in transit, and reach the member after its client has closed the
+        // connection.
         let is_quiet = || !self.under_way.values().any(|(other, _)| *other == id);
         if !link.has_client && !link.has_server && is_quiet() {
             self.links.remove(&id);

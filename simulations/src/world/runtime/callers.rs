@@ -1,4 +1,4 @@
-//! Callers of the async client, and the run that they make up.
+//! A run with the async client: its callers, and the checks at its end.
 
 use super::{Executor, SimRuntime, SimSleep, executor::lock};
 use crate::world::{
@@ -35,11 +35,11 @@ pub fn run_world(seed: u64, options: WorldOptions) -> Report {
     }
 }
 
-/// What the callers of one run share.
+/// The clients of a run, and the executor on which they run.
 struct World {
     executor: Executor,
     clients: Vec<Client<SimRuntime>>,
-    /// When which client is closed in the midst of everything.
+    /// The clients that are closed during the run, with the times at which they are closed.
     closings: Vec<(Instant, usize)>,
     seed: Seed,
     options: WorldOptions,
@@ -113,7 +113,7 @@ impl World {
         report
     }
 
-    /// Everything that happens in a run, from the first caller to the last closed connection.
+    /// Runs all callers, and then closes all clients.
     fn main(&self, late_from: Instant) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let runtime = self.executor.runtime(0);
         let clients = self.clients.clone();
@@ -142,12 +142,12 @@ impl World {
         }
         async move {
             group.wait().await;
-            // A run is not over before everything has come to rest, even if all clients are gone.
+            // The run lasts until the time of grace is over, even if all clients are closed.
             runtime.sleep_until(late_from).await;
             for client in &clients {
                 client.clone().shutdown().await;
             }
-            // What was closed has to reach its member.
+            // Closed connections need some time to reach their members.
             runtime.sleep(Duration::from_secs(1)).await;
             Ok(())
         }
@@ -203,7 +203,7 @@ async fn browse(
     cursor.await?.collect().await
 }
 
-/// Tasks that somebody waits for.
+/// A group of tasks whose end can be awaited.
 #[derive(Clone, Default)]
 struct Group(Arc<Mutex<(usize, Option<Waker>)>>);
 
@@ -244,7 +244,7 @@ struct Caller {
     script: Script,
     heals: Instant,
     late_from: Instant,
-    /// When its client is closed in the midst of everything.
+    /// The time at which the client is closed during the run, if it is.
     closes: Option<Instant>,
 }
 
@@ -253,7 +253,7 @@ impl Caller {
         let mut late_steps = 0;
         while late_steps < LATE_STEPS {
             let mut at = self.now() + self.script.pause();
-            // Callers sit still between healing and the time when everything must work.
+            // Callers pause between healing and the end of the time of grace.
             if at >= self.heals {
                 at = at.max(self.late_from);
             }
@@ -345,8 +345,8 @@ impl Caller {
         }
     }
 
-    /// The document of a step among those that were browsed, which all must be its caller's, each
-    /// once and in order.
+    /// Returns the document of the step from the documents that a cursor returned. The run fails
+    /// unless all documents are the caller's own, each once and in order.
     fn own_of(&self, step: Step, found: Vec<Document>) -> Option<Document> {
         let ids: Vec<i64> = found.iter().filter_map(|d| d.get_i64("_id").ok()).collect();
         let is_own = |id: &i64| (step.id - BROWSED + 1..=step.id).contains(id);
@@ -374,7 +374,7 @@ impl Caller {
         }
     }
 
-    /// Awaits as long as the caller's patience lasts, then drops the operation: `None`.
+    /// Awaits an operation. Returns `None` if the caller abandons the operation.
     async fn impatiently<F: Future>(&self, step: Step, operation: F) -> Option<F::Output> {
         let patience: Option<SimSleep> = step.patience.map(|patience| self.runtime.sleep(patience));
         let mut patience = patience.map(Box::pin);
@@ -407,15 +407,15 @@ impl Caller {
 /// Keeps a caller from polling its operation for a while.
 struct Absent {
     runtime: SimRuntime,
-    /// The absence, until it has begun.
+    /// The absence, before it begins.
     absence: Option<Absence>,
     heals: Instant,
-    /// The absence, while it lasts.
+    /// The rest of the absence, after it began.
     sleep: Option<Pin<Box<SimSleep>>>,
 }
 
 impl Absent {
-    /// Pending while the caller is absent.
+    /// Returns `Pending` while the caller is absent.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(absence) = &mut self.absence {
             if absence.after > 0 {

@@ -1,4 +1,4 @@
-//! The executor: tasks in a drawn order, and time that passes when none can go on.
+//! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
 use super::{SimRuntime, listener::Listeners, operator::Routes};
 use crate::deployment::{Deployment, DeploymentOptions};
@@ -29,10 +29,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a message takes in a quiet world: about as long as in one house.
+/// The latency of messages in a quiet world, which is about that of a local network.
 const QUIET_LATENCY: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
-/// A task of anybody.
+/// A spawned task.
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The client's end of a connection.
@@ -40,16 +40,16 @@ pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Pipe {
     pub(super) inbox: VecDeque<Incoming>,
     pub(super) reader: Option<Waker>,
-    /// Writes wait until then, as those to a full socket do.
+    /// Writes wait until this time, as those to a socket with a full buffer do.
     pub(super) writable_at: Instant,
     pub(super) blocked: Option<u64>,
-    /// Waits until a listener's side has read something.
+    /// The waker of a write that waits until a listener's socket has read some bytes.
     pub(super) writer: Option<Waker>,
-    /// Bytes that a listener's side has not read yet.
+    /// The number of bytes that a listener's socket has not read yet.
     pub(super) unread: usize,
 }
 
-/// Everything that tasks and the executor share.
+/// The state that tasks and the executor share.
 pub(super) struct Shared {
     state: Mutex<State>,
     tasks: Mutex<BTreeMap<u64, BoxedTask>>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The world as the runtime sees it.
+/// The state of the world.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) now: Instant,
@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
-    /// Names that lead to members, beside the members' own.
+    /// Additional host names of members.
     pub(super) names: BTreeMap<String, usize>,
     pub(super) routes: Routes,
     pub(super) rates: Rates,
@@ -79,25 +79,25 @@ pub(super) struct State {
     pub(super) history: History,
     pub(super) checkers: Vec<EventCheckers>,
     pub(super) failure: Option<Failure>,
-    /// How long the process was frozen in all.
+    /// The total time for which the clients were frozen.
     pub(super) frozen: Duration,
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
     frozen_until: Instant,
-    /// It stands still, or has just begun to go on.
+    /// True while the clients are frozen, and until the first check after it.
     was_frozen: bool,
     max_steps: u64,
     numbers: u64,
 }
 
 impl State {
-    /// A number that nothing else has.
+    /// Returns a unique number.
     pub(super) fn next_number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// Notes that something is wrong; what was wrong first counts.
+    /// Records a failure. The first failure of a run is reported.
     pub(super) fn fail(&mut self, kind: FailureKind, message: String) {
         let failure = Failure::new(kind, self.now, message);
         self.trace
@@ -105,7 +105,7 @@ impl State {
         self.failure.get_or_insert(failure);
     }
 
-    /// An event of a client.
+    /// Records an event of a client, and passes it to the client's checkers.
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
         self.trace.note(
             self.now,
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// When something happens next, if no task can go on.
+    /// Returns the time of the next event if no task is ready.
     fn next(&self, has_ready: bool) -> Option<Instant> {
         let mut next = earliest(
             self.network.deadline(),
@@ -128,7 +128,7 @@ impl State {
         next
     }
 
-    /// Lets one thing happen that is due.
+    /// Handles one event that is due.
     fn step(&mut self) {
         let now = self.now;
         if self.plan.front().is_some_and(|(at, _)| *at <= now) {
@@ -170,8 +170,8 @@ impl State {
         }
     }
 
-    /// True while the process stands still. Once it goes on, timers that fired meanwhile are found
-    /// at the same time as everything that arrived, and either may be looked at first.
+    /// True while the clients are frozen. When the pause ends, timers that fired meanwhile are
+    /// woken at once, so that tasks see them and the arrived bytes in any order.
     fn is_frozen(&mut self) -> bool {
         let is_frozen = self.frozen_until > self.now;
         if !is_frozen && std::mem::take(&mut self.was_frozen) {
@@ -183,7 +183,7 @@ impl State {
     pub(super) fn strike(&mut self, disaster: &Disaster) {
         self.network.strike(self.now, disaster, &mut self.trace);
         match *disaster {
-            // All clients live in one process.
+            // All clients run in one process, so that all of them are frozen.
             Disaster::Freeze { pause, .. } => {
                 self.frozen_until = self.frozen_until.max(self.now + pause);
                 self.frozen += pause;
@@ -206,7 +206,7 @@ impl Shared {
         lock(&self.ready).insert(number);
     }
 
-    /// Draws one of the tasks that can go on.
+    /// Draws one of the tasks that are ready.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
         if state.is_frozen() {
@@ -228,7 +228,7 @@ impl Shared {
     }
 
     fn poll_task(&self, number: u64) {
-        // Taken out, so that it may spawn others while it runs.
+        // The task is removed from the map while it runs, so that it can spawn other tasks.
         let Some(mut task) = lock(&self.tasks).remove(&number) else {
             return;
         };
@@ -257,16 +257,16 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Runs futures in a world.
+/// An executor that runs futures in a simulated world.
 ///
-/// Tasks that were spawned and have not ended go when the executor goes.
+/// Dropping the executor drops all tasks that have not ended.
 #[derive(Debug)]
 pub struct Executor {
     pub(super) shared: Arc<Shared>,
 }
 
 impl Executor {
-    /// An executor in front of this network. `plan` says what befalls the world.
+    /// Creates an executor on a network. `plan` has the disasters of the world.
     #[must_use]
     pub fn new(
         network: Network,
@@ -306,16 +306,16 @@ impl Executor {
         }
     }
 
-    /// An executor in a world where nothing goes wrong by itself and no member is of interest:
-    /// servers are brought by whoever [listens](SimRuntime::listen).
+    /// Creates an executor in a world without faults, for tests that start their own servers with
+    /// [`listen`](SimRuntime::listen).
     pub fn quiet(seed: u64) -> Result<Self, Failure> {
         let alone = Address::tcp(&setup::host(0), setup::PORT);
         Self::around(seed, DeploymentOptions::standalone(alone))
     }
 
-    /// An executor in a world around this deployment, where nothing goes wrong unless somebody
-    /// [strikes](SimRuntime::strike). Members are found at the addresses that
-    /// [`member_addresses`](super::member_addresses) gives.
+    /// Creates an executor in a world around a deployment. Nothing fails unless a test calls
+    /// [`strike`](SimRuntime::strike). [`member_addresses`](super::member_addresses) returns the
+    /// addresses of the members.
     pub fn around(seed: u64, deployment: DeploymentOptions) -> Result<Self, Failure> {
         let mut options = WorldOptions::drawn(seed).calm();
         options.min_latency = QUIET_LATENCY.0;
@@ -329,7 +329,7 @@ impl Executor {
         Ok(Self::new(network, VecDeque::new(), &options, random))
     }
 
-    /// The runtime for a client of this number.
+    /// Returns the runtime of the client with this number.
     #[must_use]
     pub fn runtime(&self, client: usize) -> SimRuntime {
         SimRuntime {
@@ -338,8 +338,8 @@ impl Executor {
         }
     }
 
-    /// Runs a future to its end, together with everything that is spawned meanwhile; fails if it
-    /// gets stuck, runs in circles, or has not ended at `limit`.
+    /// Runs a future to its end, together with all spawned tasks. Returns an error if no task can
+    /// continue, if there are too many steps, or if the future has not ended at `limit`.
     pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {
         let mut main = pin!(main);
         let number = self.shared.lock().next_number();
@@ -381,7 +381,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Goes on to what happens next, as nobody can go on by now.
+    /// Advances time to the next event and handles it.
     fn pass_time(&self, limit: Instant) -> Result<(), Failure> {
         let has_ready = !lock(&self.shared.ready).is_empty();
         let mut state = self.shared.lock();
@@ -403,7 +403,7 @@ impl Executor {
         }
     }
 
-    /// What befell this world so far, in one number.
+    /// Returns the digest of the trace so far.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.shared.lock().trace.digest()
@@ -412,7 +412,8 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // Tasks hold the runtime, and the runtime the tasks.
+        // Tasks hold the runtime and the runtime holds the tasks, so that this cycle must be
+        // broken.
         let tasks = std::mem::take(&mut *lock(&self.shared.tasks));
         drop(tasks);
     }

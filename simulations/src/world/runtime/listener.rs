@@ -1,4 +1,4 @@
-//! The other end of streams: listeners at virtual addresses, and the sockets that they accept.
+//! Listeners at virtual addresses, and the server's ends of their connections.
 
 use super::{SimRuntime, executor::Shared};
 use crate::world::network::{Heard, Incoming, LinkId, ListenerId};
@@ -12,14 +12,13 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Bytes that may be written to a listener's connection, in either direction, before the other side
-/// has read some of them.
+/// The number of unread bytes in each direction of a listener's connection at which writes wait.
 pub const WINDOW_BYTES: usize = 16 * 1024;
 
-/// The first port of those that are given to whoever asks for none.
+/// The first port for listeners on port 0.
 const FIRST_PORT: u16 = 30_000;
 
-/// Everything about listeners that the executor keeps.
+/// The state of all listeners and of their connections.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     pub(super) sockets: BTreeMap<LinkId, Socket>,
@@ -27,7 +26,7 @@ pub(super) struct Listeners {
     ports: u16,
 }
 
-/// Who waits at a listener.
+/// The connections that a listener has not accepted yet.
 #[derive(Debug, Default)]
 struct Door {
     queue: VecDeque<LinkId>,
@@ -38,13 +37,13 @@ struct Door {
 #[derive(Debug, Default)]
 pub(super) struct Socket {
     inbox: VecDeque<u8>,
-    /// Nothing more comes.
+    /// True if no more bytes will arrive.
     is_at_end: bool,
-    /// Nothing more may be written.
+    /// True if no more bytes may be written.
     is_finished: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Bytes that the client has not read yet.
+    /// The number of bytes that the client has not read yet.
     unread: usize,
 }
 
@@ -55,7 +54,7 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 impl Listeners {
-    /// Takes note of what arrived at a listener's side.
+    /// Handles an event on a listener's connection.
     pub(super) fn hear(&mut self, link: LinkId, heard: Heard) {
         if let Heard::Opened(id) = heard {
             self.sockets.insert(link, Socket::default());
@@ -79,7 +78,7 @@ impl Listeners {
         wake(&mut socket.reader);
     }
 
-    /// The client has read bytes.
+    /// Handles the client's read of some bytes.
     pub(super) fn was_read(&mut self, link: LinkId, count: usize) {
         if let Some(socket) = self.sockets.get_mut(&link) {
             socket.unread = socket.unread.saturating_sub(count);
@@ -89,9 +88,10 @@ impl Listeners {
 }
 
 impl SimRuntime {
-    /// Accepts connections to an address; port zero stands for one that is free.
+    /// Accepts connections to an address. Port 0 stands for a free port.
     ///
-    /// Whoever connects is connected at once, as systems do it, whether or not it is accepted.
+    /// A client's connection is established at once, as operating systems do it, before the
+    /// listener accepts the connection.
     pub fn listen(&self, mut address: SocketAddr) -> io::Result<SimListener> {
         let mut state = self.shared.lock();
         if address.port() == 0 {
@@ -112,7 +112,7 @@ impl SimRuntime {
     }
 }
 
-/// Accepts connections. Dropping it closes it.
+/// A listener. Dropping it closes it.
 #[derive(Debug)]
 pub struct SimListener {
     shared: Arc<Shared>,
@@ -121,13 +121,13 @@ pub struct SimListener {
 }
 
 impl SimListener {
-    /// Where it listens.
+    /// Returns the address of the listener.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next connection; `None` if it listens no more.
+    /// Returns the next connection, or `None` if the listener was closed.
     pub async fn accept(&self) -> Option<SimSocket> {
         poll_fn(|context| {
             let mut state = self.shared.lock();
@@ -146,7 +146,8 @@ impl SimListener {
         .await
     }
 
-    /// Listens no more: those to come are refused, those not accepted are broken.
+    /// Closes the listener. Further connections are refused, and connections that were not accepted
+    /// are reset.
     pub fn close(&self) {
         let mut state = self.shared.lock();
         let state = &mut *state;
@@ -166,7 +167,7 @@ impl Drop for SimListener {
     }
 }
 
-/// The server's end of a connection. Dropping it closes it.
+/// The server's end of a connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct SimSocket {
     shared: Arc<Shared>,
@@ -174,7 +175,7 @@ pub struct SimSocket {
 }
 
 impl SimSocket {
-    /// What has arrived; nothing at the end of the connection.
+    /// Returns the bytes that have arrived. The result is empty at the end of the connection.
     pub async fn read(&mut self) -> Vec<u8> {
         poll_fn(|context| {
             let mut state = self.shared.lock();
@@ -196,7 +197,7 @@ impl SimSocket {
         .await
     }
 
-    /// Writes bytes; waits as long as the client does not read.
+    /// Writes bytes. The write waits while the client does not read.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -226,7 +227,7 @@ impl SimSocket {
         Poll::Ready(Ok(count))
     }
 
-    /// Another hold on the same connection.
+    /// Returns a second handle to the connection.
     #[must_use]
     pub fn hold(&self) -> SimHold {
         SimHold {
@@ -235,7 +236,7 @@ impl SimSocket {
         }
     }
 
-    /// Breaks the connection.
+    /// Resets the connection.
     pub fn reset(self) {
         self.hold().end(Incoming::Reset);
     }
@@ -248,7 +249,7 @@ impl Drop for SimSocket {
     }
 }
 
-/// A hold on a connection that somebody else serves.
+/// A handle to a connection whose [`SimSocket`] is used elsewhere.
 #[derive(Clone, Debug)]
 pub struct SimHold {
     shared: Arc<Shared>,
@@ -256,7 +257,7 @@ pub struct SimHold {
 }
 
 impl SimHold {
-    /// Writes no more, but leaves the reading to who serves it.
+    /// Closes the direction to the client. The socket can still read.
     pub fn finish(&self) {
         let mut state = self.shared.lock();
         let state = &mut *state;
@@ -268,7 +269,7 @@ impl SimHold {
         }
     }
 
-    /// Ends the connection in both directions.
+    /// Closes the connection in both directions.
     pub fn shut(&self) {
         self.end(Incoming::Closed);
     }
@@ -277,7 +278,7 @@ impl SimHold {
         let mut state = self.shared.lock();
         let state = &mut *state;
         if let Some(socket) = state.listeners.sockets.get_mut(&self.link) {
-            // As systems do it: bytes that nobody will read are not passed over in silence.
+            // Operating systems reset a connection that is closed with unread bytes.
             if !socket.inbox.is_empty() {
                 how = Incoming::Reset;
             }

@@ -1,7 +1,8 @@
-//! A runtime without threads, clock or sockets: the async client runs on it in virtual time.
+//! A simulated runtime without threads, clock or sockets. The async client runs on it in virtual
+//! time.
 //!
-//! Tasks take turns on one thread, in an order drawn from the seed; time passes when none can go
-//! on; streams lead through the world's network to the simulated deployment.
+//! All tasks run on one thread, in an order drawn from the seed. Time advances when no task is
+//! ready. Streams are connections through the world's network to the simulated deployment.
 
 mod callers;
 mod executor;
@@ -34,19 +35,19 @@ use std::{
 };
 use stream::error_of;
 
-/// How long a lookup takes at most.
+/// The longest time of a failing name lookup, in milliseconds.
 const MAX_LOOKUP_MILLIS: u64 = 2_000;
 
-/// Members have addresses that begin so, and end with their number.
+/// The network part of the members' addresses. The last byte is the member's number.
 const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
 
-/// The load balancer's address ends so; there are fewer members than this.
+/// The last byte of the load balancer's address, which is larger than any member's number.
 const BALANCER_PLACE: u8 = 255;
 
-/// Calendar time at the world's start.
+/// The wall clock's time at the start of the world, since 1970.
 const STARTED_AT: Duration = Duration::from_millis(1_750_000_000_000);
 
-/// The runtime of one client. Clones are the same runtime.
+/// The simulated runtime of one client. Clones are handles to the same runtime.
 #[derive(Clone, Debug)]
 pub struct SimRuntime {
     shared: Arc<Shared>,
@@ -54,7 +55,7 @@ pub struct SimRuntime {
 }
 
 impl SimRuntime {
-    /// Completes at this moment.
+    /// Returns a future that completes at this time.
     fn sleep_until(&self, at: Instant) -> SimSleep {
         SimSleep {
             shared: self.shared.clone(),
@@ -196,12 +197,12 @@ impl Runtime for SimRuntime {
     }
 }
 
-/// A wait in virtual time.
+/// A sleep in virtual time.
 #[derive(Debug)]
 pub struct SimSleep {
     shared: Arc<Shared>,
     at: Instant,
-    /// Its number among the timers, once it waits.
+    /// The number of the timer, after the first poll.
     entry: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What somebody outside of the client may do to the world, and see of it, while it runs.
+//! Functions by which a test changes and inspects the world while it runs.
 
 use super::SimRuntime;
 use crate::{
@@ -11,7 +11,7 @@ use std::{
     net::IpAddr,
 };
 
-/// Names with several addresses, and addresses that swallow everything.
+/// Host names with several addresses, and addresses that do not answer.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     names: BTreeMap<String, Vec<IpAddr>>,
@@ -24,7 +24,7 @@ impl Routes {
         self.names.get(host)
     }
 
-    /// Notes an attempt to reach an address; true if the address swallows it.
+    /// Records an attempt to connect to an address. Returns true if the address does not answer.
     pub(super) fn swallow(&mut self, now: Instant, ip: IpAddr) -> bool {
         let is_hole = self.holes.contains(&ip);
         if !self.names.is_empty() {
@@ -34,7 +34,7 @@ impl Routes {
     }
 }
 
-/// The addresses at which a simulated runtime finds the members of a deployment.
+/// Returns the addresses of a deployment's members in a simulated world.
 #[must_use]
 pub fn member_addresses(members: usize) -> Vec<Address> {
     (0..members)
@@ -42,54 +42,53 @@ pub fn member_addresses(members: usize) -> Vec<Address> {
         .collect()
 }
 
-/// The address at which a simulated runtime finds the load balancer of a deployment that has one.
+/// Returns the address of a deployment's load balancer in a simulated world.
 #[must_use]
 pub fn balancer_address() -> Address {
     setup::balancer_address()
 }
 
 impl SimRuntime {
-    /// Brings a disaster about at this moment.
+    /// Makes a disaster happen now.
     pub fn strike(&self, disaster: &Disaster) {
         self.shared.lock().strike(disaster);
     }
 
-    /// Lets a name lead to a member from now on; connections that there are stay.
+    /// Makes a host name resolve to a member from now on. Existing connections are not affected.
     pub fn name(&self, host: &str, member: usize) {
         self.shared.lock().names.insert(host.to_owned(), member);
     }
 
-    /// Lets a name lead to these addresses from now on, in this order.
+    /// Makes a host name resolve to these addresses from now on, in this order.
     pub fn name_addresses(&self, host: &str, addresses: &[IpAddr]) {
         let routes = &mut self.shared.lock().routes;
         routes.names.insert(host.to_owned(), addresses.to_vec());
     }
 
-    /// Lets an address swallow every attempt to connect from now on: there is no answer, not even
-    /// a refusal.
+    /// Makes an address ignore all connection attempts from now on, without an answer or a refusal.
     pub fn swallow(&self, address: IpAddr) {
         self.shared.lock().routes.holes.insert(address);
     }
 
-    /// When which address was tried, since the first name was given
-    /// [addresses](Self::name_addresses).
+    /// Returns all connection attempts with their times, since the first call of
+    /// [`name_addresses`](Self::name_addresses).
     #[must_use]
     pub fn attempts(&self) -> Vec<(Instant, IpAddr)> {
         self.shared.lock().routes.attempts.clone()
     }
 
-    /// Looks at the deployment.
+    /// Calls a function with the deployment.
     pub fn look<T>(&self, look: impl FnOnce(&Deployment) -> T) -> T {
         look(self.shared.lock().network.deployment())
     }
 
-    /// Connections that a client or a member still holds.
+    /// Returns the number of connections that a client or a member still holds.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.shared.lock().network.open_links()
     }
 
-    /// How many steps the world has taken: tasks that ran, and moments that passed.
+    /// Returns the number of steps of the world so far: polled tasks, and handled events.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.shared.lock().steps

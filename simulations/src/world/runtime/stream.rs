@@ -14,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a full socket makes its writer wait at most.
+/// The longest pause of a writer after a partial write, in microseconds.
 const MAX_BLOCKED_MICROS: u64 = 20_000;
 
-/// A connection to a member. Dropping it closes it.
+/// A connection to a member. Dropping the stream closes the connection.
 #[derive(Debug)]
 pub struct SimStream {
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ impl AsyncRead for SimStream {
                 state.listeners.was_read(self.link, count);
                 Poll::Ready(Ok(count))
             }
-            // The end stays where it is: it is read as often as somebody asks.
+            // The end stays in the inbox, so that every further read returns it.
             Some(Incoming::Closed) => Poll::Ready(Ok(0)),
             Some(other) => Poll::Ready(Err(error_of(other))),
         }

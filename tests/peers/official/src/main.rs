@@ -2,10 +2,10 @@
 //!
 //! Usage: `official-driver-peer URI [--without-step-down]`
 //!
-//! Inserts documents, reads them back in small batches, asks the primary to step down while
-//! inserts go on (as retryable writes), and reads every acknowledged document back. Prints one JSON
-//! object; the exit code is 0 when all held, 1 when something was lost or failed, 2 when the
-//! arguments are wrong.
+//! Inserts documents and reads them back in small batches. Then asks the primary to step down while
+//! inserts continue as retryable writes, and reads every acknowledged document back. Prints one
+//! JSON object. The exit code is 0 on success, 1 if a document was lost or an operation failed, and
+//! 2 if the arguments are wrong.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,18 +17,18 @@ use mongodb::options::{ClientOptions, ReadConcern, WriteConcern};
 use mongodb::{Client, Collection};
 use serde_json::{Value, json};
 
-/// Documents inserted before the step-down, and again after it was asked for.
+/// Documents that each of the three phases inserts: before, during and after the step-down.
 const DOCUMENTS_PER_PHASE: i32 = 100;
 /// Batch size of the cursor; does not divide the number of documents.
 const BATCH_SIZE: u32 = 7;
-/// Bound on the whole run.
+/// Time limit of the whole run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
-/// Seconds for which the old primary may not be elected again.
+/// Seconds for which the old primary cannot be elected again.
 const STEP_DOWN_SECONDS: i32 = 10;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What the inserts of one phase came to.
+/// The result of inserts: the ids of the acknowledged ones, and the errors of the others.
 #[derive(Default)]
 struct Written {
     acknowledged: BTreeSet<i32>,
@@ -114,7 +114,7 @@ async fn hello(client: &Client) -> Result<Document> {
     Ok(client.database("admin").run_command(doc! { "hello": 1 }).await?)
 }
 
-/// Inserts one phase of documents, one by one, and goes on after an error.
+/// Inserts the documents of one phase one by one. An error does not end the phase.
 async fn insert(collection: &Collection<Document>, first: i32) -> Written {
     let mut written = Written::default();
     for id in first..first + DOCUMENTS_PER_PHASE {
@@ -138,7 +138,8 @@ async fn read_back(collection: &Collection<Document>) -> Result<BTreeSet<i32>> {
     Ok(ids)
 }
 
-/// Servers before 4.2 close every connection in place of an answer; that is success too.
+/// Asks the primary to step down. A server before 4.2 closes every connection instead of sending a
+/// reply, so an I/O error counts as success.
 async fn ask_to_step_down(client: &Client) -> Result<()> {
     let command = doc! { "replSetStepDown": STEP_DOWN_SECONDS, "force": true };
     match client.database("admin").run_command(command).await {

@@ -1,4 +1,4 @@
-//! One connection of a server.
+//! One connection of a scripted server, served by a thread.
 
 use super::{
     Desk, Step, TlsWord,
@@ -14,9 +14,9 @@ use std::{
     thread,
 };
 
-/// A stream of bytes, encrypted or not.
+/// A stream of bytes, with or without TLS.
 pub(super) trait Speak: Read + Write + Send + 'static {
-    /// Says something in TLS.
+    /// Sends a TLS message. Fails on a stream without TLS.
     fn say(&mut self, word: TlsWord) -> io::Result<()> {
         Err(without_tls(&word))
     }
@@ -34,7 +34,7 @@ impl Speak for StreamOwned<ServerConnection, TcpStream> {
                 self.conn.send_close_notify();
             }
             TlsWord::FatalAlert => {
-                // TLS answers a record that is not valid with a fatal alert.
+                // To make rustls send a fatal alert, this gives it an invalid record to read.
                 self.conn.read_tls(&mut &GARBAGE[..])?;
                 let failed = self.conn.process_new_packets();
                 failed.expect_err("the record is wrong");
@@ -55,7 +55,7 @@ impl Speak for StreamOwned<ServerConnection, TcpStream> {
     }
 }
 
-/// Answers a connection in a thread of its own.
+/// Answers the requests of a connection in a thread of its own.
 pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
     let connection = Connection {
         desk: desk.clone(),
@@ -64,7 +64,8 @@ pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
     };
     thread::spawn(move || {
         let mut connection = connection;
-        // How a connection ends is the client's business, but what TLS says of it is kept.
+        // The client may end the connection in any way, so errors are ignored. Only TLS errors are
+        // recorded.
         let ended = connection.run();
         let failure = ended.err().and_then(io::Error::into_inner);
         if let Some(Ok(failure)) = failure.map(|inner| inner.downcast::<rustls::Error>()) {
@@ -79,7 +80,7 @@ pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
     });
 }
 
-/// The same behind TLS.
+/// Answers the requests of a connection with TLS.
 pub(super) fn serve_tls(desk: &Desk, number: u64, stream: TcpStream, config: &Arc<ServerConfig>) {
     match ServerConnection::new(config.clone()) {
         Ok(session) => serve(desk, number, StreamOwned::new(session, stream)),
@@ -96,8 +97,8 @@ struct Connection<S> {
 impl<S: Speak> Connection<S> {
     fn run(&mut self) -> io::Result<()> {
         loop {
-            // The last byte of a frame stays in the socket: it is known, and closing a socket that
-            // has unread bytes resets it.
+            // For `Step::Reset` the last byte of the frame stays unread, because closing a socket
+            // with unread bytes resets it.
             let mut frame = vec![0; HEADER_BYTES];
             self.stream.read_exact(&mut frame)?;
             let header = Header::decode(&frame, MAX_MESSAGE_BYTES).map_err(io::Error::other)?;
@@ -117,7 +118,7 @@ impl<S: Speak> Connection<S> {
         }
     }
 
-    /// False: the connection is over.
+    /// Performs a step. Returns false if the connection is over.
     fn perform(&mut self, step: Step) -> io::Result<bool> {
         match step {
             Step::Send(bytes) => {
@@ -128,7 +129,7 @@ impl<S: Speak> Connection<S> {
                 for piece in bytes.chunks(size) {
                     self.stream.write_all(piece)?;
                     self.stream.flush()?;
-                    // The peer may look at what there is.
+                    // Lets the client read this piece before the next one is written.
                     thread::yield_now();
                 }
             }

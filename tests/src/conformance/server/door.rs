@@ -1,4 +1,4 @@
-//! Where clients knock, and who answers.
+//! Listeners for clients, and the code that answers their requests.
 
 use super::{Request, Script, Step, state::Seen, state::State};
 use bson::Document;
@@ -6,22 +6,22 @@ use onionskin_core::wire::{Header, Message, OpCode, Section, WireError};
 use onionskin_simulations::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Ends what a door's opening began.
+/// Stops a listener that [`Door::serve`] started.
 pub type Stop = Box<dyn Fn() + Send + Sync>;
 
-/// A place that clients can connect to.
+/// A listener that clients can connect to.
 ///
-/// As long as nobody serves it they are connected and hear nothing; when it is dropped they are
-/// refused.
+/// Before [`serve`](Self::serve) is called, connections are accepted but get no replies. After the
+/// listener was dropped, connections are refused.
 pub trait Door: Send {
-    /// Where it is.
+    /// The address of the listener.
     fn address(&self) -> SocketAddr;
 
-    /// Answers whoever comes from now on, until it is stopped.
+    /// Answers the requests of all clients until the returned [`Stop`] is called.
     fn serve(self: Box<Self>, desk: Desk) -> Stop;
 }
 
-/// Answers requests by a script, and remembers them.
+/// Answers requests by a script, and records them.
 #[derive(Clone)]
 pub struct Desk {
     pub(super) state: Arc<State>,
@@ -35,7 +35,7 @@ impl fmt::Debug for Desk {
 }
 
 impl Desk {
-    /// What is to be done about a frame that came on this connection.
+    /// Returns the steps with which the script answers a frame of this connection.
     pub(super) fn answer(
         &self,
         connection: u64,
@@ -81,7 +81,7 @@ impl Desk {
     }
 }
 
-/// How many documents stand back to back.
+/// Returns the number of documents in a document sequence.
 fn count(mut documents: &[u8]) -> usize {
     let mut count = 0;
     while let Some(length) = documents.first_chunk::<4>() {

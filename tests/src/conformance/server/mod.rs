@@ -1,5 +1,5 @@
-//! Servers that do what a test wants: a script answers each request. Who moves the bytes is the
-//! host's matter: threads on real sockets, or tasks in virtual time.
+//! Servers whose answers a script gives. The bytes are moved by threads on real sockets, or by
+//! tasks in virtual time, as the host decides.
 
 mod connection;
 mod door;
@@ -28,10 +28,10 @@ use std::{
     thread,
 };
 
-/// What answers requests.
+/// Gives the steps with which a server answers a request.
 pub type Script = Arc<dyn Fn(&Request) -> Vec<Step> + Send + Sync>;
 
-/// A server on loopback; it stops when it is dropped, with all its connections.
+/// A server on the loopback address. Dropping it closes its listener and all its connections.
 pub struct Server {
     state: Arc<State>,
     place: Place,
@@ -46,26 +46,26 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A door of the system, with real sockets.
+/// A listener on a real socket.
 struct SystemDoor {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// A door with real sockets; port zero stands for one that is free.
+/// Opens a listener on a real socket. Port zero stands for any free port.
 #[must_use]
 pub fn system_door(address: SocketAddr) -> Box<dyn Door> {
     Box::new(SystemDoor::new(address, None))
 }
 
-/// A door of the host's at an address that is free.
+/// Opens a listener of the host on any free port.
 #[must_use]
 pub fn door<H: Host>() -> Box<dyn Door> {
     H::door(SOMEWHERE)
 }
 
-/// Any port of this machine.
+/// The loopback address with any free port.
 const SOMEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl SystemDoor {
@@ -104,7 +104,8 @@ impl Door for SystemDoor {
     }
 }
 
-/// Whoever accepts looks whether to go on only when somebody comes.
+/// Returns a function that wakes the accepting thread, by connecting to it. Only then does the
+/// thread see that it has to stop.
 fn knock(address: SocketAddr) -> Stop {
     Box::new(move || drop(TcpStream::connect(address)))
 }
@@ -119,13 +120,13 @@ enum Place {
 }
 
 impl Server {
-    /// A server that answers as [`answer`] does.
+    /// Starts a server that answers as [`answer`] does.
     #[must_use]
     pub fn plain<H: Host>() -> Self {
         Self::scripted::<H>(answer)
     }
 
-    /// A server with a script.
+    /// Starts a server that answers as `script` says.
     #[must_use]
     pub fn scripted<H: Host>(
         script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
@@ -133,7 +134,7 @@ impl Server {
         Self::behind(door::<H>(), Arc::new(script))
     }
 
-    /// A server with a script, behind TLS.
+    /// Starts a server with TLS that answers as `script` says.
     #[must_use]
     pub fn tls(
         config: ServerConfig,
@@ -143,7 +144,7 @@ impl Server {
         Self::behind(Box::new(door), Arc::new(script))
     }
 
-    /// A server that treats each accepted socket as it likes.
+    /// Starts a server that calls `treat` with each accepted socket.
     #[must_use]
     pub fn raw(treat: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -170,7 +171,7 @@ impl Server {
         }
     }
 
-    /// A server on a Unix domain socket.
+    /// Starts a server on a Unix domain socket.
     #[must_use]
     pub fn unix(script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Self {
         let scratch = Scratch::new().expect("a directory");
@@ -198,7 +199,7 @@ impl Server {
         }
     }
 
-    /// A server that answers as [`answer`] does, at this address.
+    /// Starts a server at `address` that answers as [`answer`] does.
     #[must_use]
     pub fn at<H: Host>(address: SocketAddr) -> Self {
         Self::behind(H::door(address), Arc::new(answer))
@@ -218,13 +219,13 @@ impl Server {
         }
     }
 
-    /// The connection string, with these options.
+    /// Returns a connection string for the server, with `options`.
     #[must_use]
     pub fn uri(&self, options: &str) -> String {
         format!("mongodb://{}/?{options}", self.host())
     }
 
-    /// The host as connection strings have it.
+    /// Returns the host in the form of connection strings.
     #[must_use]
     pub fn host(&self) -> String {
         match &self.place {
@@ -233,7 +234,7 @@ impl Server {
         }
     }
 
-    /// The address as the client shows it.
+    /// Returns the address in the form in which the client displays it.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.place {
@@ -242,7 +243,7 @@ impl Server {
         }
     }
 
-    /// Where its socket is; `None` for a Unix socket.
+    /// Returns the address of the socket, or `None` for a Unix domain socket.
     #[must_use]
     pub fn place(&self) -> Option<SocketAddr> {
         match &self.place {
@@ -251,7 +252,7 @@ impl Server {
         }
     }
 
-    /// Its port; zero for a Unix socket.
+    /// Returns the port, or zero for a Unix domain socket.
     #[must_use]
     pub fn port(&self) -> u16 {
         match &self.place {
@@ -260,31 +261,31 @@ impl Server {
         }
     }
 
-    /// Connections that are open at this moment.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.state.look(|log| log.open.len())
     }
 
-    /// Connections that were ever accepted.
+    /// Returns the number of all connections that were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.state.look(|log| log.accepted)
     }
 
-    /// The most connections that ran operations at once.
+    /// Returns the largest number of connections that were open at once and had run an operation.
     #[must_use]
     pub fn most_operating(&self) -> usize {
         self.state.look(|log| log.most_operating)
     }
 
-    /// How TLS failed on connections that are over, oldest first.
+    /// Returns the TLS errors of closed connections, oldest first.
     #[must_use]
     pub fn tls_failures(&self) -> Vec<rustls::Error> {
         self.state.look(|log| log.tls_failures.clone())
     }
 
-    /// All requests of this name so far.
+    /// Returns all requests of this name so far, oldest first.
     #[must_use]
     pub fn seen(&self, name: &str) -> Vec<Seen> {
         self.state.look(|log| {

@@ -1,4 +1,4 @@
-//! Something between clients and a server that loses, holds back or breaks what it carries.
+//! A proxy between clients and a server that loses, delays or resets connections.
 
 use rustix::net::{connect_unspec, listen};
 use std::{
@@ -11,23 +11,23 @@ use std::{
     thread,
 };
 
-/// Bytes carried at once.
+/// The most bytes that the proxy reads at once.
 const PIECE: usize = 16 * 1024;
 
-/// What befalls a connection on its way.
+/// What the proxy does to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is reset as soon as so many bytes went to the server.
+    /// Resets the connection after so many bytes to the server.
     ResetUp(usize),
-    /// It is reset as soon as so many bytes went to the client.
+    /// Resets the connection after so many bytes to the client.
     ResetDown(usize),
-    /// No more than so many bytes go to the server, and nobody is told.
+    /// Forwards only so many bytes to the server. The connection stays open.
     StallUp(usize),
-    /// No more than so many bytes go to the client, and nobody is told.
+    /// Forwards only so many bytes to the client. The connection stays open.
     StallDown(usize),
 }
 
-/// A way to a server on real sockets.
+/// A TCP proxy for one server, on real sockets.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -37,32 +37,32 @@ pub struct Proxy {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Something of the state has changed.
+    /// Notified when a field of the state changes.
     changed: Condvar,
-    /// What befell the latest connection that was to be in trouble was brought about.
+    /// The number of connections that reached the byte at which their trouble begins.
     met: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// For the next connection.
+    /// The trouble of the next connection.
     trouble: Option<Trouble>,
-    /// Nothing is carried, and nobody is told.
+    /// True if the proxy forwards nothing. Connections stay open.
     is_lost: bool,
-    /// Nobody is accepted any more.
+    /// True if the proxy accepts no connections.
     is_shut: bool,
     is_over: bool,
     sockets: Vec<TcpStream>,
 }
 
 impl Proxy {
-    /// A way to the server at this address.
+    /// Starts a proxy for the server at this address.
     #[must_use]
     pub fn to(server: SocketAddr) -> Self {
         Self::behind(TcpListener::bind(("127.0.0.1", 0)).expect("a port"), server)
     }
 
-    /// The same with room for as few as possible who wait to be accepted.
+    /// Starts a proxy whose listener has the shortest possible backlog.
     #[must_use]
     pub fn narrow(server: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -87,31 +87,33 @@ impl Proxy {
         Self { address, shared }
     }
 
-    /// Where clients find it.
+    /// Returns the address at which the proxy accepts connections.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next connection is in trouble.
+    /// Sets the trouble of the next connection.
     pub fn trouble_next(&self, trouble: Trouble) {
         self.shared.look(|state| state.trouble = Some(trouble));
     }
 
-    /// How often a trouble was met; one that nobody ran into is forgotten.
+    /// Returns how often a trouble began. A trouble that no connection has taken yet is discarded.
     #[must_use]
     pub fn troubles_met(&self) -> usize {
         self.shared.look(|state| state.trouble = None);
         self.shared.met.load(Ordering::SeqCst)
     }
 
-    /// Nobody is accepted any more but one, who hears nothing; or everybody is again.
+    /// Stops or continues accepting connections. While stopped, one more connection is accepted and
+    /// then gets no reply.
     pub fn shut(&self, is_shut: bool) {
         self.shared.look(|state| state.is_shut = is_shut);
         self.shared.changed.notify_all();
     }
 
-    /// The way is lost, or found again. Bytes that were sent meanwhile never arrive.
+    /// Stops or continues forwarding. Bytes that a peer sends meanwhile are lost, and nothing that
+    /// follows them is forwarded either.
     pub fn lose(&self, is_lost: bool) {
         self.shared.look(|state| state.is_lost = is_lost);
         self.shared.changed.notify_all();
@@ -136,7 +138,7 @@ impl Shared {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits as long as something is so, but not beyond the end.
+    /// Waits while the condition holds and the proxy exists.
     fn wait_while(&self, is_so: impl Fn(&State) -> bool) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |state: &mut State| is_so(state) && !state.is_over;
@@ -169,7 +171,7 @@ impl Shared {
         self.pump(server, client, down);
     }
 
-    /// Carries bytes one way, up to where the trouble begins.
+    /// Forwards bytes in one direction, up to the byte at which the trouble begins.
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, trouble: Option<(usize, bool)>) {
         let mut left = trouble.map_or(usize::MAX, |(at, _)| at);
         let mut piece = vec![0; PIECE];
@@ -184,7 +186,7 @@ impl Shared {
                 return self.wait_while(|_| true);
             }
             if count == 0 || to.write_all(&piece[..count]).is_err() {
-                // Whoever is left hears of the end.
+                // Closes both sockets, so that both peers notice the end.
                 let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
                 return;
             }
@@ -198,7 +200,8 @@ impl Shared {
             return self.wait_while(|_| true);
         }
         for socket in [from, to] {
-            // To leave its peer for none resets a connection at once, whoever still holds it.
+            // `connect_unspec` resets the connection at once, even while other threads use the
+            // socket.
             let _ = connect_unspec(socket);
         }
     }

@@ -1,4 +1,4 @@
-//! Requests, and what can be done about them.
+//! Requests to a scripted server, and the steps with which it answers.
 
 use bson::{Bson, Document, doc};
 use onionskin_core::wire::{MessageWriter, OpCode};
@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
-/// How long a server holds anything back at most.
+/// The longest time for which a closed gate delays a server.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(30);
 
-/// A request that came.
+/// A request that a server received.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The connection that it came on; zero for the first.
+    /// The number of the connection of the request, counted from zero.
     pub connection: u64,
-    /// The number of earlier requests of this name, on whatever connection.
+    /// The number of earlier requests with the same name, on all connections.
     pub earlier: usize,
     /// The command's name.
     pub name: String,
@@ -26,16 +26,16 @@ pub struct Request {
     pub body: Document,
     /// The number of documents in sequences.
     pub documents: usize,
-    /// The wire's number of the request.
+    /// The request id of the message header.
     pub id: i32,
-    /// Size of the frame.
+    /// The size of the message in bytes.
     pub bytes: usize,
-    /// How it was asked.
+    /// The op code of the message.
     pub op_code: OpCode,
 }
 
 impl Request {
-    /// The frame of a reply.
+    /// Encodes a reply to the request as one message.
     #[must_use]
     pub fn frame(&self, reply: &Document) -> Vec<u8> {
         let raw = bson::RawDocumentBuf::try_from(reply).expect("a document");
@@ -51,72 +51,72 @@ impl Request {
         bytes
     }
 
-    /// A reply in one piece.
+    /// Returns the step that sends a reply in one write.
     #[must_use]
     pub fn reply(&self, reply: &Document) -> Vec<Step> {
         vec![Step::Send(self.frame(reply))]
     }
 
-    /// The number `n` of a find's filter, which says what the test means by it.
+    /// Returns the number `n` of a find's filter, by which scripts distinguish finds.
     #[must_use]
     pub fn n(&self) -> Option<i32> {
         self.body.get_document("filter").ok()?.get_i32("n").ok()
     }
 
-    /// True for the questions with which connections and monitors begin.
+    /// True for `hello` and for the legacy hello.
     #[must_use]
     pub fn is_hello(&self) -> bool {
         matches!(self.name.as_str(), "hello" | "isMaster" | "ismaster")
     }
 }
 
-/// One thing that a server does.
+/// One step of a server's answer.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Writes bytes.
+    /// Writes bytes in one piece.
     Send(Vec<u8>),
-    /// Writes bytes in pieces of this size, each on its own.
+    /// Writes bytes in pieces of this size.
     Trickle(Vec<u8>, usize),
-    /// Writes bytes over and over, as long as somebody takes them.
+    /// Writes bytes repeatedly until the client closes the connection.
     Flood(Vec<u8>),
-    /// Waits until the gate is opened.
+    /// Waits until the gate is open.
     Hold(Arc<Gate>),
     /// Closes the connection.
     Close,
-    /// Writes no more, but goes on reading.
+    /// Closes the sending side. The server continues to read.
     HalfClose,
-    /// Breaks the connection.
+    /// Resets the connection.
     Reset,
-    /// Says something in TLS; an error on a connection without it.
+    /// Sends a TLS message. Fails on a connection without TLS.
     Tls(TlsWord),
 }
 
-/// What TLS says on its own account.
+/// A message of the TLS protocol itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsWord {
-    /// The farewell, `close_notify`. The socket stays open.
+    /// A `close_notify` alert. The socket stays open.
     CloseNotify,
-    /// These bytes and the farewell, in one piece.
+    /// These bytes and a `close_notify` alert, in one write.
     Last(Vec<u8>),
-    /// A fatal alert: TLS is over on this side.
+    /// A fatal alert.
     FatalAlert,
-    /// A wish for new keys, so many times.
+    /// This number of key updates.
     NewKeys(usize),
-    /// A record that is none.
+    /// A record that cannot be decrypted.
     Garbage,
 }
 
-/// The error of a word of TLS on a connection without it.
+/// Returns the error of a TLS message on a connection without TLS.
 pub(super) fn without_tls(word: &TlsWord) -> io::Error {
     io::Error::other(format!("{word:?} on a connection without TLS"))
 }
 
-/// A record of application data that nobody can decrypt.
+/// A record of application data that cannot be decrypted.
 pub(super) const GARBAGE: [u8; 25] = [
     23, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// Holds a server back until the test has seen what it wants to see. Threads and tasks may wait.
+/// Holds a server back until a test opens the gate. Both threads and tasks can wait for a gate.
 #[derive(Debug, Default)]
 pub struct Gate {
     inner: Mutex<GateInner>,
@@ -130,13 +130,13 @@ struct GateInner {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Returns a closed gate.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Lets everybody through from now on.
+    /// Opens the gate for good.
     pub fn open(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.is_open = true;
@@ -148,7 +148,7 @@ impl Gate {
         }
     }
 
-    /// Waits with the whole thread.
+    /// Blocks the thread until the gate is open or [`LONGEST_HOLD`] has passed.
     pub(super) fn pass(&self) {
         let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -157,7 +157,7 @@ impl Gate {
         drop(waited);
     }
 
-    /// Waits as a task does.
+    /// Waits as a task until the gate is open.
     pub(super) fn poll_pass(&self, context: &Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.is_open {
@@ -168,7 +168,7 @@ impl Gate {
     }
 }
 
-/// What a healthy standalone says of itself.
+/// Returns the reply of a standalone to `hello`.
 #[must_use]
 pub fn hello(connection: u64) -> Document {
     doc! {
@@ -185,10 +185,10 @@ pub fn hello(connection: u64) -> Document {
     }
 }
 
-/// Answers as a healthy standalone would.
+/// Answers as a healthy standalone does.
 ///
-/// A find gives one document with the `n` of its filter; with `open: true` in the filter its cursor
-/// stays open for ever, and each batch has one document of the same `n`.
+/// A find returns one document with the `n` of its filter. With `open: true` in the filter the
+/// cursor stays open for ever, and each batch has one document with the same `n`.
 #[must_use]
 pub fn answer(request: &Request) -> Vec<Step> {
     let reply = match request.name.as_str() {
@@ -220,7 +220,7 @@ pub fn answer(request: &Request) -> Vec<Step> {
     request.reply(&reply)
 }
 
-/// A reply with a batch of a cursor.
+/// Returns a reply with a batch of a cursor.
 fn batch(name: &str, id: i64, numbers: &[i32]) -> Document {
     let documents: Vec<Bson> = numbers
         .iter()

@@ -1,9 +1,9 @@
-//! One connection of a server, without the connection: bytes in, steps out.
+//! One connection of a scripted server without its socket: takes bytes and gives steps.
 
 use super::{Desk, Step};
 use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
 
-/// Puts frames together and asks the desk what to do about them.
+/// Assembles messages from bytes and has the desk answer them.
 #[derive(Debug)]
 pub(super) struct Session {
     desk: Desk,
@@ -24,7 +24,7 @@ impl Session {
         self.received.extend_from_slice(bytes);
     }
 
-    /// What the next frame brings about, if it is whole.
+    /// Returns the steps that answer the next message, or `None` until the message is complete.
     pub(super) fn poll_steps(&mut self) -> Result<Option<Vec<Step>>, WireError> {
         if self.received.len() < HEADER_BYTES {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Servers of the simulated runtime: tasks in virtual time, on virtual connections.
+//! Scripted servers of the simulated runtime: tasks in virtual time, on virtual connections.
 
 use super::{
     Desk, Gate, Step,
@@ -43,7 +43,7 @@ struct SimDoor {
     listener: SimListener,
 }
 
-/// A door of the simulated runtime.
+/// Opens a listener of the simulated runtime.
 pub(crate) fn simulated_door(runtime: SimRuntime, address: SocketAddr) -> Box<dyn Door> {
     let listener = runtime.listen(address).expect("the address is free");
     Box::new(SimDoor { runtime, listener })
@@ -74,7 +74,7 @@ async fn serve(runtime: SimRuntime, desk: Desk, mut socket: SimSocket) {
         session: Session::new(desk.clone(), number),
         socket: &mut socket,
     };
-    // How a connection ends is the client's business.
+    // The client may end the connection in any way, so errors are ignored.
     match connection.run().await {
         Ok(End::Reset) => socket.reset(),
         Ok(End::Closed) | Err(_) => drop(socket),
@@ -112,7 +112,7 @@ impl Connection<'_> {
         }
     }
 
-    /// `Some`: the connection is over.
+    /// Performs a step. Returns how the connection ends, or `None` if it continues.
     async fn perform(&mut self, step: Step) -> io::Result<Option<End>> {
         match step {
             Step::Send(bytes) => self.socket.write(&bytes).await?,
@@ -133,7 +133,7 @@ impl Connection<'_> {
         Ok(None)
     }
 
-    /// Waits at a gate, as long as anything is held back at most.
+    /// Waits until the gate is open or [`LONGEST_HOLD`] has passed.
     async fn pass(&self, gate: &Gate) {
         let mut longest = pin!(self.runtime.sleep(LONGEST_HOLD));
         poll_fn(|context| {

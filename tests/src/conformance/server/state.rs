@@ -1,4 +1,4 @@
-//! What a server remembers of its clients.
+//! The records of a scripted server: its connections and their requests.
 
 use bson::Document;
 use std::{
@@ -9,10 +9,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A request that came.
+/// A request that a server received.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The connection that it came on; zero for the first.
+    /// The number of the connection of the request, counted from zero.
     pub connection: u64,
     /// The command's name.
     pub name: String,
@@ -20,7 +20,7 @@ pub struct Seen {
     pub body: Document,
 }
 
-/// What is remembered.
+/// The records of a server.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) accepted: u64,
@@ -32,12 +32,12 @@ pub(super) struct Log {
     is_stopped: bool,
 }
 
-/// A second hold on a connected socket.
+/// A second handle of a connected socket, which can shut the socket down.
 pub(super) trait Socket: Send {
     fn cut(&self, how: Shutdown);
 }
 
-/// What a hold is taken on.
+/// A connected socket that gives second handles.
 pub(super) trait Hold {
     fn hold(&self) -> Option<Box<dyn Socket>>;
 }
@@ -63,7 +63,7 @@ macro_rules! socket {
 socket!(TcpStream);
 socket!(UnixStream);
 
-/// The log behind its lock.
+/// The records of a server, behind a lock.
 #[derive(Default)]
 pub(super) struct State(Mutex<Log>);
 
@@ -78,7 +78,7 @@ impl State {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Numbers a new connection.
+    /// Records a new connection and returns its number.
     pub(super) fn opened(&self, stream: &impl Hold) -> u64 {
         self.look(|log| {
             let number = log.accepted;
@@ -97,7 +97,8 @@ impl State {
         });
     }
 
-    /// Shuts a connection without forgetting that it is open.
+    /// Shuts a connection down. The connection counts as open until [`closed`](Self::closed) is
+    /// called.
     pub(super) fn cut(&self, number: u64, how: Shutdown) {
         self.look(|log| {
             if let Some(socket) = log.open.get(&number) {

@@ -1,4 +1,5 @@
-//! The attacks: of each thing that a peer can send in bulk, the form that costs most for each byte.
+//! The list of attacks: for each part of a message that a peer can repeat, the form with the
+//! highest cost per byte.
 
 use super::{Attack, Place};
 use bson::{RawArrayBuf, RawDocument, oid::ObjectId};
@@ -7,7 +8,7 @@ use onionskin_core::{
     wire::{Flags, MessageWriter},
 };
 
-/// What the adapters read at once from a socket whose connection is not ready yet.
+/// The adapters read up to 4 KiB at once while a connection is not ready.
 const READ: Place = Place::Hello(4096);
 
 /// All attacks.
@@ -77,7 +78,7 @@ const fn attack(name: &'static str, place: Place, frame: fn(usize) -> Vec<u8>) -
     Attack { name, place, frame }
 }
 
-/// A message with one body.
+/// Returns a message with one body.
 fn body(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     let mut frame = Vec::new();
     MessageWriter::begin(&mut frame, 1, 0).body_with(fill).end();
@@ -91,7 +92,7 @@ fn body_ok(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     })
 }
 
-/// The reply of a primary to a hello, with more fields.
+/// Returns the reply of a primary to `hello`, with the fields of `fill`.
 fn hello(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     body_ok(|w| {
         w.bool("isWritablePrimary", true).str("setName", "rs");
@@ -99,7 +100,7 @@ fn hello(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     })
 }
 
-/// Different names of three or four letters.
+/// Returns a name of four letters. Numbers below 26 to the fourth power have different names.
 fn name(number: usize) -> String {
     let letter = |place: u32| char::from(b'a' + (number / 26_usize.pow(place) % 26) as u8);
     (0..4).map(letter).collect()
@@ -126,7 +127,7 @@ fn section_documents(bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Nulls without a name: two bytes each.
+/// Writes null elements with empty names, which take two bytes each.
 fn fields(writer: &mut DocumentWriter<'_>, bytes: usize) {
     writer.elements(&[0x0a, 0].repeat(bytes / 2));
 }
@@ -135,7 +136,7 @@ fn within(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     writer.nested(key, |inner| fields(inner, bytes));
 }
 
-/// One document within the other, seven bytes each.
+/// Writes documents that are nested in each other, seven bytes per level.
 fn nested(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     let levels = bytes / 7;
     let mut inner = Vec::with_capacity(bytes);
@@ -150,7 +151,7 @@ fn nested(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     writer.document(key, RawDocument::from_bytes(&inner).expect("a document"));
 }
 
-/// An array of short names.
+/// Writes an array of short names.
 fn names(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     let mut array = RawArrayBuf::new();
     for number in 0..bytes / 17 {
@@ -159,7 +160,7 @@ fn names(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     writer.array(key, &array);
 }
 
-/// As many names as are looked at, each as long as can be.
+/// Writes an array of at most 1,024 names, which are as long as `bytes` permits.
 fn long_names(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     let mut array = RawArrayBuf::new();
     let count = (bytes / 32).min(1024);
@@ -197,7 +198,7 @@ fn members(bytes: usize) -> Vec<u8> {
     })
 }
 
-/// Hellos that follow each other without being asked for, each with other news.
+/// Returns replies to `hello` that a server streams. Each one changes the server description.
 fn pushes(bytes: usize) -> Vec<u8> {
     let mut frame = Vec::new();
     let mut number = 1;
@@ -244,7 +245,7 @@ fn cluster_times(bytes: usize) -> Vec<u8> {
     })
 }
 
-/// An array of empty documents without an index.
+/// Writes an array of empty documents with empty names.
 fn empties(writer: &mut DocumentWriter<'_>, key: &str, bytes: usize) {
     let mut array = i32::to_le_bytes(i32::try_from(5 + bytes / 7 * 7).expect("it fits")).to_vec();
     array.extend_from_slice(&[3, 0, 5, 0, 0, 0, 0].repeat(bytes / 7));

@@ -1,5 +1,5 @@
-//! A client in front of a peer that sends the worst that the protocol's bounds allow, without
-//! sockets and in virtual time.
+//! A client with a hostile server, which sends the most expensive messages that the limits of the
+//! client permit. There are no sockets, and time is virtual.
 
 mod attacks;
 
@@ -22,27 +22,27 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 
-/// The client that is attacked.
+/// A client under attack.
 #[derive(Debug)]
 pub struct Victim {
     client: Client,
-    /// `None` where the client alone is measured.
+    /// The checks of the client's actions. `None` where only the client is to be measured.
     contract: Option<Contract>,
     now: Instant,
-    /// Connections that wait for the reply to a hello, and the numbers of those requests.
+    /// The sockets that wait for a reply to `hello`, and the ids of those requests.
     asked: BTreeMap<SocketId, i32>,
-    /// Granted to operations.
+    /// Exchanges of operations that had to wait for their connection.
     granted: Vec<Exchange>,
 }
 
 impl Victim {
-    /// A client with these options whose first hello is sent and not answered.
+    /// Creates a client with these options, whose first `hello` is sent and not answered.
     #[must_use]
     pub fn new(options: &str, subscribed: bool) -> Self {
         Self::with_contract(options, subscribed, None)
     }
 
-    /// The same, held to its contract: what it orders is checked.
+    /// Creates such a client whose actions are checked against its contract.
     #[must_use]
     pub fn watched(options: &str, subscribed: bool) -> Self {
         Self::with_contract(options, subscribed, Some(Contract::default()))
@@ -71,15 +71,15 @@ impl Victim {
         victim
     }
 
-    /// Answers the hello that is outstanding with `frame`, cut into pieces of so many bytes. The
-    /// frame's `responseTo` is filled in.
+    /// Answers the outstanding `hello` with `frame`, in pieces of `piece` bytes. Sets the frame's
+    /// `responseTo`.
     pub fn greet(&mut self, frame: &mut [u8], piece: usize) -> SocketUse {
         let (socket, request) = self.asked.pop_first().expect("a hello is outstanding");
         answer(frame, request);
         self.receive(socket, frame, piece)
     }
 
-    /// More bytes on a socket.
+    /// Gives the client bytes of a socket, in pieces of `piece` bytes.
     pub fn receive(&mut self, socket: SocketId, bytes: &[u8], piece: usize) -> SocketUse {
         let mut fate = SocketUse::Open;
         for piece in bytes.chunks(piece) {
@@ -92,8 +92,8 @@ impl Victim {
         fate
     }
 
-    /// A `find` on a connection in use, whose request is sent. The client must be without listeners
-    /// and its server a standalone.
+    /// Starts an insert and encodes its request. The client must have no listener, and its server
+    /// must be a standalone.
     #[must_use]
     pub fn operation(&mut self) -> Exchange {
         let mut command = Command::new("insert", "app", CommandKind::Write);
@@ -107,7 +107,7 @@ impl Victim {
         exchange
     }
 
-    /// Answers the operation of an exchange with `frame`, whose `responseTo` is filled in.
+    /// Answers the operation of an exchange with `frame`. Sets the frame's `responseTo`.
     pub fn reply(
         &mut self,
         mut exchange: Exchange,
@@ -134,26 +134,26 @@ impl Victim {
         outcome.map(|()| cursor)
     }
 
-    /// Lets time pass until a hello is outstanding.
+    /// Advances the time until the next `hello` is sent.
     pub fn pass(&mut self) {
         self.now = self.now + Duration::from_secs(11);
         harness::time_out(self);
         self.settle();
     }
 
-    /// What is known of the deployment, in words.
+    /// Returns the text of the topology description.
     #[must_use]
     pub fn topology(&self) -> String {
         self.client.topology().to_string()
     }
 
-    /// How many servers are known.
+    /// Returns the number of servers in the topology description.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.client.topology().servers.len()
     }
 
-    /// Does what the client orders: only the seed can be reached.
+    /// Carries out the actions of the client. Only the seed accepts connections.
     fn settle(&mut self) {
         harness::drain(self);
         while self.client.poll_event().is_some() {}
@@ -206,14 +206,14 @@ fn move_bytes(exchange: &mut Exchange, frame: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Makes `frame` the answer to that request.
+/// Sets the frame's `responseTo` to this request.
 fn answer(frame: &mut [u8], request: i32) {
     if let Some(place) = frame.get_mut(8..12) {
         place.copy_from_slice(&request.to_le_bytes());
     }
 }
 
-/// A message with this body.
+/// Encodes a message with this body.
 #[must_use]
 pub fn message(body: &RawDocumentBuf) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -221,7 +221,7 @@ pub fn message(body: &RawDocumentBuf) -> Vec<u8> {
     frame
 }
 
-/// The reply of a standalone to a hello.
+/// Returns the reply of a standalone to `hello`.
 #[must_use]
 pub fn standalone() -> Vec<u8> {
     message(&rawdoc! {
@@ -231,13 +231,13 @@ pub fn standalone() -> Vec<u8> {
     })
 }
 
-/// What a peer can have plenty of.
+/// An attack of a server: one part of a message, repeated as often as possible.
 pub struct Attack {
-    /// What there is too much of.
+    /// The part of the message that is repeated.
     pub name: &'static str,
-    /// Where it is met.
+    /// Where the client handles the message.
     pub place: Place,
-    /// A message of about so many bytes, of the worst kind.
+    /// Returns a message of about this number of bytes.
     pub frame: fn(usize) -> Vec<u8>,
 }
 
@@ -247,20 +247,22 @@ impl std::fmt::Debug for Attack {
     }
 }
 
-/// Where bytes of a peer are met, which is also who has to wait.
+/// Where the client handles the bytes of a peer. The place decides which operations have to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A reply to a hello, under the client's lock. It comes in pieces of so many bytes.
+    /// A reply to `hello`, which is handled under the client's lock. The reply arrives in pieces of
+    /// this number of bytes.
     Hello(usize),
-    /// What a server pushes on a monitor's connection, in a topology of as many servers as there
-    /// can be. It comes in pieces of so many bytes; somebody listens to events, or nobody does.
+    /// Replies that a server streams to a monitor, in a topology with the largest number of
+    /// servers. The replies arrive in pieces of this number of bytes. The flag says whether there
+    /// is a listener.
     Pushes(usize, bool),
-    /// The reply to an operation, in the operation's own task.
+    /// The reply to an operation, which is handled in the operation's own task.
     Operation,
 }
 
 impl Place {
-    /// The longest message that is accepted there, in bytes.
+    /// Returns the length of the longest message that is accepted in this place, in bytes.
     #[must_use]
     pub const fn bound(self) -> usize {
         match self {
@@ -271,7 +273,8 @@ impl Place {
 }
 
 impl Attack {
-    /// Prepares the attack with a message of about so many bytes. The answer performs it.
+    /// Prepares the attack with a message of about `bytes` bytes. The returned function runs the
+    /// attack.
     pub fn prepare(&self, bytes: usize) -> Box<dyn FnOnce()> {
         let mut frame = (self.frame)(bytes - bytes / 16);
         assert!(frame.len() <= bytes, "{self:?} has {} bytes", frame.len());
@@ -310,7 +313,7 @@ impl Attack {
     }
 }
 
-/// The reply of a member of a set with as many members as a topology can have.
+/// Returns the reply of a member of a replica set with [`MAX_SERVERS`] members.
 fn crowd() -> Vec<u8> {
     let mut hosts = RawArrayBuf::new();
     hosts.push("a.example.net");

@@ -1,11 +1,12 @@
-//! Overload errors: which commands are tried again, how often, and after how long.
+//! Overload errors: which commands are retried, how often, and after which pause.
 
 use super::*;
 
 #[test]
 fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
-    // BP-2, BP-3; `backpressure-retry-loop`, "does not retry if retryReads=false" and
-    // "... retryWrites=false"; `getMore-retried`.
+    // Every command is retried after an overload error (BP-2), if `retryReads` and `retryWrites`
+    // allow it (BP-3). The official tests are `getMore-retried` and `backpressure-retry-loop`,
+    // "does not retry if retryReads=false" and "... retryWrites=false".
     for kind in KINDS {
         for (reads, writes) in [(true, true), (true, false), (false, true), (false, false)] {
             let policy = RetryPolicy {
@@ -29,7 +30,7 @@ fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
 
 #[test]
 fn both_labels_together_make_an_error_of_any_kind_retryable() {
-    // BP-1: one can come without the other.
+    // Each of the two labels can come without the other (BP-1).
     let labelled = |labels: &[Label]| {
         let error = answered(&rawdoc! { "ok": 0, "code": 2 });
         labels.iter().cloned().fold(error, Error::with_label)
@@ -46,8 +47,8 @@ fn both_labels_together_make_an_error_of_any_kind_retryable() {
             assert_eq!(attempts, expected, "{kind:?} {labels:?}");
         }
     }
-    // Overload that a read or a write may be repeated after by its own rules is overload all the
-    // same: its retries wait, and are as many.
+    // Code 91 is retryable by the rules of reads and writes. With the label of overload errors, its
+    // retries have a backoff, and `maxAdaptiveRetries` is their limit.
     let both = failure(91).with_label(overload);
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
         let (attempts, pauses, _) = exhaust(POLICY, kind, std::slice::from_ref(&both));
@@ -57,7 +58,9 @@ fn both_labels_together_make_an_error_of_any_kind_retryable() {
 
 #[test]
 fn an_overload_error_sets_the_number_of_all_retries() {
-    // BP-4, BP-8, trap 2; RR-P4, RW-P6.4; BP-P3, BP-P4
+    // After an overload error, `maxAdaptiveRetries` limits all retries of the operation (BP-4,
+    // BP-8), those before the overload error included (BP trap 2). The prose tests are RR-P4,
+    // RW-P6.4, BP-P3 and BP-P4.
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
         for (max_adaptive, errors, expected) in [
             (2, vec![overload()], 3),
@@ -83,7 +86,8 @@ fn an_overload_error_sets_the_number_of_all_retries() {
 
 #[test]
 fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
-    // BP-8: with or without a time limit of the operation.
+    // `maxAdaptiveRetries` limits the retries with and without a time limit of the operation
+    // (BP-8).
     let mut operation = limited(CommandKind::Read, Some(Duration::from_secs(60)));
     for attempts in 1..=3 {
         operation.attempts = attempts;
@@ -114,7 +118,8 @@ fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
 
 #[test]
 fn only_overload_is_followed_by_a_backoff() {
-    // BP-7; RR-P5, RW-P6.5
+    // Only an attempt that ended with an overload error is followed by a backoff (BP-7, prose tests
+    // RR-P5 and RW-P6.5).
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
         let (attempts, pauses, _) = exhaust(POLICY, kind, &[overload(), failure(91)]);
         assert_eq!((attempts, pauses), (3, 1), "{kind:?}");
@@ -123,7 +128,7 @@ fn only_overload_is_followed_by_a_backoff() {
     }
 }
 
-/// The pause that follows each of many operations' first or second failure.
+/// Returns the pauses of 500 operations after attempt number `attempts` failed with `error`.
 fn pauses(attempts: u32, error: &Error) -> Vec<Duration> {
     let mut random = Seed::new([3; 32]).random();
     let facts = facts();
@@ -144,7 +149,8 @@ fn pauses(attempts: u32, error: &Error) -> Vec<Duration> {
 
 #[test]
 fn the_backoff_is_drawn_between_nothing_and_its_longest() {
-    // BP-5, BP-6; BP-P5
+    // The jitter is uniform in [0, 1) (BP-5). A positive `baseBackoffMS` in the reply replaces the
+    // base (BP-6, prose test BP-P5).
     let asked = |base: i64| {
         answered(&rawdoc! {
             "ok": 0, "code": 462, "baseBackoffMS": base,
@@ -172,7 +178,8 @@ fn the_backoff_is_drawn_between_nothing_and_its_longest() {
 
 #[test]
 fn a_backoff_that_lasts_beyond_the_deadline_is_not_begun() {
-    // BP-12: the first backoff is below 200 ms, and this seed draws more than 1 ms.
+    // A backoff that would pass the deadline is not begun (BP-12). The first backoff is below 200
+    // ms, and with this seed above 1 ms.
     for (limit, is_over) in [(1, true), (200, false)] {
         let limit = Duration::from_millis(limit);
         for kind in KINDS {
@@ -180,7 +187,8 @@ fn a_backoff_that_lasts_beyond_the_deadline_is_not_begun() {
             match decide(POLICY, operation, overload(), TopologyType::Single) {
                 AfterFailure::Over(_, error) => {
                     assert!(is_over);
-                    // Its time is not over: what happened is told.
+                    // The time limit has not passed, so the operation raises the error of the
+                    // server.
                     assert_eq!(error.code(), Some(462));
                 }
                 AfterFailure::RetryAt(_, until) => assert!(!is_over && until < NOW + limit),
@@ -188,7 +196,7 @@ fn a_backoff_that_lasts_beyond_the_deadline_is_not_begun() {
             }
         }
     }
-    // A limit of zero has no end.
+    // `timeoutMS=0` sets no deadline.
     let endless = limited(CommandKind::Read, Some(Duration::ZERO));
     let after = decide(POLICY, endless, overload(), TopologyType::Single);
     assert!(matches!(after, AfterFailure::RetryAt(..)), "{after:?}");
