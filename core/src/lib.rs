@@ -13,7 +13,15 @@
 //! - An input about a thing that no longer exists changes nothing.
 //! - The same seed with the same inputs gives the same outputs, byte for byte.
 //!
-//! Modules are layers. Each module names only modules above it in the list below.
+//! A shell needs [`client`], which is the composition of all machines, and the vocabulary around it
+//! ([`options`], [`operation`], [`event`], [`error`], [`time`]). This is the stable surface. The
+//! other machines (`wire`, `hello`, `auth`, `tls`, `connection`, `sdam`, `pool`, `selection`,
+//! `session`) are reachable by the feature `unstable-machines`, for tests and simulations. What it
+//! opens may change in any release.
+//!
+//! `docs/core.md` says how to write a shell, and `core/examples/shell.rs` is a small one.
+//!
+//! Modules are layers. Each module names only modules above it in the source of this file.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +41,16 @@ pub mod event;
 
 pub mod bson;
 
+#[cfg(feature = "unstable-machines")]
 pub mod wire;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod wire;
 
 pub mod options;
 
@@ -41,21 +58,93 @@ pub mod uri;
 
 pub mod log;
 
+#[cfg(feature = "unstable-machines")]
 pub mod hello;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod hello;
 
+#[cfg(feature = "unstable-machines")]
 pub mod auth;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod auth;
 
+#[cfg(feature = "unstable-machines")]
 pub mod tls;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod tls;
 
+#[cfg(feature = "unstable-machines")]
 pub mod connection;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod connection;
 
+#[cfg(feature = "unstable-machines")]
 pub mod sdam;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod sdam;
 
+#[cfg(feature = "unstable-machines")]
 pub mod pool;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod pool;
 
+#[cfg(feature = "unstable-machines")]
 pub mod selection;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod selection;
 
+#[cfg(feature = "unstable-machines")]
 pub mod session;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod session;
 
 pub mod operation;
 

@@ -1,12 +1,10 @@
 //! The client for programs that block, against the embedded deployment.
 
 use onionskin_blocking::{
-    Client, ErrorKind, EventListener, Run,
+    Client, Run,
     bson::{Document, doc},
-    core::{
-        error::Error,
-        event::{Event, EventKind},
-    },
+    error::{Error, ErrorKind},
+    event::{Event, EventKind, EventListener},
 };
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::{Gate, Server, Step, answer};
@@ -297,7 +295,7 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
             told.lock().expect("no panic").push(text.to_owned());
         }
     });
-    let options = onionskin_blocking::core::uri::parse(deployment.uri())?.options;
+    let options = onionskin_blocking::options::parse(deployment.uri())?.options;
     let client = Client::from(Client::builder(options).event_listener(listener).build()?);
     let _ = slot.set(client.clone());
     people(&client).insert_one(doc! { "_id": 1 }).run()?;

@@ -59,7 +59,7 @@ fn fork_with_client(uri: &str) {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let options = onionskin_blocking::core::uri::parse(uri).expect("a URI");
+    let options = onionskin_blocking::options::parse(uri).expect("a URI");
     let builder = Client::builder(options.options).event_listener(listener);
     let client: Client = builder.build().expect("a client").into();
     let things: Collection = client.database("app").collection("things");

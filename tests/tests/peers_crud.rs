@@ -3,7 +3,7 @@
 mod adapters;
 
 use adapters::{Adapter, AsyncStd, Smol, Tokio};
-use onionskin::{Client, Error, ErrorKind};
+use onionskin::{Client, Error, error::ErrorKind};
 use onionskin_core::error::TlsFault;
 use onionskin_simulations::{
     deployment::User,

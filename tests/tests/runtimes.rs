@@ -11,7 +11,7 @@ use onionskin_tests::conformance::{
     Host,
     server::{Gate, Server, Step, answer},
 };
-use onionskin_tokio::{Client, Collection, EventListener, TokioRuntime};
+use onionskin_tokio::{Client, Collection, TokioRuntime, event::EventListener};
 use std::{
     future::{Future, IntoFuture},
     sync::{Arc, Mutex, mpsc},

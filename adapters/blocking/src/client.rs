@@ -1,7 +1,7 @@
 //! The client for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::{ClientBuilder, ClientOptions, Result};
+use onionskin::{ClientBuilder, Result, options::ClientOptions};
 use std::{fmt, ops::Deref};
 
 /// A client for one MongoDB deployment, for blocking programs.

@@ -2,8 +2,8 @@
 
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
-    Aggregate, CountDocuments, Delete, Execution, Find, FindOne, InsertMany, InsertOne, Program,
-    Result, RunCommand, Update,
+    Aggregate, CountDocuments, Delete, Execution, Find, FindOne, InsertMany, InsertOne, Result,
+    RunCommand, Update, program::Program,
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;

@@ -1,15 +1,15 @@
 //! The client and its builder.
 
 use crate::{
-    Database, EventListener, Execution, Runtime, environment, events::Delivery, ids::ObjectIds,
-    shared::Shared, timer, trace,
+    Database, Execution, Runtime, environment, event::EventListener, events::Delivery,
+    ids::ObjectIds, shared::Shared, timer, trace,
 };
 use onionskin_core::{
     client::{Client as Core, ClientConfig, Counts},
+    client::{DriverInfo, Environment},
     description::TopologyDescription,
     error::{Error, ErrorKind},
     event::Subscriptions,
-    hello::{DriverInfo, Environment},
     log::{self, LogOptions},
     operation::{Command, CursorResources, Decode, Exchange, Program, Single},
     options::{ClientOptions, Monitoring, ReadPreference, Secret},
@@ -32,7 +32,7 @@ use std::{
 /// waits for the end.
 ///
 /// The tasks of a client run on the runtime in which the client was created. When that runtime
-/// ends, every operation fails at once with [`ErrorKind::Runtime`](crate::ErrorKind::Runtime), also
+/// ends, every operation fails at once with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime), also
 /// operations that are awaited on another runtime.
 pub struct Client<R: Runtime> {
     handle: Arc<Handle<R>>,
@@ -140,7 +140,7 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: an operation returns the error
     /// if no server can be reached (SDAM-33).
     ///
-    /// Fails for invalid options. Fails with [`ErrorKind::Runtime`](crate::ErrorKind::Runtime) if
+    /// Fails for invalid options. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if
     /// there is no runtime that can run the client.
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {

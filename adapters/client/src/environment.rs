@@ -1,7 +1,7 @@
 //! Facts about the process: its platform and its environment variables.
 
 use onionskin_core::{
-    hello::{Environment, OsFacts},
+    client::{Environment, OsFacts},
     log::LogOptions,
 };
 use std::{env, path::Path};

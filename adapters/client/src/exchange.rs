@@ -4,7 +4,7 @@ use crate::shared::ActiveExchange;
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     client::Outcome,
-    connection::closed_by_peer,
+    client::closed_by_peer,
     error::{Error, NetworkFault},
     operation::Exchange,
 };

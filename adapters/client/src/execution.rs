@@ -2,7 +2,7 @@
 
 use crate::{
     Client, Runtime,
-    shared::{ActiveExchange, Shared},
+    shared::{ActiveExchange, Shared, Started},
 };
 use onionskin_core::{
     client::{Outcome, Progress},
@@ -131,7 +131,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 
     /// Continues a command until an event must be awaited (`None`) or the command has failed.
-    fn on_progress(&mut self, mut progress: Progress<ActiveExchange<R::Stream>>) -> Option<Error> {
+    fn on_progress(&mut self, mut progress: Started<R::Stream>) -> Option<Error> {
         loop {
             match progress {
                 Progress::Waiting(id) => {

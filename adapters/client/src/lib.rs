@@ -56,17 +56,66 @@ pub use collection::{
 };
 pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
-pub use events::{EventListener, MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
+pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
 pub use runtime::Runtime;
 
 pub use bson;
-pub use onionskin_core as core; // Check out and check in are public only there (CMAP-3).
 pub use onionskin_core::{
-    error::{Error, ErrorKind, Responsible, Result},
-    hello::DriverInfo,
-    operation::Program,
-    operation::crud::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
-    options::{ClientOptions, Credential, ReadConcern, ReadMode, ReadPreference, WriteConcern},
+    error::{Error, Result},
+    log,
 };
-pub use onionskin_core::{event, log};
+
+/// Options of clients and operations, and how they are written in a connection string.
+pub mod options {
+    pub use onionskin_core::{
+        address::{Address, InvalidAddress},
+        client::{DriverInfo, Environment, OsFacts},
+        options::{
+            Acknowledgment, ClientOptions, Compressor, Credential, Mechanism, Monitoring,
+            MonitoringMode, ProxyOptions, ReadConcern, ReadMode, ReadPreference, Secret, ServerApi,
+            ServerApiVersion, ServerSelector, TlsOptions, WriteConcern,
+        },
+        uri::{OptionValue, ParsedUri, Warning, parse},
+    };
+}
+
+/// Errors: what failed, on which server, and who can do something about it.
+pub mod error {
+    pub use onionskin_core::error::{
+        CommandError, Error, ErrorKind, Label, Labels, NetworkFault, PartialInsert, Responsible,
+        Result, TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError, WriteError,
+        WriteFailure,
+    };
+}
+
+/// Results of writes.
+pub mod results {
+    pub use onionskin_core::operation::crud::{
+        DeleteResult, InsertManyResult, InsertOneResult, UpdateResult,
+    };
+}
+
+/// Events of a client, and the descriptions of servers and topologies that they carry.
+pub mod event {
+    pub use crate::events::EventListener;
+    pub use onionskin_core::{
+        description::{
+            OpTime, ServerDescription, ServerType, Tags, TopologyDescription, TopologyId,
+            TopologyType,
+        },
+        event::*,
+        time::{Instant, WallTime},
+    };
+}
+
+/// Operations of several commands, for [`Client::run_program`].
+pub mod program {
+    pub use onionskin_core::{
+        client::{ConnectionFacts, Outcome},
+        operation::{
+            Abandoned, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
+            Exchange, Portion, Prepared, Program, Reply, SessionUse, Single, Step,
+        },
+    };
+}

@@ -14,13 +14,13 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
+    client::SelectorAnswer,
+    client::SocketId,
     client::{Action, AfterExchange, Client as Core, Outcome, Progress, Question, QuestionId},
-    connection::SocketId,
     error::Error,
     event::Event,
     operation::{Command, Exchange, OperationId, Span},
     random::Seed,
-    selection::SelectorAnswer,
     time::{Instant, WallTime},
 };
 use std::{
@@ -96,6 +96,9 @@ pub(crate) struct ActiveExchange<S> {
     pub(crate) stream: S,
     pub(crate) signal: Arc<Signal>,
 }
+
+/// How an operation goes on, whose exchange has its socket.
+pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(
@@ -234,11 +237,7 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Starts a command of a program. `span` is the span of that program.
-    pub(crate) fn begin(
-        self: &Arc<Self>,
-        command: Command,
-        span: &mut Span,
-    ) -> Progress<ActiveExchange<R::Stream>> {
+    pub(crate) fn begin(self: &Arc<Self>, command: Command, span: &mut Span) -> Started<R::Stream> {
         self.with(|inner, now| {
             inner.notice_fork(&self.runtime, now);
             let progress = inner.core.start_in(now, span, command);
@@ -248,11 +247,7 @@ impl<R: Runtime> Shared<R> {
 
     /// Returns the progress of a waiting operation. `waker` is woken when the operation should be
     /// resumed.
-    pub(crate) fn resume(
-        self: &Arc<Self>,
-        id: OperationId,
-        waker: &Waker,
-    ) -> Progress<ActiveExchange<R::Stream>> {
+    pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Started<R::Stream> {
         // Dropping a waker can drop a task, which can cancel operations and thus take the lock. So
         // wakers are cloned and dropped outside of the lock.
         let mut waker = Some(waker.clone());
@@ -276,7 +271,7 @@ impl<R: Runtime> Shared<R> {
         self: &Arc<Self>,
         id: OperationId,
         answer: SelectorAnswer,
-    ) -> Progress<ActiveExchange<R::Stream>> {
+    ) -> Started<R::Stream> {
         self.with(|inner, now| {
             let progress = inner.core.handle_selector_answer(now, id, answer);
             inner.take_socket(now, progress)
@@ -295,7 +290,7 @@ impl<R: Runtime> Shared<R> {
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
         error: Error,
-    ) -> Progress<ActiveExchange<R::Stream>> {
+    ) -> Started<R::Stream> {
         let ActiveExchange {
             exchange,
             stream,
@@ -314,7 +309,7 @@ impl<R: Runtime> Shared<R> {
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
         outcome: Outcome,
-    ) -> Result<Option<Progress<ActiveExchange<R::Stream>>>, Error> {
+    ) -> Result<Option<Started<R::Stream>>, Error> {
         let ActiveExchange {
             exchange,
             stream,
@@ -369,7 +364,7 @@ impl<S> Inner<S> {
         self.sockets.remove(&id);
     }
 
-    fn take_socket(&mut self, now: Instant, mut progress: Progress) -> Progress<ActiveExchange<S>> {
+    fn take_socket(&mut self, now: Instant, mut progress: Progress) -> Started<S> {
         loop {
             let exchange = match progress {
                 Progress::Exchange(exchange) => exchange,
@@ -397,7 +392,7 @@ impl<S> Inner<S> {
             }
             // The core creates exchanges only for parked sockets, so this socket broke in the
             // meantime.
-            let error = onionskin_core::connection::closed_by_peer();
+            let error = onionskin_core::client::closed_by_peer();
             progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
                 AfterExchange::Done(Ok(())) => {
@@ -469,7 +464,6 @@ impl<S> Inner<S> {
                 Action::Wake { operation } => {
                     deferred.wakers.extend(self.wakers.remove(&operation))
                 }
-                _ => {}
             }
             next = self.core.poll_action();
         }

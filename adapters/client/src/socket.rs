@@ -10,8 +10,8 @@ use crate::{
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
+    client::SocketId,
     client::SocketUse,
-    connection::SocketId,
     error::{Error, ErrorKind, NetworkFault, Wait},
 };
 use std::{

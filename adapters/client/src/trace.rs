@@ -1,6 +1,6 @@
 //! Log messages as events of the `tracing` library.
 
-use crate::EventListener;
+use crate::event::EventListener;
 use onionskin_core::{
     event::Event,
     log::{self, Component, Level, LogOptions, Record, Value},

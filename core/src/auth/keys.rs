@@ -81,7 +81,7 @@ impl KeyDerivation {
     /// Returns the name of the keys. The same hash function, password, salt and iteration count
     /// give the same name.
     #[must_use]
-    pub const fn name(&self) -> KeyName {
+    pub(crate) const fn name(&self) -> KeyName {
         self.name
     }
 
@@ -125,7 +125,7 @@ pub struct DerivedKeys {
 impl DerivedKeys {
     /// Returns the name of the keys, which is that of the derivation.
     #[must_use]
-    pub const fn name(&self) -> KeyName {
+    pub(crate) const fn name(&self) -> KeyName {
         self.name
     }
 

@@ -40,31 +40,41 @@ mod questions;
 mod releases;
 mod routing;
 mod scanning;
+#[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod waits;
 
-pub use crate::operation::Outcome;
+pub use crate::{
+    auth::{DerivedKeys, KeyDerivation},
+    connection::{ConnectionFacts, ConnectionId, SocketId, closed_by_peer},
+    hello::{DriverInfo, Environment, OsFacts},
+    operation::Outcome,
+    selection::{SelectorAnswer, SelectorQuestion},
+    session::SessionId,
+};
 pub use action::{Action, AfterExchange, Progress, SocketUse};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use pinging::SOCKET_CHECK_INTERVAL;
-pub use pins::PinState;
 pub use questions::{Answer, MAX_DERIVATIONS, QUESTION_LIMIT, Question, QuestionId};
-pub use snapshot::{
-    ConnectionState, OperationState, PinnedState, PooledState, Snapshot, WaitingOperation,
-};
 pub use timing::Timer;
 pub use waits::GRANT_LIMIT;
+#[cfg(any(test, feature = "unstable-machines"))]
+pub use {
+    pins::PinState,
+    snapshot::{
+        ConnectionState, OperationState, PinnedState, PoolSnapshot, Snapshot, WaitingOperation,
+    },
+};
 
 use crate::{
     description::{TopologyDescription, TopologyId},
     error::Error,
     event::{Event, Subscriptions},
-    hello::DriverInfo,
     operation::ClusterTime,
     random::Random,
     sdam::Sdam,

@@ -196,6 +196,7 @@ impl Operations {
         found.map(|(&id, _)| id).collect()
     }
 
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
         self.waiting.iter().map(|(&id, waiting)| (id, waiting))
     }

@@ -40,6 +40,7 @@ enum State {
 }
 
 /// The state of a pinned connection, for reports.
+#[cfg(any(test, feature = "unstable-machines"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinState {
     /// No command runs on the connection.
@@ -312,6 +313,7 @@ impl Pins {
     }
 
     /// Returns the pinned connections, each with its state and the number of its pin holders.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (SocketId, PinState, usize)> {
         self.pinned.iter().map(|(&socket, pinned)| {
             let state = match &pinned.state {

@@ -262,6 +262,7 @@ impl Pools {
         in_use.sum()
     }
 
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ServerId, &Pool<Content>)> {
         self.pools.iter().map(|(&server, pool)| (server, pool))
     }

@@ -206,11 +206,13 @@ impl Questions {
     }
 
     /// Returns the questions that were asked and not answered.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
         self.running.keys().copied()
     }
 
     /// Returns the number of connections that wait for an answer.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn waiting(&self) -> usize {
         let running = self.running.values().map(|running| running.waiting.len());
         running.sum::<usize>() + self.queued.len()

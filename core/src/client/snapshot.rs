@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// The connections and their states.
     pub connections: Vec<(SocketId, ConnectionState)>,
     /// The pools, including closed pools that still have connections in use.
-    pub pools: Vec<PooledState>,
+    pub pools: Vec<PoolSnapshot>,
     /// The operations that hold no exchange and were not resumed, oldest first.
     pub operations: Vec<WaitingOperation>,
     /// The pinned connections.
@@ -73,7 +73,7 @@ pub enum ConnectionState {
 /// The state of a connection pool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct PooledState {
+pub struct PoolSnapshot {
     /// The server of the pool.
     pub server: ServerId,
     /// The address of the server.
@@ -147,7 +147,7 @@ impl Client {
             pools: self
                 .pools
                 .iter()
-                .map(|(server, pool)| PooledState {
+                .map(|(server, pool)| PoolSnapshot {
                     server,
                     address: pool.address().clone(),
                     state: pool.state(),

@@ -25,6 +25,7 @@ mod request;
 mod retry;
 mod sensitive;
 
+pub use crate::pool::PinnedFor;
 pub use batch::Batch;
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};

@@ -58,6 +58,7 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     /// Returns an iterator over the armed timers, in the order in which they expire.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Instant, T)> {
         self.order.iter().copied()
     }

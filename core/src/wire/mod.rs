@@ -13,6 +13,7 @@ pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Section
 use std::fmt;
 
 /// Bytes that violate the wire protocol. The connection that received them is closed.
+#[allow(unnameable_types, reason = "shells see it as an `Error` only")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {

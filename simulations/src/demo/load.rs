@@ -2,8 +2,9 @@
 
 use super::{DemoOptions, Report, narrator::Narrator};
 use onionskin::{
-    Client, Collection, Error, ReadPreference, Runtime, WriteConcern,
+    Client, Collection, Error, Runtime,
     bson::{Bson, Document, doc, oid::ObjectId},
+    options::{ReadPreference, WriteConcern},
 };
 use std::{
     collections::BTreeSet,

@@ -1,8 +1,8 @@
 //! Prints the client's events of a demonstration.
 
 use onionskin::{
-    ErrorKind, EventListener,
-    core::event::{CloseReason, Event, EventKind, PoolEvent, SdamEvent},
+    error::ErrorKind,
+    event::{CloseReason, Event, EventKind, EventListener, PoolEvent, SdamEvent},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

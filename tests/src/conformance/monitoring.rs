@@ -23,7 +23,7 @@ use std::sync::{
 struct Diary(Arc<Mutex<Vec<String>>>);
 
 impl Diary {
-    fn listener(&self) -> onionskin::EventListener {
+    fn listener(&self) -> onionskin::event::EventListener {
         let diary = self.clone();
         Arc::new(move |event: &Event| diary.write(event))
     }

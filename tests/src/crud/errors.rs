@@ -2,7 +2,10 @@
 
 use super::Bench;
 use bson::{Bson, Document, doc};
-use onionskin::{ErrorKind, Responsible, Runtime};
+use onionskin::{
+    Runtime,
+    error::{ErrorKind, Responsible},
+};
 use std::{
     future::{Future as _, IntoFuture as _, poll_fn},
     pin::Pin,

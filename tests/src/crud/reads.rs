@@ -2,7 +2,7 @@
 
 use super::Bench;
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
-use onionskin::{Collection, ErrorKind, Runtime};
+use onionskin::{Collection, Runtime, error::ErrorKind};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

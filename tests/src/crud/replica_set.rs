@@ -4,7 +4,10 @@
 
 use super::{Bench, DATABASE, SOON, in_turn, report, within};
 use bson::{Bson, Document, doc};
-use onionskin::{Collection, ReadMode, ReadPreference, Runtime, WriteConcern};
+use onionskin::{
+    Collection, Runtime,
+    options::{ReadMode, ReadPreference, WriteConcern},
+};
 use onionskin_core::address::Address;
 use onionskin_simulations::serve::Embedded;
 use std::{collections::BTreeSet, time::Duration};

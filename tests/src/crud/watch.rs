@@ -1,7 +1,7 @@
 //! A record of the commands that a client sent, and of the events of its pools.
 
 use bson::{Document, Timestamp, oid::ObjectId};
-use onionskin::EventListener;
+use onionskin::event::EventListener;
 use onionskin_core::{
     address::Address,
     event::{CommandEvent, EventKind, PoolEvent},

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use bson::{Bson, Document, doc, oid::ObjectId};
-use onionskin::{Error, ErrorKind, Runtime};
+use onionskin::{Error, Runtime, error::ErrorKind};
 
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;

@@ -6,7 +6,7 @@ use crate::{
     scene::{Scene, Watched, play, replica_set, standalone},
 };
 use bson::{Bson, Document, doc};
-use onionskin::{Error, ErrorKind, WriteConcern};
+use onionskin::{Error, error::ErrorKind, options::WriteConcern};
 use onionskin_core::{
     error::WriteFailure,
     event::{CommandEvent, EventKind},
@@ -233,7 +233,7 @@ async fn hold_second_batch(
     scene: &Scene,
     watched: &Watched,
     unordered: bool,
-) -> crate::scene::Task<Result<onionskin::InsertManyResult, Error>> {
+) -> crate::scene::Task<Result<onionskin::results::InsertManyResult, Error>> {
     watched.find().await.expect("a reply");
     let data = doc! {
         "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 500,

@@ -1,6 +1,6 @@
 //! What a client tells about itself, kept and looked through.
 
-use onionskin::EventListener;
+use onionskin::event::EventListener;
 use onionskin_core::{
     description::{ServerType, TopologyDescription, TopologyType},
     event::{CommandEvent, Event, EventKind, PoolEvent, SdamEvent},

@@ -7,7 +7,7 @@ use crate::{
     scene::{play, standalone},
 };
 use bson::doc;
-use onionskin::DriverInfo;
+use onionskin::options::DriverInfo;
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyId, TopologyType},

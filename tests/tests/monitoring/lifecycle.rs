@@ -6,7 +6,7 @@ use crate::{
     scene::{Scene, play, replica_set, sharded, standalone},
 };
 use bson::doc;
-use onionskin::WriteConcern;
+use onionskin::options::WriteConcern;
 use onionskin_core::{
     address::Address,
     description::TopologyId,

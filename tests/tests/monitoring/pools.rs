@@ -6,7 +6,7 @@ use crate::{
     scene::{Watched, play, replica_set, sharded_alone, standalone, with_login},
 };
 use bson::doc;
-use onionskin::{Client, ClientOptions};
+use onionskin::{Client, options::ClientOptions};
 use onionskin_core::{
     address::Address,
     event::{CheckOutFailure, CloseReason, EventKind, PoolEvent, ReportedPoolOptions},

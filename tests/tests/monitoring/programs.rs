@@ -6,7 +6,7 @@ use crate::{
     scene::{Watched, play, replica_set, standalone},
 };
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
-use onionskin::{Error, ErrorKind};
+use onionskin::{Error, error::ErrorKind};
 use onionskin_core::{
     error::Label,
     event::{CommandEvent, EventKind},

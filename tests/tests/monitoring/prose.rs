@@ -11,7 +11,7 @@ use crate::{
     scene::{Scene, Watched, play, replica_set, sharded_alone, standalone},
 };
 use bson::doc;
-use onionskin::{ReadMode, ReadPreference};
+use onionskin::options::{ReadMode, ReadPreference};
 use onionskin_core::{
     description::{ServerType, TopologyType},
     error::ErrorKind,

@@ -10,7 +10,10 @@ use crate::{
     scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
 };
 use bson::doc;
-use onionskin::{Error, ReadMode, ReadPreference};
+use onionskin::{
+    Error,
+    options::{ReadMode, ReadPreference},
+};
 use onionskin_core::{
     description::{ServerType, TopologyType},
     event::{EventKind, PoolEvent, SdamEvent},

@@ -6,7 +6,7 @@ use crate::{
     scene::{Scene, Watched, play, replica_set, sharded, sharded_alone, standalone},
 };
 use bson::{Bson, Document, doc};
-use onionskin::{ReadMode, ReadPreference};
+use onionskin::options::{ReadMode, ReadPreference};
 use onionskin_core::{
     address::Address,
     description::ServerType,

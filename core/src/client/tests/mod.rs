@@ -1,5 +1,10 @@
 //! One client against a scripted server: what an operation leaves behind, and what it sends.
 
+#![allow(
+    unused_must_use,
+    reason = "a script asserts on the results that it is about"
+)]
+
 mod abandoned;
 mod adaptive;
 mod aggregates;

@@ -14,7 +14,7 @@ use crate::world::{
     },
 };
 use bson::{Document, doc};
-use onionskin::{Client, Collection, Runtime, WriteConcern};
+use onionskin::{Client, Collection, Runtime, options::WriteConcern};
 use onionskin_core::{
     client::Counts, error::ErrorKind, hello::Environment, random::Seed, time::Instant,
 };

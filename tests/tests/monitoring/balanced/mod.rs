@@ -9,7 +9,7 @@ use crate::{
     scene::{balanced, balanced_alone, play, standalone},
 };
 use bson::{Document, doc, oid::ObjectId};
-use onionskin::ReadPreference;
+use onionskin::options::ReadPreference;
 use onionskin_core::{
     description::{
         ServerDescription, ServerType,

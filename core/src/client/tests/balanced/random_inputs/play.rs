@@ -246,7 +246,7 @@ impl Play {
                 assert_eq!(state, Some(PinState::Draining(Some(waiting.id))));
             }
         }
-        let open = |pool: &&PooledState| pool.state != PoolState::Closed;
+        let open = |pool: &&PoolSnapshot| pool.state != PoolState::Closed;
         let mut open = snapshot.pools.iter().filter(open);
         assert!(open.all(|pool| pool.state == PoolState::Ready));
     }
