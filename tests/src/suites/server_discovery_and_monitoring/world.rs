@@ -51,8 +51,8 @@ impl World {
         Ok(world)
     }
 
-    /// Answers the check of a server, or fails it if the reply is empty. If no check is under way,
-    /// a check is requested first. A removed server may still answer.
+    /// Answers the check of a server, or fails it if the reply is empty. A check is requested
+    /// first, in case none is under way. A removed server may still answer.
     pub(super) fn answer(&mut self, address: &str, reply: &Value) -> Result<(), String> {
         let address: Address = address.parse().map_err(|e| format!("{address}: {e}"))?;
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
