@@ -145,8 +145,8 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
     until::<H>("the closing of all sockets", || second.open() == 0).await;
 }
 
-/// A member that accepts connections but never replies does not delay operations on the primary. It
-/// delays operations that prefer secondaries once, by at most half of their time limit.
+/// A member that accepts connections but never replies does not delay operations on the primary.
+/// The member delays operations that prefer secondaries once, by at most half of their time limit.
 pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();

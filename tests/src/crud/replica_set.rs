@@ -15,7 +15,7 @@ const INSERTS: i32 = 60;
 /// The number of step-downs during the inserts.
 const STEP_DOWNS: i32 = 2;
 
-/// How long the server delays a reply. The client's time limit is shorter.
+/// The delay of a reply by the server. The client's time limit is shorter.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
 /// A fail point's error makes the client's description of a member unknown, although the member

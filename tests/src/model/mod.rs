@@ -1,9 +1,9 @@
 //! A slow, obvious model of discovery, with which tests compare the core: the topology, the effects
 //! of errors of operations, the generations of pools, and the times of checks.
 //!
-//! The model follows the tables of the requirements (sections A.2 to A.8, C.2, E.4 and E.5). It
-//! shares no code with the core's machine except for plain types, so that an error has to be made
-//! twice to stay unnoticed. The model belongs to the tests because it is of no use without the
+//! The model follows the tables of the requirements (sections A.2 to A.8, C.2, E.4 and E.5). The
+//! model shares no code with the core's machine except for plain types, so that an error has to be
+//! made twice to stay unnoticed. The model belongs to the tests because it is of no use without the
 //! core's machine.
 //!
 //! The model can make a deliberate [`Mistake`], to show that a test finds it.
@@ -145,8 +145,8 @@ impl Facts {
 #[derive(Clone, Debug)]
 struct Server {
     facts: Facts,
-    /// How often the address had been added to the topology when this server was added, counted
-    /// from one. Inputs of an earlier life change nothing (SDAM-66).
+    /// The number of times that the address was added to the topology, including this time. Inputs
+    /// of an earlier life change nothing (SDAM-66).
     life: u64,
     pool: PoolView,
     generation: u64,
@@ -186,7 +186,7 @@ pub struct Model {
     max_election_id: Option<[u8; 12]>,
     max_set_version: Option<i64>,
     servers: BTreeMap<Address, Server>,
-    /// How often each address was added to the topology.
+    /// The number of times that each address was added to the topology.
     lives: BTreeMap<Address, u64>,
     newcomers: Credit,
     now: Instant,

@@ -166,7 +166,7 @@ impl Model {
         };
         match &mut server.monitor {
             Monitor::None => {}
-            // The mistake ends the running check early instead of remembering the request. That is
+            // The mistake ends the running check early instead of remembering the request, which is
             // enough to differ from the machine.
             Monitor::Busy { limit, .. } if remembers => *limit = Some(now + FLOOR),
             Monitor::Busy { .. } => {}

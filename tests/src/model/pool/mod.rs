@@ -6,7 +6,7 @@
 //!
 //! - The newest available connection is used first.
 //! - Population makes one connection at a time, and pauses after a failure.
-//! - An establishment continues when its request gives up.
+//! - An establishment continues when its request is cancelled.
 //! - A connection that became stale while it was established is not checked out. Behind a load
 //!   balancer its request returns to its place in the queue and keeps its start time.
 //! - A draining connection counts until its late reply has arrived.
@@ -60,7 +60,7 @@ pub enum Input {
         /// True if the operation has a `timeoutMS`, so that `waitQueueTimeoutMS` does not apply.
         timed: bool,
     },
-    /// The operation of a request gave up.
+    /// The request is cancelled by its operation.
     Cancel(u64),
     /// A connection is checked in.
     CheckIn {

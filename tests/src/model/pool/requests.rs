@@ -134,8 +134,8 @@ impl Model {
         Some(self.waiters.remove(at))
     }
 
-    /// The operation of a request gave up. An establishment for it continues, and its connection
-    /// goes to whichever request is next.
+    /// Cancels a request. An establishment for the request continues, and its connection goes to
+    /// the next request.
     pub(super) fn cancel(&mut self, now: Instant, request: u64) {
         let Some(at) = self.waiters.iter().position(|w| w.request == request) else {
             return;

@@ -1,5 +1,5 @@
-//! The runner of `server-discovery-and-monitoring`. It plays the phases of each file to the core's
-//! discovery machine, whose checks get the replies of the file.
+//! The runner of `server-discovery-and-monitoring`. The runner plays the phases of each file to the
+//! core's discovery machine, whose checks get the replies of the file.
 
 mod error;
 mod events;
