@@ -73,7 +73,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
             // The last address has no share: the deadline of the connection ends its attempt.
             (8, 1, None),
             (0, 0, None),
-            // The share of an address is never shorter than a TCP handshake between continents.
+            // The share of an address is 250 ms at least, the time for a TCP handshake.
             (0, 1000, Some(Duration::from_millis(250))),
             (13, 2, Some(Duration::from_millis(250))),
         ] {
@@ -193,11 +193,10 @@ fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
 
 #[test]
 fn each_step_has_the_limit_that_the_options_give_it() {
-    // The time limits with `timeoutMS` and without it (CMAP-153), in background population
-    // (CMAP-154), without `connectTimeoutMS` (CMAP-155), and of hello (HELLO-9). In milliseconds.
     // The options are `connectTimeoutMS`, `socketTimeoutMS` and `timeoutMS`. The results are the
-    // limits of connecting, of commands for a waiting operation, and of commands in background
-    // population.
+    // time limits of connecting, of commands for a waiting operation (CMAP-153), hello included
+    // (HELLO-9), and of commands in background population (CMAP-154). All are in milliseconds, and
+    // `None` means no limit (CMAP-155).
     for (options, expected) in [
         ([Some(10), None, None], [Some(10), Some(10), Some(10)]),
         ([None, None, None], [None, None, None]),
