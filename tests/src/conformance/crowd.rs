@@ -38,8 +38,9 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Ten thousand concurrent operations share a hundred connections. The server answers no find
-/// before a hundred connections have one, so that the pool has to make all of them.
+/// Ten thousand concurrent operations share a hundred connections. The server holds back its
+/// replies to the first hundred finds until all of these have arrived, so that the pool has to open
+/// a hundred connections.
 pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     let gate = Gate::new();
     let (held, asked) = (gate.clone(), AtomicUsize::new(0));

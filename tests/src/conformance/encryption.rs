@@ -172,8 +172,8 @@ pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     gate.open();
     super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
     let next = ping(&client).await;
-    // A single-threaded client does not check idle connections so early, so its operation receives
-    // the wrong record.
+    // A single-threaded client does not probe idle connections, so its operation receives the wrong
+    // record.
     assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
     hears::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;

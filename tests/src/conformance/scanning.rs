@@ -43,8 +43,8 @@ pub async fn nothing_is_sent_between_operations<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The first operation that starts a heartbeat interval after the last scan checks the server, on
-/// the monitor's existing connection.
+/// If the last scan is a heartbeat interval old, an operation has the server checked first, on the
+/// monitor's existing connection.
 pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     let server = Server::plain::<H>();
     // Both finds take less than this interval, even on a busy machine.

@@ -15,7 +15,7 @@ pub enum Mistake {
     SetNameBeforeGhost,
     /// `msg: isdbgrid` is tested before `isreplicaset` (table A.2.2).
     RouterBeforeGhost,
-    /// A hidden member counts as a secondary if it is one (table A.2.2).
+    /// A member with `hidden: true` and `secondary: true` counts as a secondary (table A.2.2).
     HiddenIsSecondary,
     /// Addresses keep upper case letters (SDAM-53).
     NamesKeepCase,

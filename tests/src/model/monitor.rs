@@ -11,8 +11,8 @@ const FLOOR: Duration = Duration::from_millis(500);
 /// this driver's own, against servers that answer awaited checks at once.
 const EARLY: u32 = 10;
 
-/// The number of servers named by other servers that are checked at once. The limit is this
-/// driver's own, against servers that name new servers in each reply.
+/// The number of servers that are checked at once because another server named them. The limit is
+/// this driver's own, against servers that name new servers in each reply.
 const NEWCOMERS: u32 = 256;
 
 /// A reply after which the monitor streams.

@@ -6,7 +6,7 @@
 pub enum Mistake {
     /// The check out fails before its connection is closed (CMAP trap 1, CMAP-151).
     FailureBeforeClosed,
-    /// A failed establishment is subtracted from the counts twice (CMAP trap 2).
+    /// A connection whose establishment failed is subtracted from the counts twice (CMAP trap 2).
     DoubleDecrement,
     /// Errors have the specification's text, with an upper case letter (CMAP trap 3, CMAP-141,
     /// CMAP-143).

@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The address of the pool's server.
 pub const SERVER: &str = "db:27017";
 
-/// The error that clears and failed establishments have as their cause.
+/// The text of the error that causes clears and failed establishments.
 pub const CAUSE: &str = "reset";
 
 /// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs `Greeted`,

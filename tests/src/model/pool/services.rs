@@ -132,7 +132,7 @@ impl Model {
         };
         entry.connections -= 1;
         if forgets_early && entry.connections == 1 {
-            // The mistake: the service starts again although a connection is left.
+            // The mistake resets the generation although a connection is left.
             entry.generation = 0;
         }
         if entry.connections == 0 && !forgets_never {
@@ -155,7 +155,7 @@ impl Model {
         if self.makes(Mistake::AskAgainStartsAnew) {
             waiter.started = now;
         }
-        // The requests in the queue came later than this one, whose connection was already opened.
+        // The requests in the queue came later than this one, whose connection was opened first.
         match self.makes(Mistake::AskAgainGoesLast) {
             true => self.waiters.push(waiter),
             false => self.waiters.insert(0, waiter),
