@@ -175,7 +175,8 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
         .expect("the first attempt failed")
         .to_string();
     assert!(source.contains("reset"), "{source}");
-    // The result of the first attempt is unknown, so the error says that the write can be retried.
+    // The result of the first attempt is unknown, so the error has the label of a write that can be
+    // retried.
     assert!(error.has_label(&Label::RetryableWriteError));
     let Step::Done(Err(error)) = runner.handle_error(error) else {
         panic!("it is over");

@@ -311,8 +311,8 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
     let mut login = Login::new(false, 4096);
     login.start(1);
     login.derivations.clear();
-    // For five minutes, each connection reaches its own time limit before the question is
-    // withdrawn.
+    // For five minutes, each connection reaches its own time limit before the answer comes. Then
+    // the client withdraws the question and asks it again.
     for _ in 0..31 {
         login.now = login.now + std::time::Duration::from_secs(10);
         harness::time_out(&mut login);

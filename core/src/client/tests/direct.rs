@@ -74,7 +74,7 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
 #[test]
 fn a_set_without_primary_serves_who_asks_for_no_primary() {
     // A replica set without a primary can be used (SDAM-6). The rules of selection are the same for
-    // every command (SEL-1); its kind says whether it is a read.
+    // every command (SEL-1). Its kind decides whether it is a read.
     let mut world = World::new("mongodb://a/?replicaSet=rs", secondary());
     let reads = [CommandKind::Read, CommandKind::Run];
     for kind in reads {

@@ -27,8 +27,9 @@ fn fork(world: &mut World) -> BTreeSet<SocketId> {
 
 #[test]
 fn a_child_lets_go_of_everything_without_a_byte() {
-    // The child clears its pools (CMAP-37) and closes all connections at once (CMAP-103), also
-    // draining ones and those of monitors. It sends nothing on them.
+    // The child clears its pools (CMAP-37), sends nothing on connections of the parent, and closes
+    // those that are not in use at once (CMAP-103). These are idle and draining ones and those of
+    // monitors.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
     let mut exchanges = exchanges.into_iter();
@@ -169,8 +170,8 @@ fn siblings_do_not_all_choose_the_same_servers() {
 
 #[test]
 fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
-    // A batch that the child fetched would be lost to the parent. The child closes the connection
-    // instead (CMAP-103).
+    // A batch that the child fetched would be lost to the parent, so the command fails in the
+    // child. The connections are the parent's (CMAP-103).
     for is_granted in [true, false] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
         let mut held = Some(world.begin_exchange(ping()));

@@ -151,8 +151,8 @@ fn a_client_that_scans_asks_by_ping() {
 
 #[test]
 fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
-    // A connection with an unexpected message cannot be used (CMAP-27). The three connections were
-    // made for `minPoolSize` and never used.
+    // A connection on which an unexpected message arrived cannot be used (CMAP-27). The three
+    // connections were made for `minPoolSize` and never used.
     let mut world = World::with_subscriptions(
         &format!("{URI}&minPoolSize=3"),
         primary(),

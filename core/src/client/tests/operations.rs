@@ -64,8 +64,8 @@ fn a_huge_cluster_time_is_not_carried_to_other_servers() {
 
 #[test]
 fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
-    // A network error of an operation makes its server `Unknown` (SDAM-100). The error of TLS
-    // counts as one.
+    // A network error of an operation makes its server `Unknown` (SDAM-100). A TLS error counts as
+    // one.
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(ping());
     let error = Error::new(ErrorKind::Tls {
@@ -154,7 +154,7 @@ fn documents_of_sensitive_commands_never_reach_events() {
             let ended = exchange.poll_event(world.now);
             assert!(ended.is_some());
             let shown = format!("{ended:?}");
-            // Raw documents are shown in hexadecimal.
+            // The debug output of raw documents is hexadecimal.
             let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
             assert_eq!(tells, !secret, "{name}: {shown}");
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What happens to a new connection.
+/// A failure of a new connection.
 enum Mishap {
     /// The adapter reports this error.
     Failure(Error),

@@ -71,7 +71,7 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
 
 #[test]
 fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
-    // Every connection goes to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16), and then continues
+    // Every connection leads to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16), and then continues
     // as if connected to the server (SOCKS-15), which events name (SOCKS-20). The rules of SOCKS5
     // hold for any proxy.
     let mut peer = client();

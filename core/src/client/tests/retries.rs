@@ -212,9 +212,9 @@ fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
 
 #[test]
 fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
-    // Without a time limit the second pool cleared error ends the operation (RR-21); it proves no
-    // attempt (RW-26). With a time limit the third attempt comes after a pause. No time passes in
-    // this test.
+    // Without a time limit the second pool cleared error ends the operation (RR-21). Such an error
+    // proves no attempt (RW-26). With a time limit the third attempt comes after a pause. No time
+    // passes in this test.
     for limit in [None, Some(LIMIT)] {
         let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
         let now = world.now;
@@ -246,8 +246,8 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
     }
 }
 
-/// Returns a client whose server answers checks and refuses new connections, an operation that
-/// waits for a connection, and the number of sockets that were dialled before.
+/// Returns a client whose server answers checks and refuses new connections. Also returns an
+/// operation that waits for a connection, and the number of sockets that were dialled before.
 fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     let mut world = World::new(URI, primary());
     let dialled = world.dialled.len();

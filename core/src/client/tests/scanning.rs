@@ -270,7 +270,7 @@ fn a_lost_connection_leads_to_a_scan_and_a_retry() {
 
 #[test]
 fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
-    // `getMore` goes to the server of its cursor without server selection (SEL-2).
+    // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = warm(URI, primary());
     world.wait(Duration::from_secs(60));
     let sent = world.sent.len();

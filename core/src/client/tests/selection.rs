@@ -164,7 +164,7 @@ fn those_who_leave_end_their_selection() {
 
 #[test]
 fn what_runs_where_its_cursor_lives_does_not_select() {
-    // `getMore` goes to the server of its cursor without server selection (SEL-2).
+    // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = world(primary());
     let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
     more.body().i64("getMore", 5);

@@ -19,7 +19,7 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("a retryable write is tried again");
     };
-    // The server has to be checked again first.
+    // The server has to be checked before the retry.
     world.wait(Duration::from_secs(1));
     let mut second = world.exchange_of(start);
     // The retry has the same transaction id (RW-22).

@@ -164,8 +164,8 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
         .start(world.now, reads(ReadMode::PrimaryPreferred));
     assert!(matches!(late, Progress::Exchange(_)), "{late:?}");
     assert!(matches!(world.client.resume(world.now, write), Progress::Waiting(id) if id == write));
-    // The write waits for the end of the check of `b`. The servers reply to new requests only, and
-    // `b` has none.
+    // The write waits for the end of the check of `b`. The closure replies only to later requests,
+    // and none is sent to `b`.
     let both = |host: &str| Some(member(host == "b", 21));
     assert_eq!(
         world.pass(millis(500), &both),

@@ -55,8 +55,8 @@ fn a_first_batch_that_is_all_keeps_nothing() {
 
 #[test]
 fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
-    // `killCursors` is sent on the pinned connection. The connection is checked in whatever the
-    // outcome is (LB-35).
+    // `killCursors` is sent on the pinned connection. The connection is checked in after any
+    // outcome (LB-35).
     for outcome in ["ok", "error", "reset"] {
         let mut world = world();
         let (mut cursor, facts) = open_cursor(&mut world);

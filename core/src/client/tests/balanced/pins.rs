@@ -126,7 +126,8 @@ fn a_pin_of_another_client_means_nothing_here() {
 
 #[test]
 fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
-    // Two transactions never use the same connection at once (LB-41).
+    // The late command of the first transaction fails, because another transaction has pinned the
+    // connection. Two transactions never use the same connection at once (LB-41).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();

@@ -10,8 +10,8 @@ use crate::{
 #[test]
 fn a_transaction_and_its_cursor_share_a_connection() {
     // All commands of a transaction use one connection (LB-39), and no other operation uses it
-    // (LB-41). The cursor shares the connection and does not check it in (LB-42); it counts for the
-    // transaction (LB-44).
+    // (LB-41). The cursor shares the connection and does not check it in (LB-42). The connection
+    // counts for the transaction (LB-44).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();

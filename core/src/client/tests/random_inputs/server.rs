@@ -38,7 +38,7 @@ impl Servers {
         let header = Header::decode(request, 1 << 20).expect("a request");
         let body = match Message::decode(request) {
             Ok(message) => self.reply_to(socket, message.body, choice),
-            // Only a legacy hello can be a message of another kind.
+            // The request is not an OP_MSG, so it can only be a legacy hello.
             Err(_) => answer(choice),
         };
         let mut bytes = Vec::new();

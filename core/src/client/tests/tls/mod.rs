@@ -26,10 +26,10 @@ struct Scene {
     authority: Authority,
     version: &'static SupportedProtocolVersion,
     peers: BTreeMap<SocketId, Peer>,
-    /// The number of pool cleared events.
     closed: Vec<SocketId>,
-    /// The number of changes of server descriptions.
+    /// The number of pool cleared events.
     clears: usize,
+    /// The number of changes of server descriptions.
     changes: usize,
     hello: RawDocumentBuf,
 }

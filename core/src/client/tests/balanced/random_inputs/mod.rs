@@ -9,7 +9,7 @@ use play::{Play, Purpose, nth};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// One input. Its number picks the object that the input concerns, such as a socket.
+/// One input. Its index selects the object that the input concerns, such as a socket.
 #[derive(Clone, Debug)]
 enum Input {
     Start { kind: u8, timeout: Option<u16> },
