@@ -1,4 +1,4 @@
-//! Counting and reporting the cases of a suite.
+//! Counts and reports of the cases of a test suite.
 
 use std::{
     collections::BTreeSet,
@@ -10,18 +10,18 @@ use std::{
 /// A case that is not expected to pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Skip {
-    /// Path of the file below the suite's folder, for example `rs/discovery.json`.
+    /// The path of the file below the suite's folder, for example `rs/discovery.json`.
     pub file: &'static str,
-    /// The case's description; every case of the file where it is empty.
+    /// The description of the case; empty for every case of the file.
     pub case: &'static str,
-    /// Why it cannot pass.
+    /// The reason why the case cannot pass.
     pub reason: &'static str,
 }
 
-/// The outcome of a suite while it runs.
+/// The results of a suite while it runs.
 ///
-/// A skipped case is run as well: if it passes, the entry is out of date and the suite fails. So it
-/// does for an entry whose file is there but has no such case.
+/// A skipped case is run, too. If it passes, its entry is out of date and the suite fails. The
+/// suite also fails if the file of an entry has no such case.
 ///
 /// ```
 /// use onionskin_tests::report::Suite;
@@ -44,7 +44,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// A suite without outcomes yet.
+    /// Creates a suite without results.
     #[must_use]
     pub const fn new(name: &'static str, skips: &'static [Skip]) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Suite {
         }
     }
 
-    /// Runs one case and counts it. A panic is a failure of that case only.
+    /// Runs one case and counts the result. A panic is a failure of this case only.
     pub fn case(&mut self, file: &str, case: &str, run: impl FnOnce() -> Result<(), String>) {
         self.files.insert(file.to_owned());
         let skip = self
@@ -84,18 +84,18 @@ impl Suite {
         }
     }
 
-    /// Notes a file that the suite can make nothing of. It counts as a failure.
+    /// Counts a file that the suite cannot interpret as a failure.
     pub fn unreadable(&mut self, file: &str, reason: &str) {
         self.failed.push(format!("{file}: {reason}"));
     }
 
-    /// Notes a part that is not run yet, so that the report does not hide it.
+    /// Adds a part of the suite that does not run yet to the report.
     pub fn not_attempted(&mut self, what: String) {
         self.not_attempted.push(what);
     }
 
-    /// Prints the report on standard output, past the capturing of the test harness, and panics if
-    /// anything failed or nothing ran.
+    /// Prints the report on standard output, without libtest's capturing. Panics if a case failed
+    /// or no case passed.
     pub fn finish(mut self) {
         for (index, skip) in self.skips.iter().enumerate() {
             if self.files.contains(skip.file) && !self.used.contains(&index) {
@@ -107,13 +107,13 @@ impl Suite {
             }
         }
         let text = self.text();
-        // A closed standard output is no reason to fail.
+        // A closed standard output must not make the suite fail.
         let _ = stdout().write_all(text.as_bytes());
         assert!(self.failed.is_empty(), "{text}");
         assert!(self.passed > 0, "{} ran no case", self.name);
     }
 
-    /// Prints the report of a suite that could not be run at all.
+    /// Prints the report of a suite that could not run.
     pub fn report(self) {
         let _ = stdout().write_all(self.text().as_bytes());
     }

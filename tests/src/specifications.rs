@@ -1,4 +1,4 @@
-//! Where the official tests lie, and how their files are read.
+//! The location of the official test files, and how they are read.
 
 use serde_json::Value;
 use std::{
@@ -7,20 +7,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Names the folder that holds `source/<suite>/tests`; by default a tree beside the workspace.
+/// The environment variable with the folder that holds `source/<suite>/tests`. Default: a folder
+/// beside the workspace.
 pub const ROOT_VARIABLE: &str = "MONGODB_SPECIFICATIONS";
 
 /// One JSON file of a suite.
 #[derive(Clone, Debug)]
 pub struct TestFile {
-    /// Path below the suite's folder, with forward slashes.
+    /// The path below the suite's folder, with forward slashes.
     pub name: String,
-    /// What it holds, or why it cannot be read.
+    /// The content of the file, or the reason why it cannot be read.
     pub content: Result<Value, String>,
 }
 
-/// All JSON files of `source/<path>`, in the order of their names, folder by folder. `None`, and a
-/// loud message, where the tree has no such folder; under `CI=true` that is a panic.
+/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, returns
+/// `None` after a message, or panics with `CI=true`.
 #[must_use]
 pub fn files(path: &str) -> Option<Vec<TestFile>> {
     let folder = folder(path);
@@ -31,7 +32,7 @@ pub fn files(path: &str) -> Option<Vec<TestFile>> {
             folder.display()
         );
         assert!(env::var("CI").as_deref() != Ok("true"), "{message}");
-        // Past the capturing of the test harness; a closed stream is no reason to fail.
+        // libtest does not capture this write. A closed standard error must not make the test fail.
         let _ = writeln!(stderr(), "\n{message}\n");
         return None;
     }
@@ -45,7 +46,7 @@ pub fn files(path: &str) -> Option<Vec<TestFile>> {
     Some(files.collect())
 }
 
-/// The folder `source/<path>` of the tree, whether or not it is there.
+/// Returns the folder `source/<path>`, whether or not it exists.
 #[must_use]
 pub fn folder(path: &str) -> PathBuf {
     root().join("source").join(path)

@@ -1,5 +1,5 @@
-//! Host names with several addresses, in virtual time: one that swallows everything does not use up
-//! the time of those behind it.
+//! Host names with several addresses, in virtual time. An address that does not answer must leave
+//! time for the addresses after it.
 
 use bson::doc;
 use onionskin::{Client, Runtime};
@@ -17,7 +17,7 @@ fn ip(last: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))
 }
 
-/// A name that leads to `holes` addresses that swallow everything, and then to a server.
+/// Gives `NAME` a number of addresses that do not answer, and then the address of the server.
 fn name(runtime: &SimRuntime, server: &Server, holes: u8) {
     let mut all: Vec<IpAddr> = (1..=holes).map(ip).collect();
     for hole in &all {
@@ -39,7 +39,7 @@ fn client(server: &Server, options: &str) -> Client<SimRuntime> {
     builder.build().expect("a client")
 }
 
-/// The moments at which each address was tried first.
+/// Returns the time of the first connection attempt to each address.
 fn first_attempts(runtime: &SimRuntime) -> Vec<(Duration, IpAddr)> {
     let mut first: Vec<(Duration, IpAddr)> = Vec::new();
     for (at, ip) in runtime.attempts() {

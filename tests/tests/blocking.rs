@@ -1,4 +1,4 @@
-//! The client for programs that block, against the embedded deployment.
+//! Tests of the blocking client against the embedded simulated deployment.
 
 use onionskin_blocking::{
     Client, Run,
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long something may take to come true.
+/// The longest time to wait for a condition.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Collection = onionskin_blocking::Collection<Document>;
@@ -29,7 +29,7 @@ fn standalone() -> Embedded {
     Embedded::start(ServeOptions::standalone()).expect("a server")
 }
 
-/// A set that finds a new primary within a second.
+/// Starts a replica set that elects a new primary within a second.
 fn replica_set() -> Embedded {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);
@@ -139,7 +139,7 @@ fn a_failover_is_waited_for() -> Result<(), Error> {
             assert!(deployment.step_down());
         }
         if n == 20 {
-            // Right after an election there is none to kill.
+            // For a moment after the step-down there is no primary to kill.
             until("a primary", || {
                 deployment.status().is_some_and(|s| s.primary.is_some())
             });
@@ -166,7 +166,7 @@ fn a_failover_is_waited_for() -> Result<(), Error> {
 
 #[test]
 fn by_default_one_scan_decides() {
-    // The port is free: nothing listens there any more.
+    // The port is free, because the server has ended.
     let deployment = standalone();
     let uri = deployment.uri().to_owned();
     drop(deployment);
@@ -211,7 +211,8 @@ fn threads_have_their_turns() -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies at once, except to finds of a negative `n`: they are held until the gate opens.
+/// Starts a server that replies at once, except to a find with a negative `n`. The gate holds back
+/// the replies to those.
 fn holding(gate: &Arc<Gate>) -> Server {
     let gate = gate.clone();
     Server::unix(move |request| {
@@ -231,7 +232,7 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
     let first = people(&client);
     let first = thread::spawn(move || first.find_one(doc! { "n": -1 }).run());
     until("the first thread", || server.seen("find").len() == 2);
-    // A reply comes, on a new connection, and a time limit holds.
+    // This thread opens a new connection, so that it gets a reply, and its time limit works.
     let found = people(&client).find_one(doc! { "n": 2 }).run()?;
     assert_eq!(found, Some(doc! { "n": 2 }));
     assert!(!first.is_finished(), "the call waited for the other thread");
@@ -244,7 +245,7 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
         !first.is_finished(),
         "the time limit waited for the other thread"
     );
-    // The thread that drives hands over to one that waits.
+    // When the thread that drives the runtime gets its reply, another thread that waits drives it.
     let other = people(&client);
     let other = thread::spawn(move || other.find_one(doc! { "n": -3 }).run());
     until("the other thread", || server.seen("find").len() == 5);
@@ -271,7 +272,7 @@ fn threads_take_over_from_each_other() -> Result<(), Error> {
             thread::spawn(move || people.find_one(doc! { "n": -1 }).timeout(limit).run())
         })
         .collect();
-    // Each has its own time limit, whichever thread drives when it passes.
+    // Each call ends by its own time limit, whichever thread drives the runtime at that time.
     for call in calls {
         let error = call.join().expect("no panic").expect_err("it is late");
         assert!(error.is_timeout(), "{error}");
@@ -308,7 +309,8 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
 
 #[test]
 fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> Result<(), Error> {
-    // LB-31, LB-35, LB-46
+    // A cursor pins a connection (LB-31), and its close checks the connection in (LB-35). The
+    // timeout in the wait queue counts the connections in use by cursors (LB-46).
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
     let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
     let client = Client::with_uri_str(&uri)?;
@@ -341,7 +343,8 @@ fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> R
     Ok(())
 }
 
-/// LB-30, LB-36: a cursor keeps its connection here as well, where nothing runs in the background.
+/// Cursors pin their connections (LB-30) in a client without background work, too. After a network
+/// error the connection stays pinned until the cursor is closed (LB-36).
 #[test]
 fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
@@ -356,7 +359,8 @@ fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> 
         for cursor in &mut cursors {
             cursor.next().expect("more")?;
         }
-        // Services know their own cursors only, so each must be asked where it is.
+        // Each service knows only its own cursors, so a `getMore` has to use the cursor's
+        // connection.
         people.find_one(doc! { "_id": n }).run()?.expect("a person");
     }
     assert_eq!(connections(&deployment), 4);

@@ -1,4 +1,4 @@
-//! The conformance suite on every runtime that has an adapter.
+//! The conformance suite on the runtime of each adapter.
 
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
@@ -47,13 +47,13 @@ host!(async_std, AsyncStdRuntime, ::async_std::task::block_on);
 
 host!(smol, SmolRuntime, ::smol::block_on);
 
-/// One thread, nothing in the background: servers are scanned when operations need it.
+/// The blocking runtime has one thread and no background work: servers are checked on demand.
 mod blocking {
     use super::Host;
     use onionskin_blocking::BlockingRuntime;
 
     thread_local! {
-        /// The runtime of the check that runs in this thread.
+        /// The runtime of the test that runs on this thread.
         static RUNTIME: BlockingRuntime = BlockingRuntime::default();
     }
 
@@ -74,7 +74,7 @@ mod blocking {
     onionskin_tests::conformance_suite!(This, scanning);
 }
 
-/// In virtual time, and without the checks that are about the operating system.
+/// The suite in virtual time, without the tests that need the operating system.
 mod on_simulated {
     use onionskin_tests::conformance::{crowd, simulated::SimHost};
 
@@ -91,7 +91,7 @@ mod on_simulated {
     }
 }
 
-/// The same for clients that scan.
+/// The suite in virtual time, for clients that check servers on demand.
 mod on_simulated_scanning {
     use onionskin_tests::conformance::simulated::ScanningSimHost;
 

@@ -1,4 +1,4 @@
-//! What connections that nobody uses cost a client: little memory each.
+//! The memory of idle connections is limited.
 
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -7,23 +7,23 @@ use std::{alloc::System, sync::Mutex, time::Duration};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Whoever measures is alone.
+/// The lock of each test, because the counters include the allocations of all threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What the core may hold for a connection that nobody uses, in bytes.
+/// The limit of the memory that the core has for an idle connection, in bytes.
 const MOST_BYTES: i64 = 2_048;
 
-/// What the buffers of such a connection may keep beyond that, in both directions together.
+/// The limit of the memory that the buffers of both directions keep in addition, in bytes.
 const MOST_BUFFERED: i64 = 6_144;
 
-/// Bytes of small and of large requests and replies.
+/// The sizes of small and of large requests and replies, in bytes.
 const SMALL: usize = 50;
 const LARGE: usize = 200_000;
 
-/// How many of them there are.
+/// The number of idle connections.
 const MANY: usize = 5_000;
 
-/// Buffers that were needed once for something large are given back when the connection rests.
+/// An idle connection gives back the large buffers of its last request and reply.
 #[test]
 fn a_connection_at_rest_holds_little_memory() {
     let _alone = ALONE.lock();
@@ -44,8 +44,8 @@ fn a_connection_at_rest_holds_little_memory() {
     }
 }
 
-/// All of them are idle for too long at one moment, and each is closed once. What that takes,
-/// `examples/connections.rs` tells.
+/// All connections exceed `maxIdleTimeMS` at the same time. `examples/connections.rs` measures how
+/// long the closing takes.
 #[test]
 fn connections_that_were_idle_for_too_long_are_all_closed() {
     let _alone = ALONE.lock();

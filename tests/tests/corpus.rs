@@ -1,5 +1,5 @@
-//! The fuzz targets on the corpus that the repository keeps, so that what fuzzing once found stays
-//! found without a fuzzer.
+//! Runs the fuzz targets on the corpus of the repository, so that an error that fuzzing found once
+//! does not come back unnoticed.
 
 use onionskin_tests::fuzzing;
 use std::{fs, path::Path};

@@ -1,8 +1,10 @@
-//! A process that forks with a client in its hands (CMAP-37, CMAP-103, CMAP-104, CMAP-105): the
-//! child gets connections, sessions and ids of its own, and the parent does not notice.
+//! A process that forks while it has a client. The child clears its pools and closes its
+//! connections (CMAP-37, CMAP-103) by itself (CMAP-105), as the documentation says (CMAP-104). The
+//! child gets its own sessions and ids, and the parent is not affected.
 //!
-//! Not run by the usual harness, whose threads a child would not have. The server is in another
-//! process for the same reason: this program starts itself once more.
+//! The test has its own `main`, because the usual harness has threads, which a child would not
+//! have. For the same reason the server runs in another process: this program starts itself a
+//! second time.
 
 use fork::{Fork, fork, waitpid};
 use onionskin_blocking::{
@@ -21,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells the second process where the server is.
+/// The environment variable with the server's URI for the second process.
 const URI: &str = "ONIONSKIN_FORK_URI";
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,7 +71,7 @@ fn fork_with_client(uri: &str) {
     let mut cursor = things.find(doc! {}).batch_size(3).run().expect("a reply");
     assert!(cursor.next().is_some());
 
-    // This one goes to the server.
+    // The first child runs operations.
     if let Forked::Child = forked() {
         assert_ne!(own_bytes(new_id(&things)), own_bytes(made_here));
         assert!(
@@ -84,7 +86,8 @@ fn fork_with_client(uri: &str) {
         client.shutdown();
         return;
     }
-    // This one ends nothing of its parent's, although it could.
+    // The second child connects to the server. It could end its parent's cursor and sessions, but
+    // must not.
     if let Forked::Child = forked() {
         assert!(things.find_one(doc! { "_id": 1 }).run().is_ok());
         drop(cursor);
@@ -92,7 +95,7 @@ fn fork_with_client(uri: &str) {
         drop(client);
         return;
     }
-    // This one says nothing to anybody.
+    // The third child drops its client without an operation, and sends nothing.
     if let Forked::Child = forked() {
         drop(cursor);
         drop(things);
@@ -110,7 +113,7 @@ fn fork_with_client(uri: &str) {
 
 enum Forked {
     Child,
-    /// Its child has come to a good end.
+    /// The parent process, after its child has exited with success.
     Parent,
 }
 
@@ -125,14 +128,14 @@ fn forked() -> Forked {
     }
 }
 
-/// The id that the driver gives to a document without one.
+/// Returns the id that the driver gives to a document without `_id`.
 fn new_id(things: &Collection) -> ObjectId {
     let inserted = things.insert_one(doc! { "id": "none" }).run();
     let id = inserted.expect("a reply").inserted_id;
     id.as_object_id().expect("an id of the driver's")
 }
 
-/// What tells the ids of one process from those of another.
+/// Returns the random bytes of an id, which are different in each process.
 fn own_bytes(id: ObjectId) -> Vec<u8> {
     id.bytes()[4..9].to_vec()
 }

@@ -1,6 +1,6 @@
-//! What a hostile peer can cost grows no faster than what it sends. Counted, not timed: allocations
-//! and their bytes, bytes that the decoder of frames moves, steps of the decoder of messages. Wall
-//! times are in `benches/hostile.rs`.
+//! The cost of a hostile server grows at most linearly with the bytes that it sends. The tests
+//! count allocations and their bytes, the bytes that the frame decoder moves, and the steps of the
+//! message decoder. `benches/hostile.rs` measures times.
 
 use bson::rawdoc;
 use onionskin_core::wire::{FrameDecoder, Message};
@@ -11,7 +11,7 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations, and their bytes, for an attack with so many bytes.
+/// Returns the number of allocations, and their bytes, of an attack with this many bytes.
 fn cost(attack: &Attack, bytes: usize) -> (usize, usize) {
     let act = attack.prepare(bytes);
     let region = Region::new(ALLOCATOR);
@@ -23,18 +23,20 @@ fn cost(attack: &Attack, bytes: usize) -> (usize, usize) {
     )
 }
 
-/// What an attack may cost beside what its bytes cost. A hello may name as many servers as a
-/// topology can have, each with a monitor, its connection and the events that tell of them.
+/// The allocations, and their bytes, that are permitted in addition to those for the bytes sent. A
+/// hello may name as many servers as a topology can have, each with a monitor, a connection and
+/// events.
 const BASE: (usize, usize) = (12_000, 6 << 20);
 
 fn assert_linear(attack: &Attack) {
-    // A tenth of the bound of operations is as much as a test build reads in a second.
+    // A debug build needs about a second for a tenth of the bound of operations.
     let parts = match attack.place {
         Place::Operation => [1000, 100, 10],
         Place::Hello(_) | Place::Pushes(..) => [100, 10, 1],
     };
-    // Bytes sent for one allocation, and bytes allocated for each byte sent. With a listener each
-    // push makes a new map of the servers, for some hundred bytes sent.
+    // For each `sent` bytes of an attack two allocations are permitted, and for each byte
+    // `allocated` bytes. With a listener, each streamed reply of a few hundred bytes makes a new
+    // map of the servers.
     let (sent, allocated) = match attack.place {
         Place::Hello(_) => (100, 4),
         Place::Pushes(_, false) => (20, 8),
@@ -51,7 +53,7 @@ fn assert_linear(attack: &Attack) {
     }
 }
 
-/// The steps of decoding a message of the worst kind.
+/// Asserts that the steps of decoding a message of the worst kind are linear in its size.
 fn assert_steps(attack: &Attack) {
     for bytes in [1 << 10, 1 << 14, 1 << 18] {
         let frame = (attack.frame)(bytes);
@@ -65,7 +67,8 @@ fn assert_steps(attack: &Attack) {
     }
 }
 
-/// Bytes that a decoder moves for `stream`, which arrives in pieces of this size.
+/// Returns the number of bytes that a decoder moves for `stream`, which arrives in pieces of this
+/// size.
 fn moved(stream: &[u8], piece: usize, copied: bool) -> u64 {
     let mut decoder = FrameDecoder::new();
     for piece in stream.chunks(piece) {
@@ -114,7 +117,7 @@ fn assert_frames() {
     }
 }
 
-/// One test, because the allocations of all threads are counted.
+/// A single test, because the counters include the allocations of all threads.
 #[test]
 fn what_a_peer_sends_costs_no_more_than_in_proportion() {
     assert_frames();

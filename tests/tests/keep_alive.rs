@@ -1,4 +1,4 @@
-//! The options of the sockets that each runtime connects.
+//! The socket options that each runtime sets on its connections.
 
 use onionskin::{
     Runtime,
@@ -11,7 +11,7 @@ use onionskin_tokio::{TokioRuntime, TokioStream};
 use rustix::{fd::AsFd, net::sockopt};
 use std::net::{SocketAddr, TcpListener};
 
-/// Asserts what the system says of a connected socket.
+/// Asserts the options of a connected socket.
 #[track_caller]
 fn check(socket: impl AsFd) {
     assert_eq!(sockopt::socket_keepalive(&socket), Ok(true));
@@ -30,7 +30,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A stream of a runtime, connected to a socket that nobody accepts.
+/// Returns a stream of the runtime, connected to a listener that accepts no connection.
 async fn connected<R: Runtime>(runtime: R) -> (TcpListener, R::Stream) {
     let (listener, address) = listener();
     let stream = runtime.connect(address).await.expect("a connection");

@@ -1,14 +1,15 @@
-//! The harness itself: every counterpart starts, and each driver is satisfied with FerretDB.
+//! Tests of the code that starts peers: each peer starts, and each other driver works with
+//! FerretDB.
 
 use std::process::Command;
 use std::time::Duration;
 
 use onionskin_tests::peers::{self, FerretDb, Output, Peer};
 
-/// Bound on one driver's run.
+/// The time limit of one run of a driver.
 const RUN_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Writes one document and reads it back; the URI is the argument.
+/// A Python program that writes one document and reads it back. Its argument is the URI.
 const PYMONGO_ROUND_TRIP: &str = "
 import sys, pymongo
 client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=10000)
@@ -87,8 +88,8 @@ fn the_official_driver_is_satisfied_with_ferretdb() {
     let Some(binary) = peers::official_driver_binary() else {
         return;
     };
-    // Without authentication: FerretDB answers the client's proof with `done: false` and waits for
-    // an empty exchange, and this driver takes that for a failure.
+    // The server requires no authentication. In SCRAM, FerretDB answers the client proof with
+    // `done: false` and expects an empty exchange, which this driver treats as a failure.
     let options = FerretDb::default().with_tls();
     let Some(server) = peers::ferretdb(options).unwrap() else {
         return;

@@ -1,4 +1,5 @@
-//! Every adapter against FerretDB and against the simulated deployment, with the same cases.
+//! Runs the same operations with each adapter, against FerretDB and against the simulated
+//! deployment.
 
 mod adapters;
 
@@ -20,7 +21,7 @@ fn crud<A: Adapter>(deployment: &str, uri: &str) {
     A::block_on(crud::run::<A::R>(&name, uri));
 }
 
-/// Asserts that a client which cannot log in says so.
+/// Asserts that a client with a wrong password gets an authentication error.
 fn assert_no_login<A: Adapter>(uri: &str) {
     let (error, client) = A::block_on(crud::refusal::<A::R>(uri));
     let ErrorKind::Authentication { mechanism, .. } = error.kind() else {
@@ -31,8 +32,8 @@ fn assert_no_login<A: Adapter>(uri: &str) {
     shut_down::<A>(client);
 }
 
-/// Asserts that a client which does not trust the server's certificate says so. No server can be
-/// selected then (SEL-60), so the cause is in the text and in the description of the server.
+/// Asserts the error of a client that does not trust the server's certificate. Server selection
+/// fails, and its error contains the cause (SEL-60), as does the server description.
 fn assert_no_trust<A: Adapter>(uri: &str) {
     let uri = format!("{uri}&serverSelectionTimeoutMS=500");
     let (error, topology) = A::block_on(async {
@@ -87,7 +88,7 @@ fn ferretdb_with_tls<A: Adapter>() {
     assert_no_trust::<A>(&with_authority(server.uri(), &others.authority));
 }
 
-/// The URI with another `tlsCAFile`.
+/// Returns the URI with another `tlsCAFile`.
 fn with_authority(uri: &str, authority: &Path) -> String {
     let (before, after) = uri.split_once("tlsCAFile=").expect("an authority");
     let rest = after.split_once('&').map_or("", |(_, rest)| rest);
@@ -97,7 +98,7 @@ fn with_authority(uri: &str, authority: &Path) -> String {
         .to_owned()
 }
 
-/// A replica set that does not wait long before it elects.
+/// Returns the options of a replica set that elects a primary soon.
 fn replica_set() -> ServeOptions {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);
@@ -131,7 +132,7 @@ fn embedded_replica_set_with_login_and_tls<A: Adapter>() {
     assert_no_trust::<A>(&with_authority(uri, &others.authority));
 }
 
-/// All tests on one adapter.
+/// Makes a test of each function for one adapter.
 macro_rules! on {
     ($module:ident, $adapter:ident, [$($test:ident),+ $(,)?]) => {
         mod $module {

@@ -1,8 +1,8 @@
-//! `onionskin serve` as other drivers see it: each writes through a step-down of the primary and
-//! finds every acknowledged document again.
+//! Other drivers against `onionskin serve`. Each driver writes while the primary steps down, and
+//! then reads every acknowledged document.
 //!
-//! The programs in `tests/peers` judge; these tests start what they judge. Whatever the driver of
-//! this repository is tried against holds up against drivers that others wrote.
+//! The programs in `tests/peers` check the results, and these tests start them. They show that the
+//! simulated deployment behaves like a server for drivers that other people wrote.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use onionskin_tests::peers::{self, Output, Peer, ProxyProtocol};
 
-/// Bound on one driver's run.
+/// The time limit of one run of a driver.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The ways in which a deployment is served.
+/// The arguments of `onionskin serve` for each kind of deployment: with and without authentication
+/// and TLS.
 const SERVED: [&[&str]; 4] = [
     &[],
     &["--auth", "ada:pen/cil:@"],
@@ -22,13 +23,14 @@ const SERVED: [&[&str]; 4] = [
     &["--tls", "--auth", "ada:pen/cil:@"],
 ];
 
-/// A replica set of three members.
+/// Starts a replica set of three members.
 fn serve_replica_set(more: &[&str]) -> Peer {
     let set = ["--replica-set", "rs0", "--members", "3"];
     peers::serve(set.iter().chain(more).copied()).expect("onionskin serve starts")
 }
 
-/// Runs the driver against a fresh deployment for each way of serving; `satisfied` looks closer.
+/// Runs the driver against a new deployment of each kind. `satisfied` checks the output of the
+/// driver.
 fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Output)) {
     for more in SERVED {
         let server = serve_replica_set(more);
@@ -42,7 +44,8 @@ fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Outpu
     }
 }
 
-/// What the official and the Node.js driver report when all inserts of three phases were found.
+/// Checks the report of the official and of the Node.js driver: all inserts of three phases were
+/// found.
 fn all_were_found(output: &Output) {
     assert!(
         output.stdout.contains("\"stepped_down\":true"),
@@ -131,7 +134,7 @@ fn each_scram_mechanism_satisfies_each_driver() {
     }
 }
 
-/// Reads one document; fails when the driver is not let in.
+/// A Python program that reads one document. It fails if it cannot connect or authenticate.
 const PYMONGO_READ: &str = "
 import sys, pymongo
 client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=1000)
@@ -164,7 +167,7 @@ fn drivers_without_the_password_or_the_authority_are_not_let_in() {
     }
 }
 
-/// Each driver against services behind a load balancer, which it reaches by this connection string.
+/// Runs each driver against services behind a load balancer with this connection string.
 fn satisfy_behind_a_balancer(uri: &str) {
     let mut runs = Vec::new();
     if let Some(interpreter) = peers::python_with_pymongo() {
@@ -201,7 +204,7 @@ fn each_driver_is_satisfied_behind_a_load_balancer() {
 #[test]
 fn each_driver_is_satisfied_behind_haproxy() {
     let server = peers::serve(["--load-balanced", "2"]).expect("onionskin serve starts");
-    // What is said of the services follows the connection string.
+    // `onionskin serve` prints the addresses of the services after the connection string.
     let services = || -> Vec<SocketAddr> {
         let log = server.log();
         let services = log.lines().filter_map(|line| {

@@ -1,5 +1,5 @@
-//! Every adapter behind a load balancer: the one that is built in, and HAProxy, which speaks the
-//! PROXY protocol to the services.
+//! Each adapter behind a load balancer: the simulated one, and HAProxy, which sends the PROXY
+//! protocol to the services.
 
 mod adapters;
 
@@ -13,7 +13,7 @@ use onionskin_tests::{
     peers::{self, ProxyProtocol, Scratch},
 };
 
-/// All that can be done with this deployment by this connection string.
+/// Runs all operations, with this connection string.
 fn run<A: Adapter>(balancer: &str, uri: &str, deployment: &Embedded) {
     let name = format!("{balancer}, {}", A::NAME);
     A::block_on(crud::run::<A::R>(&name, uri));
@@ -43,7 +43,7 @@ fn haproxy_with_version_2<A: Adapter>() {
     haproxy::<A>(ProxyProtocol::Binary);
 }
 
-/// The balancer passes encrypted bytes on, and its own come in front of them.
+/// HAProxy forwards the encrypted bytes after the header of the PROXY protocol.
 fn haproxy_with_login_and_tls<A: Adapter>() {
     let certificates = Scratch::new().expect("a directory");
     let mut options = ServeOptions::load_balanced(2);
@@ -62,7 +62,7 @@ fn haproxy_with_login_and_tls<A: Adapter>() {
     run::<A>("HAProxy with login and TLS", &uri, &deployment);
 }
 
-/// All tests on one adapter.
+/// Makes the tests of one adapter.
 macro_rules! on {
     ($($module:ident: $adapter:ident),+ $(,)?) => {
         $(

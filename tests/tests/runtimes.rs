@@ -1,4 +1,5 @@
-//! Clients and the tokio runtimes that they were made on: other executors, none, one that ended.
+//! Clients and the tokio runtimes that they were made on. Operations run on other executors,
+//! without a tokio runtime, and after the runtime has ended.
 
 use bson::{Document, doc};
 use onionskin::Runtime;
@@ -20,10 +21,11 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime as Tokio};
 
-/// How long what is to end at once may take on a busy machine; operations have longer limits.
+/// The time in which an operation must end on a busy machine, if it has to end at once. It is
+/// shorter than the time limit of the operations.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The time limit of operations, which is not to be reached.
+/// The time limit of operations, which no test reaches.
 const LIMIT: Duration = Duration::from_secs(25);
 
 struct OnTokio;
@@ -56,7 +58,7 @@ fn client_on(runtime: &Tokio, uri: &str) -> Client {
     client.expect("a client")
 }
 
-/// A client with a listener, so that there are events to wait for.
+/// Creates a client with a listener, so that there are events to wait for.
 fn heard_client_on(runtime: &Tokio, uri: &str, listener: EventListener) -> Client {
     let _entered = runtime.enter();
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri).expect("options");
@@ -68,7 +70,7 @@ fn things(client: &Client) -> Collection<Document> {
     client.database("app").collection("things")
 }
 
-/// A future's output, which must be there soon.
+/// Returns the output of a future, which must complete within [`SOON`].
 fn soon<T>(runtime: &Tokio, what: &str, future: impl Future<Output = T>) -> T {
     let limited = runtime.block_on(async { tokio::time::timeout(SOON, future).await });
     limited.unwrap_or_else(|_| panic!("{what} took too long"))
@@ -122,7 +124,7 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
         runtime
             .block_on(things.find_one(doc! { "n": 0 }).into_future())
             .expect("a reply");
-        // One has the connection, the other one waits for it.
+        // The first task has the connection, and the second task waits for it.
         let tasks = [1, 2].map(|n| {
             let things = things.clone();
             let find = async move { things.find_one(doc! { "n": n }).timeout(LIMIT).await };
@@ -140,7 +142,7 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
         for task in tasks {
             let ended = soon(&other, "an operation", task).expect("no panic");
             let error = ended.expect_err("the runtime has ended");
-            // The client may shut down before the runtime ends: then that is the error.
+            // The client may shut down before the runtime ends. Then the error is `ClientClosed`.
             let kind = error.kind();
             let is_told = matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
             assert!(is_told, "{error:?}");
@@ -205,7 +207,7 @@ fn every_call_may_be_awaited_in_another_executor() {
     assert_eq!(server.seen("endSessions").len(), 1);
 }
 
-/// A listener that hears nothing before the sender is dropped.
+/// Returns a listener that blocks until the sender is dropped.
 fn deaf() -> (mpsc::Sender<()>, EventListener) {
     let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
@@ -220,7 +222,7 @@ fn deaf() -> (mpsc::Sender<()>, EventListener) {
 fn a_flush_waits_in_any_executor_and_ends_with_the_runtime() {
     for is_ended in [false, true] {
         let runtime = multi_thread();
-        // Dropped before the runtime, which waits for its listeners.
+        // `go` must be dropped before the runtime, which waits for its listeners.
         let (go, listener) = deaf();
         let client = heard_client_on(&runtime, "mongodb://localhost:1", listener);
         let mut flush = Box::pin(client.flush_events());
@@ -261,7 +263,7 @@ fn a_client_is_not_made_without_a_runtime() {
         "{error:?}"
     );
     assert!(error.to_string().contains("no tokio runtime"), "{error}");
-    // The runtime in which the client is built counts.
+    // The runtime in which the client is built is used, and not the one of `default`.
     let outside = TokioRuntime::default();
     let server = Server::plain::<OnTokio>();
     let runtime = multi_thread();

@@ -1,10 +1,10 @@
-//! The core alone, in the world, over many seeds.
+//! Runs of the simulated world with the core alone, over many seeds.
 
 mod world;
 
 use onionskin_simulations::world::Way;
 
-/// How many seeds each run of the suite tries.
+/// The number of seeds that each run of the tests tries.
 const SEEDS: u64 = 30;
 
 #[test]
@@ -24,6 +24,7 @@ fn without_faults_nothing_fails() {
 
 #[test]
 fn operations_that_are_polled_late_never_use_what_was_interrupted() {
-    // CMAP-94, CMAP-95, CMAP-97
+    // An interrupt comes at once (CMAP-95), marks the connection as perished (CMAP-94), and fails
+    // the operation (CMAP-97).
     world::try_crowded(Way::Core, 20);
 }

@@ -17,7 +17,7 @@ use super::Phase;
 use crate::{address::Address, error::Error, time::WallTime};
 use std::{fmt, sync::Arc};
 
-/// The progress of the opening conversation of a layer.
+/// The progress of a layer's opening conversation, such as the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerProgress {
     /// The conversation is not over. No bytes of the layers above may pass yet.
@@ -51,7 +51,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// Takes bytes from above. Called only while the layer is [open](LayerProgress::Open).
     fn write(&mut self, bytes: &[u8]);
 
-    /// Appends bytes for the layer below. Returns true if there were any; then there may be more.
+    /// Appends bytes for the layer below. Returns true if there were any. Call this until it
+    /// returns false.
     #[must_use]
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool;
 

@@ -21,8 +21,8 @@ pub(super) struct Stack {
     input: Vec<u8>,
     /// The message that the highest layer takes next; empty while idle.
     message: Vec<u8>,
-    /// Why the peer will send no more bytes; `None` while more can come. The error is returned once
-    /// all messages that came before it were taken.
+    /// The error after which no more bytes come from the peer; `None` while more can come. It is
+    /// returned once all messages before it were taken.
     end: Option<Error>,
 }
 
@@ -112,7 +112,8 @@ impl Stack {
         self.message = Vec::new();
     }
 
-    /// Returns why the peer will send no more bytes: a layer failed, or the peer announced its end.
+    /// Returns the error after which no more bytes come from the peer: a layer failed, or the peer
+    /// announced its end.
     pub(super) fn end(&self) -> Option<&Error> {
         self.end.as_ref()
     }
@@ -199,8 +200,8 @@ fn tell(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     }
 }
 
-/// Returns all bytes that a layer has for the layer above. `told` is the number of bytes it was
-/// given.
+/// Returns all bytes that a layer has for the layer above. `told` is the number of bytes that the
+/// layer was given.
 fn read_all(layer: &mut dyn Layer, told: usize, end: &mut Option<Error>) -> Vec<u8> {
     let room = told.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! How long the steps of a connection may take, and how its failure is told.
+//! The time limits of a connection's steps, and the reports and errors of connections.
 
 mod layers;
 mod replies;
@@ -37,7 +37,7 @@ fn options() -> HandshakeOptions {
     }
 }
 
-/// TLS as the only layer, if there is a context.
+/// Returns TLS as the only layer, or no layers without a context.
 fn layers(tls: Option<TlsContext>) -> Layers {
     let mut layers = Layers::default();
     if let Some(tls) = tls {
@@ -46,7 +46,7 @@ fn layers(tls: Option<TlsContext>) -> Layers {
     layers
 }
 
-/// A connection that is being dialled.
+/// Returns a connection that is being dialled.
 fn dialled(purpose: ConnectionPurpose, options: HandshakeOptions) -> Connection {
     let address = Address::tcp("localhost", 27017);
     Connection::new(Instant::ZERO, address, purpose, Arc::new(options))
@@ -60,19 +60,20 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
         connect_timeout: limit,
         ..options()
     };
-    // Monitors bound their checks themselves, and share out the same time.
+    // The connection of a monitor has no deadline of its own, and shares `connectTimeoutMS` among
+    // the addresses as well.
     for purpose in [ConnectionPurpose::Monitor, ConnectionPurpose::Operations] {
         let connection = dialled(purpose, limited(Some(second(12))));
         for (now, addresses, share) in [
             (0, 3, Some(second(4))),
             (4, 2, Some(second(4))),
             (0, 2, Some(second(6))),
-            // The time that the first attempt did not need is shared by the others.
+            // The other addresses share the time that the first attempt did not need.
             (2, 2, Some(second(5))),
-            // The last one has what is left, which the connection's own limit ends.
+            // The last address has no share: the deadline of the connection ends its attempt.
             (8, 1, None),
             (0, 0, None),
-            // However many there are, each gets the time for a handshake.
+            // The share of an address is 250 ms at least, the time for a TCP handshake.
             (0, 1000, Some(Duration::from_millis(250))),
             (13, 2, Some(Duration::from_millis(250))),
         ] {
@@ -92,7 +93,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
     }
 }
 
-/// What a connection reports whose peer hangs up as soon as it was reached.
+/// Returns the error of a connection whose peer closes it as soon as it is connected.
 fn hung_up_on(tls: Option<TlsContext>) -> Error {
     let now = Instant::ZERO;
     let options = HandshakeOptions {
@@ -104,7 +105,8 @@ fn hung_up_on(tls: Option<TlsContext>) -> Error {
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
         Some(Output::Failed { error, phase }) => {
-            // CMAP-47: an end within the TLS handshake counts like one before hello's reply.
+            // An end of the stream within the TLS handshake counts like an end before the hello
+            // reply (CMAP-47).
             assert_eq!(phase, Phase::Hello);
             error
         }
@@ -162,7 +164,8 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
 
 #[test]
 fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
-    // scenario 14
+    // After a freeze of the process, the connection waits a little longer for data that has arrived
+    // already (scenario 14).
     let timed_out = |connection: &mut Connection| {
         let failed = connection.poll_output();
         matches!(failed, Some(Output::Failed { error, .. }) if error.is_timeout())
@@ -190,8 +193,10 @@ fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
 
 #[test]
 fn each_step_has_the_limit_that_the_options_give_it() {
-    // CMAP-153, CMAP-154, CMAP-155, HELLO-9. In milliseconds: connect, socket, timeout; then
-    // connecting, commands where somebody waits, and commands in the background.
+    // The options are `connectTimeoutMS`, `socketTimeoutMS` and `timeoutMS`. The results are the
+    // time limits of connecting, of commands for a waiting operation (CMAP-153), hello included
+    // (HELLO-9), and of commands in background population (CMAP-154). All are in milliseconds, and
+    // `None` means no limit (CMAP-155).
     for (options, expected) in [
         ([Some(10), None, None], [Some(10), Some(10), Some(10)]),
         ([None, None, None], [None, None, None]),
@@ -235,7 +240,7 @@ fn each_step_has_the_limit_that_the_options_give_it() {
 
 #[test]
 fn connecting_and_tls_have_one_limit_together() {
-    // CMAP-153
+    // `connectTimeoutMS` limits connecting and TLS together (CMAP-153).
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let options = HandshakeOptions {

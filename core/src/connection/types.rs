@@ -106,8 +106,8 @@ pub fn closed_by_peer() -> Error {
     Error::network(NetworkFault::Closed, "the server closed the connection")
 }
 
-/// Adds a hint to the error of a connection that was lost during its handshake. The hint says when
-/// the connection was lost, and asks about a likely cause: a server that requires TLS, or does not
+/// Adds a hint to the error of a connection that was lost during its handshake. The hint states
+/// when the connection was lost and a likely cause. A server that requires TLS, or does not
 /// support it, closes the connection without a reason. Other errors are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {

@@ -27,7 +27,7 @@ pub enum CommandKind {
     /// (RUN-6), and it is not retried (RUN-21).
     Run,
     /// An aggregation with `$out` or `$merge`, which is not retried. Its read preference selects
-    /// the server. If an available server is too old for that, the primary runs the aggregation
+    /// the server. If an available server is older than 5.0, the primary runs the aggregation
     /// (SEL-34). A write concern error in the reply fails the operation.
     WritingAggregate,
     /// A `getMore` or `killCursors`. It runs on the server of its cursor (SEL-2) and is not retried
@@ -106,8 +106,8 @@ pub enum SessionUse {
     Implicit,
     /// A session that the caller keeps, such as that of an open cursor (RUN-28).
     Held(SessionId),
-    /// A session that the caller gives up. The session ends with the operation, whatever the
-    /// outcome.
+    /// A session that the caller gives up. The session ends with the operation, also
+    /// after an error.
     Last(SessionId),
     /// No session.
     None,
@@ -222,8 +222,8 @@ impl Command {
         self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
-    /// Runs the command on this pinned connection and releases the pin afterwards, whatever the
-    /// outcome (LB-35).
+    /// Runs the command on this pinned connection and releases the pin afterwards, also
+    /// after an error (LB-35).
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
     }

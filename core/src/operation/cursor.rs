@@ -220,7 +220,7 @@ impl Cursor {
     }
 
     /// Handles the error of a `getMore`: the cursor returns no more documents. [`end`](Self::end)
-    /// still sends `killCursors`, unless the error is a network error or says that the server has
+    /// still sends `killCursors`, unless the error is a network error or shows that the server has
     /// closed the cursor.
     ///
     /// Behind a load balancer the cursor keeps its pin until its end, even if the connection is

@@ -50,8 +50,8 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// One attempt of an operation on one connection: the request, the reply, and the connection until
-/// both are done.
+/// One attempt of an operation on one connection. An exchange holds the request, the reply and the
+/// connection.
 ///
 /// The holder of an exchange moves its bytes in these steps:
 ///
@@ -147,8 +147,8 @@ impl Exchange {
         self.operation.id
     }
 
-    /// True for a preliminary ping. Its reply is not that of the operation and must not be decoded.
-    /// The operation gets another exchange afterwards.
+    /// True if the exchange is a preliminary ping. The reply is then not that of the operation and
+    /// must not be decoded. The operation gets another exchange afterwards.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
         self.operation.behind.is_some()

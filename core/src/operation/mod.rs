@@ -54,8 +54,8 @@ pub struct OperationId(pub u64);
 pub(crate) struct Emitted {
     /// True from the event that a selection started to the event that the selection ended.
     pub(crate) started: bool,
-    /// True once the event that the operation waits for a server was published. Stays true for
-    /// later selections of the operation.
+    /// True once the event that the operation waits for a server was published, in this selection
+    /// or in an earlier one of the operation.
     pub(crate) waiting: bool,
 }
 

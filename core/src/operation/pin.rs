@@ -43,7 +43,7 @@ pub(crate) struct PinHolder {
 pub(crate) enum PinUse {
     /// The caller keeps the pin.
     Borrowed(PinId),
-    /// The pin is released when the operation is over, whatever the outcome (LB-35).
+    /// The pin is released when the operation is over, also after an error (LB-35).
     Last(Pin),
 }
 
@@ -123,7 +123,7 @@ pub enum TransactionStep {
 impl TransactionPin {
     /// Pins the connection of this exchange, unless the transaction has a pin. Call this for the
     /// first command of a transaction before anything is sent, so that the connection stays pinned
-    /// whatever the outcome.
+    /// also after an error.
     pub fn keep(&mut self, exchange: &mut Exchange) {
         if self.0.is_none() {
             self.0 = exchange.pin(PinnedFor::Transaction);

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 ///     operation::{Command, CommandKind, Exchange, Program, Step},
 /// };
 ///
-/// /// Runs `ping` as often as the number says.
+/// /// Runs `ping` this many times.
 /// struct Pings(u32);
 ///
 /// impl Program for Pings {
@@ -307,7 +307,7 @@ pub trait Decode {
 /// A program of one command.
 #[derive(Debug)]
 pub struct Single<D> {
-    /// The command to run, or why there is none; `None` once the program has started.
+    /// The command to run, or the error of its preparation; `None` once the program has started.
     command: Option<Result<Command, Error>>,
     decode: D,
 }

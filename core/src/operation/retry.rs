@@ -27,7 +27,7 @@ const MAX_UNWAITED_ATTEMPTS: u32 = 3;
 /// The code of `IllegalOperation`, with which a storage engine without retryable writes replies.
 const ILLEGAL_OPERATION: i32 = 20;
 
-/// The text that replaces the message of the server, which does not say what to do (RW-4).
+/// The text that replaces the message of the server, which gives no advice (RW-4).
 const NO_RETRYABLE_WRITES: &str = "This MongoDB deployment does not support retryable writes. \
                                    Please add retryWrites=false to your connection string.";
 
@@ -134,7 +134,7 @@ impl RetryPolicy {
     ///
     /// The type is from the hello of the connection. It can differ from the type that server
     /// selection used: a primary can step down while the connection is made, and its hello then
-    /// says that it is a secondary. Such a server refuses the write, and only a write with a
+    /// reports a secondary. Such a server refuses the write, and only a write with a
     /// transaction number can be retried.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
         self.writes

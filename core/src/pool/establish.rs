@@ -14,8 +14,8 @@ impl<C> Pool<C> {
     /// The connection is granted, with `content`, to the request that it was created for. If that
     /// request has ended, the connection becomes available and serves the head of the queue.
     ///
-    /// A connection that became stale meanwhile is closed. Its request fails, or waits again behind
-    /// a load balancer.
+    /// A connection that has become stale is closed. Its request fails, or waits again behind a
+    /// load balancer.
     pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some((slot, created, request)) = self.pending_connection(connection) else {
             return;

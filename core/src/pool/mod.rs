@@ -146,7 +146,7 @@ enum Place<C> {
     InUse {
         /// True if a clear has already ordered `Action::Interrupt` for the connection.
         interrupted: bool,
-        /// What the connection is checked out for.
+        /// The use of the checked-out connection.
         pinned_for: PinnedFor,
     },
 }
@@ -154,7 +154,7 @@ enum Place<C> {
 /// A check out request that could not be served at once.
 #[derive(Clone, Debug)]
 struct Request {
-    /// The time of the check out. Events report the duration since then.
+    /// The time at which the check out started. Events report the duration since then.
     started: Instant,
     /// The time at which the whole check out fails, establishment included.
     deadline: Option<Instant>,
@@ -217,8 +217,8 @@ impl<C> Pool<C> {
     ///
     /// Returns a connection if one is available and no other request waits. If the request has to
     /// wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The check
-    /// out fails at once if the pool is paused, closed or has [`MAX_WAITERS`] requests in its
-    /// queue, or if a request with the same id waits already.
+    /// out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
+    /// requests. A second request with the id of a waiting one fails too.
     pub fn check_out(
         &mut self,
         now: Instant,

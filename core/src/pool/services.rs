@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// The services that have connections (CMAP-99), and the number of pinned connections (LB-43).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Services {
-    known: BTreeMap<ObjectId, Service>,
     /// The services that have connections, by `serviceId`.
+    known: BTreeMap<ObjectId, Service>,
     /// The number of connections that are pinned to cursors.
     cursors: u32,
     /// The number of connections that are pinned to transactions, with or without a cursor.

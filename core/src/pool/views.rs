@@ -71,8 +71,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Returns the error of a check out from a closed pool (CMAP-141). The official tests expect
-    /// "a connection" in lower case.
+    /// Returns the error of a check out from a closed pool (CMAP-141). The specification writes "a
+    /// Connection", the official tests expect "a connection".
     pub(super) fn closed_error(&self) -> Error {
         let message = "Attempted to check out a connection from closed connection pool".to_owned();
         Error::new(ErrorKind::PoolClosed { message }).with_server(&self.address)

@@ -174,9 +174,9 @@ impl<C> Pool<C> {
         self.places.remove(&id);
     }
 
-    /// Returns the error of a request that timed out (CMAP-143). The official tests expect
-    /// "a connection" in lower case. For a queued request of a full pool behind a load balancer,
-    /// the error has a detailed message (LB-45).
+    /// Returns the error of a request that timed out (CMAP-143). The specification writes "a
+    /// Connection", the official tests expect "a connection". For a queued request of a full pool
+    /// behind a load balancer, the error has a detailed message (LB-45).
     fn timeout_error(&self, request: CheckOutId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;

@@ -23,8 +23,8 @@ pub struct SdamOptions {
     pub seeds: Vec<Address>,
     /// `replicaSet`: the only set name that the client accepts. `None`, the default, accepts any.
     pub replica_set: Option<String>,
-    /// `directConnection`: the client connects to its one seed, whatever the server type, and
-    /// discovers no other servers. False by default (SDAM-22).
+    /// `directConnection`: the client connects to its one seed of any server type and discovers no
+    /// other servers. False by default (SDAM-22).
     pub direct_connection: bool,
     /// `loadBalanced`: the one seed is a load balancer and is not monitored. False by default.
     pub load_balanced: bool,

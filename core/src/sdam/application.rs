@@ -1,5 +1,5 @@
 //! The consequences of application errors: of operations, and of a pool's connections that could
-//! not be made (table A.8). The label `SystemOverloadedError` tells overload from failure.
+//! not be made (table A.8). The label `SystemOverloadedError` distinguishes overload from failure.
 
 use super::{Phase, action::ApplicationError};
 use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, TopologyVersion};

@@ -26,6 +26,8 @@ impl Sdam {
                 Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
                 Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
                 Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),
+                // After a pause of the process, the reply may have arrived unread. So the check
+                // gets more time.
                 Timer::CheckLimit(id) => match deadline_after_freeze(deadline, now) {
                     Some(later) => self.out.timers.set(timer, later),
                     None => self.on_check_timeout(now, id),

@@ -267,7 +267,7 @@ impl Monitor {
     }
 
     /// Returns the earliest time at which a scan may check this server, if that is later than
-    /// `now`. It is 500 ms after the end of the last check, whatever the outcome (MON-31).
+    /// `now`. It is 500 ms after the end of the last check of any outcome (MON-31).
     pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
         let State::Waiting { ended: Some(ended) } = self.state else {
             return None;

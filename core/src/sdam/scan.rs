@@ -27,8 +27,8 @@
 //!   the server, so the server description stays. The server is then checked after all others, and
 //!   500 ms after the cancellation at the earliest (MON-31).
 //! * If a server that was checked in this scan is suitable, an operation does not wait for servers
-//!   whose checks were cancelled or ended less than 500 ms ago. It does not wait either for a scan
-//!   that outlasted `serverSelectionTimeoutMS`.
+//!   whose last check was cancelled or ended less than 500 ms ago. Nor does it wait for a scan that
+//!   outlasted `serverSelectionTimeoutMS`.
 
 use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
 use crate::{
@@ -121,8 +121,8 @@ impl Sdam {
     }
 
     /// True if a scan has to come before the server selection of an operation that begins now
-    /// (MON-25). That is so if the last scan ended `heartbeat_frequency` ago, or if the topology
-    /// became stale since.
+    /// (MON-25). A scan is due `heartbeat_frequency` after the end of the last one, and when the
+    /// topology has become stale.
     pub fn wants_scan(&mut self, now: Instant) -> bool {
         let frequency = self.out.heartbeat_frequency;
         let Some(scan) = &mut self.scan else {
@@ -205,9 +205,9 @@ impl Sdam {
             .is_some_and(|id| running.has_checked(id))
     }
 
-    /// True if an operation with a suitable server does not wait for the rest of the scan under
-    /// way. That is so if the scan is overdue, or if the check of each server that is left was
-    /// cancelled or ended less than 500 ms ago.
+    /// True if an operation with a suitable server does not wait for the rest of the scan: the scan
+    /// is overdue, or the last check of each server that is left was cancelled or ended less than
+    /// 500 ms ago.
     #[must_use]
     pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
@@ -278,8 +278,8 @@ impl Sdam {
         running.suspended.get_or_insert(now);
         if let Some(current) = running.current.take() {
             running.checked.remove(&current);
-            // A check that is cancelled at the instant of its start had no time to succeed, so this
-            // server does not have to wait for all others.
+            // A check that is cancelled at the instant of its start had no time to succeed. So this
+            // server is not checked after all others.
             if running.turn_began < now {
                 scan.cancelled.insert(current, now);
             }

@@ -263,8 +263,8 @@ impl Sdam {
         self.out.push(Action::Publish);
     }
 
-    /// Returns the topology description for a later comparison; `None` without subscribers. While
-    /// nobody holds the description, a change needs no copy of it.
+    /// Returns the topology description for a later comparison; `None` without subscribers. A
+    /// change copies the description only if a snapshot holds it.
     fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
         self.out
             .subscribed

@@ -12,9 +12,9 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The maximum number of servers that replies can add a topology up to. Without a primary no server
+/// The size of a topology from which on replies add no more servers. Without a primary no server
 /// is removed, so a hostile member could otherwise name new servers without end. A replica set has
-/// at most 50 members. To add a server takes about a microsecond under the client's lock.
+/// at most 50 members. Adding a server takes about a microsecond under the client's lock.
 pub const MAX_SERVERS: usize = 256;
 
 /// A server description before and after a step.

@@ -1,4 +1,4 @@
-//! Whether a topology has servers for reads and for writes.
+//! The methods of a topology description that find out whether it has servers for reads and writes.
 
 use super::{Criteria, suitable};
 use crate::{

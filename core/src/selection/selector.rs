@@ -88,7 +88,7 @@ impl Selector {
     }
 
     /// Chooses a server and counts the operation there. Call [`finished`](Self::finished) when the
-    /// operation ends, whatever its outcome. `None` means that no server is suitable with this
+    /// operation ends, with success or failure. `None` means that no server is suitable with this
     /// topology description.
     ///
     /// `version` is the version of the description ([`Sdam::version`](crate::sdam::Sdam::version)).

@@ -167,7 +167,8 @@ impl Index {
     }
 
     /// Returns the field of an index over one field without a partial filter. A lookup by equality
-    /// in such an index finds every document that matches.
+    /// in such an index finds every document that matches, unless the document has more than
+    /// [`MAX_KEYS`] keys.
     pub(crate) fn lookup_field(&self) -> Option<&str> {
         match self.fields.as_slice() {
             [field] if self.partial.is_none() => Some(field),

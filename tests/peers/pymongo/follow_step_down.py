@@ -104,7 +104,7 @@ def main():
         crud(client, summary)
         if "setName" in hello:
             step_down(client, summary)
-    except Exception as error:  # whatever fails, the summary reports it
+    except Exception as error:  # the summary reports every failure
         summary["failures"].append({"check": "run", "detail": repr(error)})
     print(json.dumps(summary, indent=2))
     return 1 if summary["failures"] else 0

@@ -143,7 +143,7 @@ def main():
         foreign_cursor(client, watch, summary)
         lost_service(client, watch, summary)
         client.close()
-    except Exception as error:  # whatever fails, the summary reports it
+    except Exception as error:  # the summary reports every failure
         summary["failures"].append({"check": "run", "detail": repr(error)})
     print(json.dumps(summary, indent=2))
     return 1 if summary["failures"] else 0

@@ -9,7 +9,7 @@ use bson::{Document, doc};
 use onionskin::Client;
 use std::time::Duration;
 
-/// The upper bound of the polls after which an operation has completed.
+/// The number of polls within which every operation completes.
 const MOST_STEPS: usize = 500;
 
 /// Sends each reply in pieces of 40 bytes, so that the client waits many times.

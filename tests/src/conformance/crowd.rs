@@ -38,8 +38,9 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Ten thousand concurrent operations share a hundred connections. The server answers no find
-/// before a hundred connections have one, so that the pool has to make all of them.
+/// Ten thousand concurrent operations share a hundred connections. The server holds back its
+/// replies to the first hundred finds until all of these have arrived, so that the pool has to open
+/// a hundred connections.
 pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     let gate = Gate::new();
     let (held, asked) = (gate.clone(), AtomicUsize::new(0));
@@ -100,7 +101,7 @@ pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
             let things = things(&client);
             let mut stepper = super::Stepper::new(things.find_one(doc! { "n": n }));
             if n % 3 == 0 {
-                // The caller drops the operation in whatever state the first poll left it.
+                // The caller drops the operation in the state that the first poll left.
                 stepper.step().await;
                 return;
             }

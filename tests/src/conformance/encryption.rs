@@ -40,8 +40,8 @@ fn is_broken(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Tls { fault, .. } if *fault == broken)
 }
 
-/// A fatal alert during an operation is a network error. Reads are retried after it (RR-2); `ping`,
-/// a plain command, fails.
+/// A fatal alert during an operation is a network error. Reads are retried after such an error
+/// (RR-2). The plain command `ping` is not retried and fails.
 pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let alert = |_: &Request| vec![Step::Tls(TlsWord::FatalAlert)];
@@ -172,8 +172,8 @@ pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     gate.open();
     super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
     let next = ping(&client).await;
-    // A single-threaded client does not check idle connections so early, so its operation receives
-    // the wrong record.
+    // A single-threaded client does not probe idle connections, so its operation receives the wrong
+    // record.
     assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
     hears::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;

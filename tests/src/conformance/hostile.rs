@@ -204,8 +204,8 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
     .await;
 }
 
-/// Servers of other protocols get an error with the reason, whether they send first or after the
-/// client's request.
+/// If the server uses another protocol, server selection times out, with the reason. The server
+/// sends at once, or after the client's request.
 pub async fn another_protocol_is_told<H: Host>() {
     const BANNERS: [&[u8]; 4] = [
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -236,7 +236,7 @@ pub async fn another_protocol_is_told<H: Host>() {
     .await;
 }
 
-/// A server that accepts connections and resets them gets an error with the reason.
+/// If the server resets each accepted connection, server selection times out, with the reason.
 pub async fn a_reset_at_once_is_told<H: Host>() {
     let server = Server::raw(|stream: TcpStream| {
         // Closing a socket with unread bytes resets it.
@@ -248,7 +248,8 @@ pub async fn a_reset_at_once_is_told<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the monitor's connection works and all connections of the pool fail, operations fail in time.
+/// If the monitor's connection works and every connection of the pool fails, operations fail in
+/// time.
 pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {

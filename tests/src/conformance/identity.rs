@@ -80,8 +80,8 @@ pub async fn a_good_certificate_is_accepted<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// An untrusted authority and a wrong host name are different errors. The option that allows each
-/// makes the connection possible.
+/// An untrusted authority and a wrong host name give different errors. For each there is an option
+/// with which the client connects nevertheless.
 pub async fn a_wrong_certificate_is_told<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (here, _) = secure_server("127.0.0.1", &scratch);

@@ -159,7 +159,7 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
 }
 
 /// An idle connection that the server closes, resets or writes to is found out before the next
-/// operation is sent on it. That operation is not retryable here, and succeeds.
+/// operation is sent on it. The operation is not retryable here, and succeeds.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
     for farewell in farewells() {
         let gate = Gate::new();

@@ -2,9 +2,9 @@
 //!
 //! The author of a runtime implements [`Host`] for it and calls
 //! [`conformance_suite!`](crate::conformance_suite) in a module of a test. The servers of the suite
-//! follow a script ([`server`]). They violate the protocol where a test wants that, and record the
-//! requests of the client. They listen on real sockets, or wherever the clients of the host can
-//! reach them, such as in the [simulated] world.
+//! follow a script ([`server`]), which may violate the protocol, and record the requests of the
+//! client. The servers listen on real sockets, or wherever the clients of the host can reach them,
+//! such as in the [simulated] world.
 
 pub mod cancellation;
 pub mod crowd;
@@ -60,20 +60,20 @@ pub trait Host: 'static {
         Client::builder_from_uri(Self::runtime(), uri)
     }
 
-    /// Opens a listener at which the host's clients find a server. Port zero stands for any free
-    /// port. The default implementation opens a real socket.
+    /// Opens a listener at which the host's clients find a server. Port zero means any free port.
+    /// The default implementation opens a real socket.
     fn door(address: SocketAddr) -> Box<dyn Door> {
         server::system_door(address)
     }
 }
 
-/// How long one test may take before it counts as hanging.
+/// The time limit of one test.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How long a condition of [`until`] may take to become true.
+/// The time limit of a condition of [`until`].
 const SOON: Duration = Duration::from_secs(10);
 
-/// How much later than expected something may happen on a busy machine.
+/// The delay that is tolerated on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_millis(1500);
 
 /// Runs one test of the suite.

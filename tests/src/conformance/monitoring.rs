@@ -185,8 +185,8 @@ pub async fn failures_are_told_in_order<H: Host>() {
     ]);
 }
 
-/// Each command has one started event and one event of its end, with many commands at the same
-/// time.
+/// Each command has one started event and then one succeeded or failed event, with many commands at
+/// the same time.
 pub async fn every_start_has_its_end<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -222,7 +222,7 @@ pub async fn every_start_has_its_end<H: Host>() {
         async move { find(&client, n).await.expect("a reply") }
     }))
     .await;
-    // A find that is dropped while it runs also has an event of its end.
+    // A find that is dropped while it runs has a succeeded or failed event, too.
     let things = things(&client);
     let mut left = super::Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(left.step().await.is_none());

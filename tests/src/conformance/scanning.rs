@@ -43,8 +43,8 @@ pub async fn nothing_is_sent_between_operations<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The first operation that starts a heartbeat interval after the last scan checks the server, on
-/// the monitor's existing connection.
+/// If the last scan is a heartbeat interval old, an operation has the server checked first, on the
+/// monitor's existing connection.
 pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     let server = Server::plain::<H>();
     // Both finds take less than this interval, even on a busy machine.
@@ -145,8 +145,8 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
     until::<H>("the closing of all sockets", || second.open() == 0).await;
 }
 
-/// A member that accepts connections but never replies does not delay operations on the primary. It
-/// delays operations that prefer secondaries once, by at most half of their time limit.
+/// A member that accepts connections but never replies does not delay operations on the primary.
+/// The member delays operations that prefer secondaries once, by at most half of their time limit.
 pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     let gate = Gate::new();
     let held = gate.clone();

@@ -57,7 +57,7 @@ impl Told {
     }
 }
 
-/// How far the establishment of a connection came.
+/// The phases of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// TCP, TLS and `hello`.
@@ -162,7 +162,7 @@ impl<R: Runtime> Guarded<R> {
         is_expected: fn(&Error) -> bool,
     ) {
         // Per direction: byte counts within the TLS handshake and within a request or reply, and
-        // the byte count from which on the test searches for the beginning of authentication.
+        // the byte count at which the search for the beginning of authentication starts.
         const PLACES: [([usize; 3], usize); 2] =
             [([0, 300, LARGE / 2], 780), ([10, 400, LARGE / 2], 1_400)];
         for (trouble, (places, login)) in troubles.into_iter().zip(PLACES) {

@@ -16,7 +16,7 @@ use std::{
 /// The number of documents of each test.
 const DOCUMENTS: i32 = 20;
 
-/// The number of inserts before, while and after a service is ended.
+/// The number of inserts in the test that ends a service. A third of them come before the end.
 const INSERTS: i32 = 30;
 
 /// The most connections that a test holds while it waits for one to another service.

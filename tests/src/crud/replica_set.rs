@@ -18,12 +18,12 @@ const INSERTS: i32 = 60;
 /// The number of step-downs during the inserts.
 const STEP_DOWNS: i32 = 2;
 
-/// How long the server delays a reply. The client's time limit is shorter.
+/// The delay of a reply by the server. The client's time limit is shorter.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
-/// A fail point's error makes the client's description of a member unknown, although the member
-/// itself did not change. The member's next streamed reply comes after `heartbeatFrequencyMS`, so
-/// this interval is short.
+/// A short `heartbeatFrequencyMS`. The error of a fail point makes a server `Unknown` in the
+/// client, although the server itself did not change. So the server's next streamed reply comes
+/// only after this interval.
 const CHECK_OFTEN: &str = "&heartbeatFrequencyMS=500";
 
 /// A replica set and a client of it.

@@ -1,37 +1,39 @@
-//! What errors of operations and of new connections do (sections A.7 and A.8).
+//! The model of errors of operations and of new connections (sections A.7 and A.8).
 
 use super::{Complaint, Facts, Mistake, Model, hello, topology};
 use bson::{RawDocument, oid::ObjectId};
 use onionskin_core::{address::Address, error::TopologyVersion, sdam::Phase};
 use onionskin_simulations::strategies::{Cause, Failure};
 
-/// What kind of change of a server's state an error tells of.
+/// The kind of a state change error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StateChange {
-    /// SDAM-90, and SDAM-89 without SDAM-91.
+    /// A "not writable primary" error (SDAM-90), or a "node is recovering" error (SDAM-89) that is
+    /// no shutdown.
     Ordinary,
-    /// SDAM-91.
+    /// A "node is shutting down" error (SDAM-91).
     ShutDown,
 }
 
-/// An error, sorted by the rows of table A.8.
+/// An error, classified by the rows of table A.8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Class {
-    /// The connection broke or could not be made.
+    /// The connection failed or could not be established.
     Network,
-    /// No answer in time.
+    /// A timeout.
     Timeout,
-    /// A reply that tells of a change of state, with its text.
+    /// A state change error, with its text.
     State(StateChange, String),
     /// Any other reply with an error.
     Command,
-    /// Made by the driver itself, or no error at all.
+    /// An error that the driver itself made, or no error.
     Nothing,
 }
 
 impl Model {
-    /// An operation or a new connection of that generation met an error. `service`: what it talks
-    /// to behind a load balancer.
+    /// Handles an error of an operation or of a new connection. `life` is the life of the server's
+    /// address, and `generation` that of the connection. `service` is the connection's service
+    /// behind a load balancer.
     pub fn on_application_error(
         &mut self,
         address: &Address,
@@ -43,7 +45,8 @@ impl Model {
         let Some(server) = self.servers.get(address).filter(|s| s.life == life) else {
             return;
         };
-        // SDAM-86, SDAM-114
+        // An error of an older generation is stale (SDAM-86). Behind a load balancer the generation
+        // of the service decides (SDAM-114).
         let current = match &service {
             Some(service) => server.services.get(service).copied().unwrap_or(0),
             None => server.generation,
@@ -51,7 +54,7 @@ impl Model {
         if generation < current && !self.makes(Mistake::StaleGenerationCounts) {
             return;
         }
-        // SDAM-87
+        // An error without a newer `topologyVersion` is stale (SDAM-87).
         let version = failure.reply().and_then(hello::version);
         let order = topology::compare(server.facts.version, version);
         let accepted = match order {
@@ -63,7 +66,8 @@ impl Model {
             return;
         }
         let class = self.classify(failure);
-        // SDAM-104
+        // With the label `SystemOverloadedError`, a network error or an error before the end of the
+        // handshake changes nothing (SDAM-104).
         let network = matches!(class, Class::Network | Class::Timeout);
         if failure.is_overloaded()
             && (network || failure.phase != Phase::Operation)
@@ -77,7 +81,7 @@ impl Model {
         self.on_classified(address, failure.phase, class, version);
     }
 
-    /// The rows of table A.8 for what is no load balancer.
+    /// Applies the rows of table A.8 that are not about load balancers.
     fn on_classified(
         &mut self,
         address: &Address,
@@ -102,7 +106,8 @@ impl Model {
                 self.update(address, facts);
                 let shut_down =
                     change == StateChange::ShutDown && !self.makes(Mistake::ShutdownDoesNotClear);
-                // Point 3 of A.12: a handshake that was not complete clears in any case.
+                // A state change error in an incomplete handshake always clears the pool (A.12,
+                // point 3).
                 if young || shut_down {
                     self.clear(address, None, false);
                 }
@@ -113,7 +118,7 @@ impl Model {
         }
     }
 
-    /// SDAM-100: Unknown, clear, cancel.
+    /// Makes the server `Unknown`, clears its pool and cancels its check (SDAM-100).
     fn lose(&mut self, address: &Address) {
         self.update(address, Facts::unknown(Complaint::Text(String::new())));
         self.clear(address, None, false);
@@ -128,7 +133,7 @@ impl Model {
         }
     }
 
-    /// The last rows of table A.8.
+    /// Applies rows 16 to 19 of table A.8, which are about load balancers.
     fn on_error_behind_load_balancer(
         &mut self,
         address: &Address,
@@ -138,7 +143,8 @@ impl Model {
     ) {
         let clears = match phase {
             Phase::Proxy | Phase::Hello => false,
-            // The table does not speak of a change of state here; it counts as in operations.
+            // Table A.8 has no row for a state change error in authentication behind a load
+            // balancer. The model treats the error like that of an operation.
             Phase::Authentication => !matches!(
                 class,
                 Class::Nothing | Class::State(StateChange::Ordinary, _)
@@ -169,7 +175,7 @@ impl Model {
                 None => Class::Command,
             };
         }
-        // SDAM-93, SDAM-94
+        // A `writeConcernError` is examined (SDAM-93), `writeErrors` are not (SDAM-94).
         if let Ok(error) = reply.get_document("writeConcernError")
             && !self.makes(Mistake::NoWriteConcernError)
             && let Some((change, text)) = self.state_change(error)
@@ -188,7 +194,8 @@ impl Model {
         Class::Nothing
     }
 
-    /// SDAM-88 to SDAM-92. Zero is no code (point 7 of A.12).
+    /// Returns the kind and the text of a state change error. The code decides, or, without a code,
+    /// the text (SDAM-88 to SDAM-92). The code 0 counts as no code (A.12, point 7).
     fn state_change(&self, error: &RawDocument) -> Option<(StateChange, String)> {
         let text = error.get_str("errmsg").unwrap_or_default();
         let code = hello::number(error, "code").filter(|&code| code != 0);

@@ -1,4 +1,4 @@
-//! Whether the machine says what the model says.
+//! The comparison of the core's discovery machine with the model.
 
 use super::{Complaint, Facts, Mistake, Model, Server};
 use onionskin_core::{
@@ -8,36 +8,36 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What was last ordered of a pool.
+/// The state of a pool, from the last order about the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolView {
-    /// Nothing: it does not exist.
+    /// The pool does not exist.
     None,
-    /// It hands out no connections.
+    /// The pool is paused.
     Paused,
-    /// It hands out connections.
+    /// The pool is ready.
     Ready,
 }
 
-/// What can be seen of the machine from outside.
+/// The state of the discovery machine, as far as it is visible from outside.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
-    /// What it published.
+    /// The published topology description.
     pub topology: &'a TopologyDescription,
-    /// Pool and generation by address.
+    /// The state and the generation of the pool of each server.
     pub pools: BTreeMap<Address, (PoolView, u64)>,
-    /// The servers whose check runs, sorted.
+    /// The servers with a check under way, sorted.
     pub checking: Vec<Address>,
 }
 
 impl Model {
-    /// What kind of deployment the model takes it for.
+    /// Returns the topology type.
     #[must_use]
     pub fn kind(&self) -> TopologyType {
         self.kind
     }
 
-    /// Compares what must be the same; the error says what is not.
+    /// Compares the machine with the model. The error names the first difference.
     pub fn agree(&self, machine: &Machine<'_>) -> Result<(), String> {
         let topology = machine.topology;
         same("type of the topology", &topology.topology_type, &self.kind)?;
@@ -70,7 +70,8 @@ impl Model {
         same("running checks", &machine.checking, &self.checking())
     }
 
-    /// SDAM-83.
+    /// Returns the session timeout of the topology: the smallest one of the data-bearing servers,
+    /// or `None` if one of them has none (SDAM-83).
     fn session_minutes(&self) -> Option<i64> {
         let mut smallest: Option<i64> = None;
         for server in self.servers.values() {
@@ -86,7 +87,7 @@ impl Model {
         smallest
     }
 
-    /// SDAM-60: one of the servers that are to blame is named.
+    /// Compares `compatibilityError`, which names one of the incompatible servers (SDAM-60).
     fn agree_on_compatibility(&self, topology: &TopologyDescription) -> Result<(), String> {
         let mut blames = Vec::new();
         let swapped = self.makes(Mistake::CompatibilityTextsSwapped);
@@ -158,7 +159,9 @@ impl Model {
         self.agree_on_round_trips(theirs, ours)
     }
 
-    /// SDAM-49, MON-49, MON-51. While replies are pushed the measurements are made elsewhere.
+    /// Compares the round trip time, which an unknown server lacks (SDAM-49), the minimum (MON-49)
+    /// and the average (MON-51). With streaming a task of its own measures them, which the model
+    /// does not have.
     fn agree_on_round_trips(
         &self,
         theirs: &ServerDescription,
@@ -196,7 +199,7 @@ fn agree_on_lists(theirs: &ServerDescription, facts: &Facts) -> Result<(), Strin
     same("tags", &tags, &facts.tags)
 }
 
-/// PossiblePrimary is the same as Unknown (SDAM-12).
+/// Maps `PossiblePrimary` to `Unknown`, which mean the same (SDAM-12).
 fn known(kind: ServerType) -> ServerType {
     match kind {
         ServerType::PossiblePrimary => ServerType::Unknown,

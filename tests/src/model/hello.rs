@@ -1,13 +1,13 @@
-//! What a reply to hello says (tables A.2.1 and A.2.2), read in the order of the table.
+//! The parsing of a reply to `hello` (tables A.2.1 and A.2.2), in the order of the table.
 
 use super::{Facts, Mistake};
 use bson::{RawBsonRef, RawDocument};
 use onionskin_core::{address::Address, description::ServerType, error::TopologyVersion};
 use std::collections::BTreeSet;
 
-/// What the reply says; `None` if it is not one with `ok: 1` (SDAM-41).
+/// Returns the facts in a reply; `None` if the reply lacks `ok: 1` (SDAM-41).
 ///
-/// A field of a type that it should not have counts as absent.
+/// A field of a wrong type counts as absent.
 pub(super) fn read(reply: &RawDocument, mistake: Option<Mistake>) -> Option<Facts> {
     if number(reply, "ok") != Some(1) {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn read(reply: &RawDocument, mistake: Option<Mistake>) -> Option<Fact
     })
 }
 
-/// Table A.2.2, rows 2 to 9.
+/// Returns the server type (table A.2.2, rows 2 to 9).
 fn kind(reply: &RawDocument, has_set_name: bool, mistake: Option<Mistake>) -> ServerType {
     let ghost = is_true(reply, "isreplicaset");
     let router = text(reply, "msg").as_deref() == Some("isdbgrid");
@@ -63,7 +63,7 @@ fn kind(reply: &RawDocument, has_set_name: bool, mistake: Option<Mistake>) -> Se
     ServerType::Standalone
 }
 
-/// Table A.2.2, rows 3 to 7.
+/// Returns the server type of a replica set member (table A.2.2, rows 3 to 7).
 fn member(reply: &RawDocument, mistake: Option<Mistake>) -> ServerType {
     let hidden_first = mistake != Some(Mistake::HiddenIsSecondary);
     if hidden_first && is_true(reply, "hidden") {
@@ -81,7 +81,7 @@ fn member(reply: &RawDocument, mistake: Option<Mistake>) -> ServerType {
     ServerType::RsOther
 }
 
-/// SDAM-39.
+/// True for a primary: `ismaster` decides only if `isWritablePrimary` is absent (SDAM-39).
 fn is_writable(reply: &RawDocument, mistake: Option<Mistake>) -> bool {
     match mistake {
         Some(Mistake::NoLegacyPrimary) => return is_true(reply, "isWritablePrimary"),
@@ -93,7 +93,7 @@ fn is_writable(reply: &RawDocument, mistake: Option<Mistake>) -> bool {
     flag(reply, "isWritablePrimary").unwrap_or_else(|| is_true(reply, "ismaster"))
 }
 
-/// SDAM-55.
+/// Returns the `topologyVersion` of a reply or of an error (SDAM-55).
 pub(super) fn version(reply: &RawDocument) -> Option<TopologyVersion> {
     let version = reply.get_document("topologyVersion").ok()?;
     let process_id = version.get_object_id("processId").ok()?;
@@ -104,7 +104,7 @@ pub(super) fn version(reply: &RawDocument) -> Option<TopologyVersion> {
     })
 }
 
-/// A whole number, in any of the ways in which BSON can write it.
+/// Returns a whole number, which BSON may encode as an int32, an int64 or a double.
 pub(super) fn number(from: &RawDocument, key: &str) -> Option<i64> {
     match from.get(key).ok()?? {
         RawBsonRef::Int32(n) => Some(i64::from(n)),
@@ -114,7 +114,7 @@ pub(super) fn number(from: &RawDocument, key: &str) -> Option<i64> {
     }
 }
 
-/// SDAM-58.
+/// Returns a wire version; an absent one is 0 (SDAM-58).
 fn wire_version(reply: &RawDocument, key: &str) -> i64 {
     number(reply, key).unwrap_or(0)
 }
@@ -123,7 +123,7 @@ fn is_true(reply: &RawDocument, key: &str) -> bool {
     flag(reply, key) == Some(true)
 }
 
-/// Yes or no; a number that is not zero is a yes, as in all of MongoDB.
+/// Returns a boolean. A number other than zero is true, as in MongoDB.
 fn flag(reply: &RawDocument, key: &str) -> Option<bool> {
     match reply.get(key).ok()?? {
         RawBsonRef::Boolean(value) => Some(value),
@@ -135,11 +135,11 @@ fn text(reply: &RawDocument, key: &str) -> Option<String> {
     reply.get_str(key).ok().map(ToOwned::to_owned)
 }
 
-/// SDAM-53.
+/// Parses an address, in lower case (SDAM-53).
 fn address(name: &str, mistake: Option<Mistake>) -> Option<Address> {
     let address: Address = name.parse().ok()?;
     if mistake == Some(Mistake::NamesKeepCase) && name.chars().any(char::is_uppercase) {
-        // No address can hold upper case, so another name stands for it.
+        // An `Address` is always in lower case, so the mistake uses another name instead.
         let Some(port) = address.port() else {
             return Some(address);
         };
@@ -148,7 +148,7 @@ fn address(name: &str, mistake: Option<Mistake>) -> Option<Address> {
     Some(address)
 }
 
-/// Names that are no addresses are left out.
+/// Returns the addresses of a list without the invalid ones.
 fn addresses(reply: &RawDocument, key: &str, mistake: Option<Mistake>) -> BTreeSet<Address> {
     let mut found = BTreeSet::new();
     if let Ok(names) = reply.get_array(key) {

@@ -1,120 +1,121 @@
-//! Mistakes that a driver could make: each is one line of the model gone wrong.
+//! Deliberate errors of the model of discovery, each of which a driver could make.
 
-/// A wrong reading of the requirements.
+/// A wrong reading of a rule. Each variant says what the model does wrong and which rule that
+/// violates.
 ///
-/// A model that makes one has to be told apart from the machine; a net that cannot do that would
-/// not have caught the mistake in the machine either.
+/// A test shows that a model with a mistake differs from the machine. Otherwise the test would not
+/// find the same mistake in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// `ismaster` is not looked at where `isWritablePrimary` is absent (SDAM-39).
+    /// `ismaster` is ignored if `isWritablePrimary` is absent (SDAM-39).
     NoLegacyPrimary,
-    /// `ismaster` counts where `isWritablePrimary` says false (SDAM-39).
+    /// `ismaster` counts although `isWritablePrimary` is false (SDAM-39).
     LegacyOverrules,
-    /// A set's name is tested before `isreplicaset` (table A.2.2).
+    /// `setName` is tested before `isreplicaset` (table A.2.2).
     SetNameBeforeGhost,
     /// `msg: isdbgrid` is tested before `isreplicaset` (table A.2.2).
     RouterBeforeGhost,
-    /// A hidden member counts as the secondary that it also is (table A.2.2).
+    /// A member with `hidden: true` and `secondary: true` counts as a secondary (table A.2.2).
     HiddenIsSecondary,
-    /// Names keep their case (SDAM-53).
+    /// Addresses keep upper case letters (SDAM-53).
     NamesKeepCase,
-    /// The text of an error without a code says nothing (SDAM-92).
+    /// The text of an error without a code is ignored (SDAM-92).
     NoTextWithoutCode,
-    /// The text of an error counts although it has a code (SDAM-88).
+    /// The text of an error counts although the error has a code (SDAM-88).
     TextOverrulesCode,
-    /// A `writeConcernError` is not looked at (SDAM-93).
+    /// `writeConcernError` is ignored (SDAM-93).
     NoWriteConcernError,
-    /// `writeErrors` are looked at (SDAM-94).
+    /// `writeErrors` are examined for state change errors (SDAM-94).
     WriteErrorsCount,
-    /// An equal topology version refuses a hello (SDAM-37).
+    /// A `hello` with an equal `topologyVersion` is discarded (SDAM-37).
     EqualHelloRefused,
-    /// An equal topology version accepts an error (SDAM-87).
+    /// An error with an equal `topologyVersion` is accepted (SDAM-87).
     EqualErrorAccepted,
-    /// The Unknown of a state change error forgets the error's topology version (SDAM-95).
+    /// A state change error does not set the `topologyVersion` of the server (SDAM-95).
     ErrorVersionForgotten,
-    /// An error of an earlier generation counts (SDAM-86).
+    /// An error of an older generation is accepted (SDAM-86).
     StaleGenerationCounts,
-    /// PrimarySteppedDown clears the pool like a shutdown (SDAM-91).
+    /// `PrimarySteppedDown` clears the pool like a shutdown (SDAM-91).
     StepDownClears,
-    /// A shutdown does not clear the pool (SDAM-98).
+    /// A shutdown error does not clear the pool (SDAM-98).
     ShutdownDoesNotClear,
-    /// A timeout of an operation makes its server unknown (SDAM-101).
+    /// A timeout of an operation makes its server `Unknown` (SDAM-101).
     OperationTimeoutCounts,
-    /// The label of overload is not looked at (SDAM-104).
+    /// The label `SystemOverloadedError` is ignored (SDAM-104).
     OverloadCounts,
-    /// After a state change error nobody asks for a check (SDAM-96).
+    /// A state change error does not request a check (SDAM-96).
     NoCheckAfterStateChange,
-    /// After a network error somebody asks for a check (SDAM-108).
+    /// A network error of an operation requests a check (SDAM-108).
     CheckAfterNetworkError,
-    /// After a network error the running check goes on (SDAM-109).
+    /// A network error of an operation does not cancel the check under way (SDAM-109).
     NetworkErrorDoesNotCancel,
-    /// A pool is not made ready by a check (SDAM-84).
+    /// A successful check does not mark the pool as ready (SDAM-84).
     CheckDoesNotReady,
-    /// The pool of a primary that a newer one replaced is cleared (SDAM-75).
+    /// The pool of a replaced primary is cleared (SDAM-75).
     OldPrimaryCleared,
-    /// Nobody asks for a check of a primary that a newer one replaced (SDAM-74).
+    /// No check of a replaced primary is requested (SDAM-74).
     OldPrimaryNotChecked,
-    /// A primary that a newer one replaced stays a primary (SDAM-74).
+    /// A replaced primary stays `RSPrimary` (SDAM-74).
     OldPrimaryStays,
-    /// Whatever calls itself primary is one (SDAM-72).
+    /// A stale primary is accepted (SDAM-72).
     AnyPrimaryAccepted,
-    /// The rule of 6.0 holds for every version (SDAM-73).
+    /// The rule of servers since 6.0 applies to all servers (SDAM-73).
     NewPairRuleAlways,
-    /// The rule before 6.0 holds for every version (SDAM-72).
+    /// The rule of servers before 6.0 applies to all servers (SDAM-72).
     OldPairRuleAlways,
-    /// Without a `me` a member is removed, as if it had another (A.11, trap 3).
+    /// A member without `me` is removed (A.11, trap 3).
     MissingMeRemoves,
-    /// What `me` says is not looked at (A.5).
+    /// `me` is ignored (table A.5).
     MeIgnored,
-    /// A member's list removes servers although no primary is known (SDAM-79).
+    /// The host list of a member removes servers although no primary is known (SDAM-79).
     MemberRemoves,
-    /// Servers that the primary does not name stay (SDAM-80).
+    /// Servers that are not in the primary's host list stay (SDAM-80).
     PrimaryDoesNotRemove,
-    /// Members of another set stay (A.5).
+    /// Members with another set name stay (table A.5).
     SetNameIgnored,
-    /// "One seed" is taken as "one server by now" (A.11, trap 6).
+    /// The number of current servers counts instead of the number of seeds (A.11, trap 6).
     OneServerIsOneSeed,
-    /// A ghost is removed from a replica set (SDAM-43).
+    /// An `RSGhost` is removed from a replica set (SDAM-43).
     GhostRemoved,
-    /// A failed check leaves the pool alone (MON-62).
+    /// A failed check does not clear the pool (MON-62).
     FailedCheckDoesNotClear,
-    /// A timeout of a check does not break connections in use (MON-63).
+    /// A timeout of a check does not interrupt connections in use (MON-63).
     TimeoutDoesNotInterrupt,
-    /// A check that failed is never repeated at once (MON-66).
+    /// A failed check is never repeated at once (MON-66).
     NoRetryOfCheck,
-    /// A check that failed is repeated at once, known server or not (MON-66).
+    /// A failed check is repeated at once although the server was `Unknown` (MON-66).
     AlwaysRetryOfCheck,
-    /// A request is remembered while a check runs (MON-17).
+    /// A request for a check during a check is remembered (MON-17).
     RequestRemembered,
-    /// A requested check does not wait for the 500 ms (MON-31).
+    /// A requested check comes less than 500 ms after the last one (MON-31).
     NoFloor,
-    /// Replies that come early are followed by the next check at once for ever (a bound of the
-    /// driver's own beside MON-56).
+    /// Early streamed replies are followed by the next check at once without a limit. The limit is
+    /// this driver's own; MON-56 has none.
     NoBoundForEarlyReplies,
-    /// Servers that others name are checked at once for ever (a bound of the driver's own beside
-    /// MON-12).
+    /// Servers that other servers name are checked at once without a limit. The limit is this
+    /// driver's own; MON-12 has none.
     NoBoundForNewServers,
-    /// Ghosts, arbiters and others are left out of the check of versions (SDAM-60).
+    /// Servers that are not data-bearing are left out of the compatibility check (SDAM-60).
     OnlyDataBearingCompatible,
-    /// The two texts about versions are exchanged (SDAM-60).
+    /// The two texts of `compatibilityError` are exchanged (SDAM-60).
     CompatibilityTextsSwapped,
-    /// A server without session timeout is left out of the smallest one (SDAM-83).
+    /// A server without a session timeout does not make that of the topology null (SDAM-83).
     MissingTimeoutSkipped,
     /// Tags are not read (table A.2.1).
     NoTags,
     /// `lastWrite` is not read (SDAM-50).
     NoLastWrite,
-    /// The round trip time of an unknown server is kept (SDAM-49).
+    /// A server that becomes `Unknown` keeps its round trip time (SDAM-49).
     UnknownKeepsRoundTrip,
-    /// One measurement is enough for the smallest round trip time (MON-49).
+    /// One sample is enough for the minimum round trip time (MON-49).
     SmallestOfOne,
-    /// The smallest round trip time is that of all measurements, not of the last ten (MON-49).
+    /// The minimum round trip time is that of all samples, not of the last 10 (MON-49).
     SmallestOfAll,
 }
 
 impl Mistake {
-    /// Those that no official file catches: the first five of the list in section A.13, then what
-    /// it names from reading.
+    /// The mistakes that no official test file finds: the first five of section A.13, and others
+    /// that the section names.
     pub const UNCHECKED: [Self; 18] = [
         Self::NoLegacyPrimary,
         Self::SetNameBeforeGhost,
@@ -136,7 +137,8 @@ impl Mistake {
         Self::SmallestOfAll,
     ];
 
-    /// All others.
+    /// All other mistakes, except for [`NoBoundForEarlyReplies`](Self::NoBoundForEarlyReplies) and
+    /// [`NoBoundForNewServers`](Self::NoBoundForNewServers), which have tests of their own.
     pub const CHECKED: [Self; 31] = [
         Self::LegacyOverrules,
         Self::HiddenIsSecondary,

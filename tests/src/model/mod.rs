@@ -1,12 +1,12 @@
-//! The independent judge of discovery: a slow, obvious model of the topology, of what errors of
-//! operations do to it, of the pools' generations and of the monitors' pace.
+//! A slow, obvious model of discovery, with which tests compare the core: the topology, the effects
+//! of errors of operations, the generations of pools, and the times of checks.
 //!
-//! It is written as the tables of the requirements read (sections A.2 to A.8, C.2, E.4 and E.5 of
-//! the discovery file), not as the core is built, and shares no code with the core's machine: only
-//! its plain types. Whatever both agree on was found twice. It lives among the tests and not among
-//! the simulations because it judges one machine of the core and is of no use without that.
+//! The model follows the tables of the requirements (sections A.2 to A.8, C.2, E.4 and E.5). The
+//! model shares no code with the core's machine except for plain types, so that an error has to be
+//! made twice to stay unnoticed. The model belongs to the tests because it is of no use without the
+//! core's machine.
 //!
-//! Each rule can be switched to a [`Mistake`], so that a net can be shown to catch it.
+//! The model can make a deliberate [`Mistake`], to show that a test finds it.
 
 mod application;
 mod compare;
@@ -33,10 +33,10 @@ use std::{
     time::Duration,
 };
 
-/// What the model has to know from the start.
+/// The options that the model needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Config {
-    /// The configured servers.
+    /// The addresses of the seeds.
     pub seeds: BTreeSet<Address>,
     /// `replicaSet`.
     pub replica_set: Option<String>,
@@ -44,16 +44,16 @@ pub struct Config {
     pub direct: bool,
     /// `loadBalanced`.
     pub load_balanced: bool,
-    /// Servers that can push changes are asked to.
+    /// True if the client streams replies of servers that support it.
     pub streaming: bool,
     /// `heartbeatFrequencyMS`.
     pub heartbeat: Duration,
-    /// `connectTimeoutMS`; none is no limit.
+    /// `connectTimeoutMS`; `None` means no limit.
     pub connect_timeout: Option<Duration>,
 }
 
 impl Config {
-    /// The defaults for these seeds: polling every ten seconds, checks without limit.
+    /// Returns the defaults for these seeds: polling every ten seconds, and checks without a limit.
     #[must_use]
     pub fn new(seeds: impl IntoIterator<Item = Address>) -> Self {
         Self {
@@ -68,18 +68,18 @@ impl Config {
     }
 }
 
-/// Whether a server has an error, and what its text must contain.
+/// The error that a server description must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Complaint {
     /// No error.
     None,
-    /// One whose text contains this.
+    /// An error whose text contains this.
     Text(String),
-    /// The requirements do not say.
+    /// Any error or none, because the requirements do not specify it.
     Unsaid,
 }
 
-/// What is known of a server (table A.2.1).
+/// The fields of a server description (table A.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     kind: ServerType,
@@ -99,7 +99,7 @@ pub struct Facts {
     version: Option<TopologyVersion>,
     last_write: Option<i64>,
     cryptd: bool,
-    /// Average and smallest.
+    /// The average and the minimum.
     round_trip: Option<(Duration, Duration)>,
 }
 
@@ -127,7 +127,7 @@ impl Facts {
         }
     }
 
-    /// hosts, passives and arbiters are treated alike (SDAM-18).
+    /// Returns the hosts, passives and arbiters, which are treated alike (SDAM-18).
     fn members(&self) -> BTreeSet<Address> {
         let mut all = self.hosts.clone();
         all.extend(self.passives.iter().cloned());
@@ -135,46 +135,48 @@ impl Facts {
         all
     }
 
-    /// PossiblePrimary is the same as Unknown (SDAM-12).
+    /// True for `Unknown` and for `PossiblePrimary`, which means the same (SDAM-12).
     fn is_unknown(&self) -> bool {
         matches!(self.kind, ServerType::Unknown | ServerType::PossiblePrimary)
     }
 }
 
-/// A server, and what belongs to it.
+/// A server with its pool and its monitor.
 #[derive(Clone, Debug)]
 struct Server {
     facts: Facts,
-    /// Which life of its address this is; inputs of earlier ones change nothing (SDAM-66).
+    /// The number of times that the address was added to the topology, including this time. Inputs
+    /// of an earlier life change nothing (SDAM-66).
     life: u64,
     pool: PoolView,
     generation: u64,
-    /// Behind a load balancer, by service (SDAM-113).
+    /// The generation of each service behind a load balancer (SDAM-113).
     services: BTreeMap<ObjectId, u64>,
     monitor: Monitor,
-    /// When a failed check was last repeated at once.
+    /// The time at which a failed check was last repeated at once.
     repeated: Option<Instant>,
     credit: Credit,
     average: Option<Duration>,
     samples: Vec<Duration>,
-    /// It was unknown since the last sample, so that the next one counts alone (SEL-52, MON-51).
+    /// True if the server was `Unknown` since the last sample. Then the next sample is the average
+    /// (SEL-52, MON-51).
     is_lost: bool,
 }
 
-/// That a pool was cleared.
+/// A clear of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clear {
-    /// Whose.
+    /// The address of the server.
     pub address: Address,
-    /// The generation from then on.
+    /// The generation of the pool, or of the service, after the clear.
     pub generation: u64,
-    /// Only connections of this service.
+    /// The service whose connections are cleared; `None` for the whole pool.
     pub service: Option<ObjectId>,
-    /// Connections in use are broken as well (MON-63).
+    /// True if connections in use are interrupted (MON-63).
     pub interrupt: bool,
 }
 
-/// The topology, as the requirements would have it.
+/// The topology and its servers, as the requirements define them.
 #[derive(Clone, Debug)]
 pub struct Model {
     config: Config,
@@ -184,22 +186,22 @@ pub struct Model {
     max_election_id: Option<[u8; 12]>,
     max_set_version: Option<i64>,
     servers: BTreeMap<Address, Server>,
-    /// How many lives each address has had.
+    /// The number of times that each address was added to the topology.
     lives: BTreeMap<Address, u64>,
     newcomers: Credit,
     now: Instant,
-    /// When waiting operations ask for checks again.
+    /// The time of the next requests for checks by waiting operations.
     pace: Option<Instant>,
     clears: Vec<Clear>,
     closed: bool,
 }
 
 impl Model {
-    /// A model of a topology that starts now, at instant zero. It makes `mistake`.
+    /// Returns a model of a topology that starts at instant zero. The model makes `mistake`.
     #[must_use]
     pub fn new(config: Config, mistake: Option<Mistake>) -> Self {
         let seeds = config.seeds.clone();
-        // SDAM-21
+        // The options decide the initial topology type (SDAM-21).
         let kind = match (config.load_balanced, config.direct, &config.replica_set) {
             (true, ..) => TopologyType::LoadBalanced,
             (false, true, _) => TopologyType::Single,
@@ -227,13 +229,13 @@ impl Model {
         model
     }
 
-    /// The pools that were cleared since the last call.
+    /// Returns the clears since the last call.
     pub fn take_clears(&mut self) -> Vec<Clear> {
         std::mem::take(&mut self.clears)
     }
 
-    /// A hello on a monitor's connection was answered. `awaited`: it was one that the server may
-    /// hold back; `more_to_come`: the server will send more of itself.
+    /// Handles a reply to `hello` of a monitor. `awaited` says whether the command was awaitable,
+    /// and `more_to_come` whether the server announced another reply.
     pub fn on_check_reply(
         &mut self,
         address: &Address,
@@ -264,7 +266,7 @@ impl Model {
         self.after_success(address, streams.then_some(stream));
     }
 
-    /// A check failed: the connection broke, or an answer did not come in time.
+    /// Handles a check that failed by a network error, or by a timeout.
     pub fn on_check_failed(&mut self, address: &Address, timeout: bool) {
         let failure = if timeout {
             Failure::Timeout
@@ -274,7 +276,8 @@ impl Model {
         self.on_check_failure(address, failure);
     }
 
-    /// A new connection of a pool shook hands (MON-22), which is news about a server that is known.
+    /// Handles the `hello` of a new connection of a pool. The reply updates a known server like
+    /// that of a check (MON-22).
     pub fn on_handshake(&mut self, address: &Address, life: u64, reply: &bson::RawDocument) {
         let server = self.servers.get(address).filter(|s| s.life == life);
         let Some(server) = server.filter(|s| !s.facts.is_unknown()) else {
@@ -292,7 +295,7 @@ impl Model {
         }
     }
 
-    /// The client is closed (SDAM-36).
+    /// Closes the topology: removes all servers and sets the type to `Unknown` (SDAM-36).
     pub fn close(&mut self) {
         self.servers.clear();
         self.kind = TopologyType::Unknown;
@@ -300,13 +303,14 @@ impl Model {
         self.closed = true;
     }
 
-    /// The present life of an address, where there is one.
+    /// Returns the life of the server with this address.
     #[must_use]
     pub fn life(&self, address: &Address) -> Option<u64> {
         self.servers.get(address).map(|server| server.life)
     }
 
-    /// MON-62 to MON-67.
+    /// Handles a failed check (MON-62 to MON-67): server `Unknown`, pool cleared, next check at
+    /// once or after a wait.
     fn on_check_failure(&mut self, address: &Address, failure: Failure) {
         let Some(server) = self.servers.get_mut(address) else {
             return;
@@ -333,7 +337,8 @@ impl Model {
         }
     }
 
-    /// SDAM-84: a pool for what holds data, and for everything that a direct connection reaches.
+    /// Creates the pool or marks it as ready, if the server is data-bearing or the connection is
+    /// direct (SDAM-84).
     fn ready(&mut self, address: &Address) {
         let single = self.kind == TopologyType::Single;
         if self.makes(Mistake::CheckDoesNotReady) {
@@ -347,7 +352,7 @@ impl Model {
         }
     }
 
-    /// SDAM-10: the generation of a pool grows by one. Without a pool there is none.
+    /// Clears the pool of a server, if there is one. Its generation grows by one (SDAM-10).
     fn clear(&mut self, address: &Address, service: Option<ObjectId>, interrupt: bool) {
         let Some(server) = self.servers.get_mut(address) else {
             return;
@@ -377,14 +382,14 @@ impl Model {
     }
 }
 
-/// How a check failed.
+/// The way in which a check failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     /// A reply without `ok: 1`.
     NotOk,
-    /// A broken connection, or none.
+    /// A network error.
     Network,
-    /// No answer in time.
+    /// A timeout.
     Timeout,
 }
 
@@ -405,7 +410,7 @@ impl Server {
         }
     }
 
-    /// MON-49 and MON-51.
+    /// Adds a sample for the minimum (MON-49) and the average (MON-51) of the round trip time.
     fn sample(&mut self, round_trip: Duration) {
         let is_lost = std::mem::replace(&mut self.is_lost, false);
         self.average = Some(match self.average.filter(|_| !is_lost) {
@@ -415,13 +420,14 @@ impl Server {
         self.samples.push(round_trip);
     }
 
-    /// MON-52: with the connection goes what was measured.
+    /// Drops all samples and the average, because the check failed (MON-52).
     fn forget_round_trips(&mut self) {
         self.average = None;
         self.samples.clear();
     }
 
-    /// MON-49: the smallest of the last ten, and zero until there are two.
+    /// Returns the average round trip time and the minimum. The minimum is that of the last 10
+    /// samples, and zero until there are two (MON-49).
     fn round_trip(&self, mistake: Option<Mistake>) -> Option<(Duration, Duration)> {
         let (enough, kept) = match mistake {
             Some(Mistake::SmallestOfOne) => (1, 10),

@@ -1,40 +1,40 @@
-//! When servers are checked (tables C.2 and E.4).
+//! The model of monitors: the times of checks (tables C.2 and E.4).
 
 use super::{Mistake, Model};
 use onionskin_core::{address::Address, time::Instant};
 use std::time::Duration;
 
-/// `minHeartbeatFrequencyMS` (SDAM-9).
+/// `minHeartbeatFrequencyMS`, the shortest time between two checks of a server (SDAM-9).
 const FLOOR: Duration = Duration::from_millis(500);
 
-/// How many awaited replies may come early before the next check waits: a bound of the driver's own
-/// against servers that answer awaited checks at once.
+/// The number of early awaited replies of a server after which the next check waits. The limit is
+/// this driver's own, against servers that answer awaited checks at once.
 const EARLY: u32 = 10;
 
-/// How many servers that others name may be checked at once, likewise against servers that name
-/// new ones in each reply.
+/// The number of servers that are checked at once because another server named them. The limit is
+/// this driver's own, against servers that name new servers in each reply.
 const NEWCOMERS: u32 = 256;
 
-/// How the reply came after which a server streams, or goes on to.
+/// A reply after which the monitor streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// The server might have held it back.
+    /// True if the reply was awaited.
     pub(super) awaited: bool,
-    /// It announces a further one.
+    /// True if the reply announces another one.
     pub(super) pushes: bool,
 }
 
-/// What the monitor of a server is doing.
+/// The state of the monitor of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Monitor {
-    /// There is none.
+    /// The server has no monitor.
     None,
-    /// A check runs since `began`. It fails by itself at `limit`.
+    /// A check is under way since `began`, and times out at `limit`.
     Busy {
         began: Instant,
         limit: Option<Instant>,
     },
-    /// A check ended then; the next is due, and awaited or not.
+    /// The last check ended at `ended`. The next one starts at `due`, and is `awaited` or not.
     Idle {
         ended: Instant,
         due: Instant,
@@ -42,7 +42,7 @@ pub(super) enum Monitor {
     },
 }
 
-/// How much may still be done without a wait, as time: each use costs [`FLOOR`].
+/// A budget of actions without a wait, kept as time: each action costs [`FLOOR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Credit {
     left: Duration,
@@ -51,12 +51,12 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// For the early replies of a server.
+    /// Returns the budget for early replies of a server.
     pub(super) fn of_server(now: Instant) -> Self {
         Self::full(EARLY, now)
     }
 
-    /// For the first checks of servers that others name.
+    /// Returns the budget for first checks of servers that other servers name.
     pub(super) fn of_topology() -> Self {
         Self::full(NEWCOMERS, Instant::ZERO)
     }
@@ -70,7 +70,8 @@ impl Credit {
         }
     }
 
-    /// True if what is to be done need not wait. What the wait would bring is spent.
+    /// Takes one action from the budget. Returns false if the budget is empty: then the action has
+    /// to wait for [`FLOOR`], and this time does not fill the budget.
     fn spend(&mut self, now: Instant) -> bool {
         let grown = self.left + now.saturating_since(self.counted);
         self.left = grown.min(self.most);
@@ -89,7 +90,7 @@ impl Credit {
 }
 
 impl Model {
-    /// When something happens of itself.
+    /// Returns the time at which the model changes without an input.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let monitors = self.servers.values().filter_map(|s| match s.monitor {
@@ -100,7 +101,7 @@ impl Model {
         monitors.chain(self.pace).min()
     }
 
-    /// Time has passed. To be called at each deadline, and not later.
+    /// Advances the time. Has to be called at each deadline and not later.
     pub fn pass(&mut self, now: Instant) {
         assert!(self.deadline().is_none_or(|deadline| now <= deadline));
         self.now = now;
@@ -120,7 +121,8 @@ impl Model {
         }
     }
 
-    /// Operations wait for a server, or no longer do (SDAM-119).
+    /// Sets whether operations wait for a server. As long as they do, all servers are checked every
+    /// 500 ms (SDAM-119).
     pub fn set_waiting(&mut self, waiting: bool) {
         if self.closed || waiting == self.pace.is_some() {
             return;
@@ -132,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Every server is wanted checked soon.
+    /// Requests an immediate check of each server.
     pub fn request_check(&mut self) {
         let addresses: Vec<Address> = self.servers.keys().cloned().collect();
         for address in addresses {
@@ -140,7 +142,7 @@ impl Model {
         }
     }
 
-    /// Addresses of the servers whose check runs.
+    /// Returns the addresses of the servers with a check under way.
     #[must_use]
     pub fn checking(&self) -> Vec<Address> {
         let busy = self
@@ -150,7 +152,7 @@ impl Model {
         busy.map(|(address, _)| address.clone()).collect()
     }
 
-    /// MON-17: a request while a check runs is not remembered.
+    /// Requests an immediate check of a server. A request during a check is ignored (MON-17).
     pub(super) fn request_check_of(&mut self, address: &Address) {
         let now = self.now;
         let floor = if self.makes(Mistake::NoFloor) {
@@ -164,7 +166,8 @@ impl Model {
         };
         match &mut server.monitor {
             Monitor::None => {}
-            // Such a monitor would check again 500 ms after this check.
+            // The mistake ends the running check early instead of remembering the request, which is
+            // enough to differ from the machine.
             Monitor::Busy { limit, .. } if remembers => *limit = Some(now + FLOOR),
             Monitor::Busy { .. } => {}
             Monitor::Idle {
@@ -173,15 +176,15 @@ impl Model {
                 awaited,
             } => {
                 *due = (*due).min(now.max(*ended + floor));
-                // The answer is wanted at once.
+                // A requested check sends a plain `hello`, which is answered at once.
                 *awaited = false;
             }
         }
         self.start_if_due(address);
     }
 
-    /// C.2, "After the check": a server that streams is checked again without a wait (MON-56), as
-    /// long as it is not early too often.
+    /// Starts the next check after a successful one (table C.2, "After the check"). A server that
+    /// streams is checked again without a wait (MON-56), unless too many of its replies were early.
     pub(super) fn after_success(&mut self, address: &Address, stream: Option<Stream>) {
         let Some(stream) = stream else {
             return self.wait(address);
@@ -198,7 +201,8 @@ impl Model {
             server.monitor = Monitor::Idle {
                 ended: now,
                 due: now + FLOOR,
-                // A server that pushes is left alone by closing the connection.
+                // Only closing the connection stops a server that streams by itself. The next check
+                // begins with a handshake then.
                 awaited: !stream.pushes,
             };
         } else {
@@ -206,8 +210,8 @@ impl Model {
         }
     }
 
-    /// MON-66: a failed check is repeated at once; but not twice within 500 ms, which is a bound of
-    /// the driver's own against servers that break every check but the first.
+    /// Repeats a failed check at once (MON-66), but not twice within 500 ms. This limit is the
+    /// driver's own, against servers that fail every check but the first.
     pub(super) fn repeat_check(&mut self, address: &Address) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(address) else {
@@ -229,18 +233,19 @@ impl Model {
         }
     }
 
-    /// MON-59, MON-60: the running check ends without a result, and the wait begins.
+    /// Cancels the check under way, which ends without a result (MON-59). The wait for the next one
+    /// begins (MON-60).
     pub(super) fn cancel_check(&mut self, address: &Address) {
         match self.servers.get_mut(address).map(|s| &mut s.monitor) {
             Some(Monitor::Busy { .. }) => self.wait(address),
-            // The connection goes, and a new one begins with a handshake.
+            // The connection is closed, so the next check begins with a handshake.
             Some(Monitor::Idle { awaited, .. }) => *awaited = false,
             Some(Monitor::None) | None => {}
         }
     }
 
-    /// A server that was added is checked at once (MON-12), unless others name new ones all the
-    /// time; a load balancer never is (SDAM-111).
+    /// Returns the monitor of a server that was added. The server is checked at once (MON-12),
+    /// unless servers name too many new ones. A load balancer is not checked (SDAM-111).
     pub(super) fn first_check(&mut self, named: bool) -> Monitor {
         if self.config.load_balanced {
             return Monitor::None;
@@ -269,7 +274,7 @@ impl Model {
     }
 
     fn start_check(&mut self, address: &Address, awaitable: bool) {
-        // MON-44
+        // The limit of an awaited check is longer by `heartbeatFrequencyMS` (MON-44).
         let more = if awaitable {
             self.config.heartbeat
         } else {
@@ -282,7 +287,7 @@ impl Model {
         }
     }
 
-    /// Waits for heartbeatFrequencyMS, from now on (MON-16).
+    /// Waits for `heartbeatFrequencyMS`, from now on (MON-16).
     pub(super) fn wait(&mut self, address: &Address) {
         let (now, heartbeat) = (self.now, self.config.heartbeat);
         if let Some(server) = self.servers.get_mut(address) {

@@ -1,11 +1,11 @@
-//! The stale primary test (section A.6).
+//! The model of stale primaries (table A.6).
 
 use super::{Facts, Mistake, Model};
 
 impl Model {
-    /// Whether a primary that says so is one no longer. Where it is not, it is remembered.
+    /// True if a primary is stale. Otherwise its `electionId` and `setVersion` are remembered.
     ///
-    /// `None` is less than every value and equal to itself, in the language as in the table.
+    /// `None` is smaller than every value and equal to itself, in Rust as in the table.
     pub(super) fn is_stale_primary(&mut self, new: &Facts) -> bool {
         let by_new_rule = match self.mistake {
             Some(Mistake::NewPairRuleAlways) => true,

@@ -1,4 +1,4 @@
-//! How a new description changes the topology (tables A.4 and A.5).
+//! The model of changes of the topology by a server description (tables A.4 and A.5).
 
 use super::{Complaint, Facts, Mistake, Model, PoolView, Server};
 use onionskin_core::{
@@ -7,7 +7,7 @@ use onionskin_core::{
     error::TopologyVersion,
 };
 
-/// Which of two topology versions is newer (table A.2.3).
+/// Which of two values of `topologyVersion` is newer (table A.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     CurrentIsNewer,
@@ -29,7 +29,8 @@ pub(super) fn compare(current: Option<TopologyVersion>, new: Option<TopologyVers
 }
 
 impl Model {
-    /// Steps 4 to 6 of table E.5; false if the description was dropped.
+    /// Replaces the description of a server (table E.5, steps 4 to 6). Returns false if the new one
+    /// is discarded.
     pub(super) fn update(&mut self, address: &Address, mut new: Facts) -> bool {
         let Some(server) = self.servers.get(address) else {
             return false;
@@ -41,7 +42,7 @@ impl Model {
         if order == Order::CurrentIsNewer || refused {
             return false;
         }
-        // SDAM-62
+        // In `Single` with a set name, a server with another set name becomes `Unknown` (SDAM-62).
         if self.kind == TopologyType::Single
             && self.set_name.is_some()
             && new.kind != ServerType::Unknown
@@ -54,7 +55,7 @@ impl Model {
         true
     }
 
-    /// Table A.4.
+    /// Applies table A.4 to a new server description.
     fn transition(&mut self, address: &Address, new: &Facts) {
         use ServerType as S;
         use TopologyType as T;
@@ -174,7 +175,8 @@ impl Model {
         self.check_if_has_primary();
     }
 
-    /// Step 3 of updateRSFromPrimary (SDAM-74, SDAM-75).
+    /// Makes every other primary `Unknown` and requests its check (SDAM-74), without clearing its
+    /// pool (SDAM-75). This is step 3 of updateRSFromPrimary.
     fn dethrone_all_but(&mut self, address: &Address) {
         let old: Vec<Address> = self
             .servers
@@ -213,7 +215,7 @@ impl Model {
         }
     }
 
-    /// Who is named as primary and not known yet may be one.
+    /// Makes an `Unknown` server that a member names as primary a `PossiblePrimary`.
     fn hint(&mut self, new: &Facts) {
         if let Some(primary) = &new.primary
             && let Some(server) = self.servers.get_mut(primary)
@@ -249,8 +251,8 @@ impl Model {
         }
     }
 
-    /// A server that is new, with its monitor; one that is there stays as it is. `named`: another
-    /// server names it.
+    /// Adds a server with its monitor, unless the topology has the server already. `named` is true
+    /// if another server names it.
     pub(super) fn add(&mut self, address: Address, named: bool) {
         if self.servers.contains_key(&address) {
             return;
@@ -260,7 +262,7 @@ impl Model {
         let life = *life;
         let mut server = Server::new(life, self.first_check(named), self.now);
         if self.config.load_balanced {
-            // SDAM-111
+            // A load balancer is neither `Unknown` nor checked (SDAM-111).
             server.facts.kind = ServerType::LoadBalancer;
             server.pool = PoolView::Ready;
         }

@@ -1,4 +1,4 @@
-//! Certificates for one test: an authority, a server on loopback, a client.
+//! Certificates for one test: those of an authority, of a server on loopback, and of a client.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use super::Scratch;
 
-/// PEM files of a fresh authority and of the two certificates it has signed.
+/// PEM files of a new authority and of the two certificates that it signed.
 #[derive(Debug)]
 pub struct Certificates {
     /// The authority's certificate, for `tlsCAFile`.
@@ -22,7 +22,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Generates keys, signs, and writes all files into a directory of their own.
+    /// Generates the keys and certificates, and writes them into a directory of their own.
     pub fn generate() -> io::Result<Self> {
         let scratch = Scratch::new()?;
         let mut authority = CertificateParams::default();
@@ -49,7 +49,7 @@ impl Certificates {
     }
 }
 
-/// A certificate for `name` and loopback, and its key, as PEM text.
+/// Returns a certificate for `name` and for `127.0.0.1`, and its key, as PEM text.
 fn signed(name: &str, issuer: &Issuer<'_, KeyPair>) -> io::Result<(String, String)> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let mut params = CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()])

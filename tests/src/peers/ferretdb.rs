@@ -1,4 +1,4 @@
-//! FerretDB on its SQLite backend: a server for which none of our code was written.
+//! FerretDB with its SQLite backend: a server that shares no code with this project.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -9,15 +9,15 @@ use std::sync::OnceLock;
 use super::process::{Peer, Stream};
 use super::{Certificates, START_TIMEOUT, Scratch, built, needed, say};
 
-/// The user that FerretDB creates when authentication is asked for; its database is `admin`.
+/// The user that FerretDB creates with authentication. Its database is `admin`.
 const USERNAME: &str = "onionskin";
-/// That user's password.
+/// The password of that user.
 const PASSWORD: &str = "pencil";
 
-/// What the log says, before the address, when the server listens.
+/// The text before the address in the log line of a server that listens.
 const LISTENING: [&str; 2] = ["Listening on TCP ", "Listening on TLS "];
 
-/// How a FerretDB is to be started. By default: no authentication, no TLS.
+/// Options for the start of FerretDB. Default: neither authentication nor TLS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FerretDb {
     authentication: bool,
@@ -25,14 +25,14 @@ pub struct FerretDb {
 }
 
 impl FerretDb {
-    /// Requires SCRAM-SHA-1 or SCRAM-SHA-256; the URI holds the credential.
+    /// Requires authentication by SCRAM-SHA-1 or SCRAM-SHA-256. The URI contains user and password.
     #[must_use]
     pub fn with_authentication(mut self) -> Self {
         self.authentication = true;
         self
     }
 
-    /// Listens with TLS only and requires a client certificate; the URI names the files.
+    /// Accepts only TLS connections with a client certificate. The URI names the certificate files.
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.tls = true;
@@ -44,7 +44,8 @@ impl FerretDb {
         command.args(["--handler=sqlite", "--telemetry=disable", "--debug-addr=-"]);
         command.arg(format!("--sqlite-url=file:{}/", data.display()));
         command.arg(format!("--state-dir={}", data.display()));
-        // The kernel picks the port; the log names it. No other process can take it in between.
+        // The kernel chooses a free port, which the log line contains. So no other process can take
+        // the port in between.
         match certificates {
             None => {
                 command.arg("--listen-addr=127.0.0.1:0");
@@ -86,7 +87,7 @@ impl FerretDb {
     }
 }
 
-/// Starts a FerretDB with an empty database, or says that it is skipped.
+/// Starts FerretDB with an empty database. Returns `None`, after a message, if it is skipped.
 pub fn ferretdb(options: FerretDb) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let Some(binary) = needed("FerretDB", BUILT.get_or_init(|| built("ferretdb")).clone()) else {
@@ -109,7 +110,8 @@ pub fn ferretdb(options: FerretDb) -> io::Result<Option<Peer>> {
     Ok(Some(peer))
 }
 
-/// The address in a line such as `... Listening on TCP 127.0.0.1:34275... {"name":"listener"}`.
+/// Returns the address in a line such as `... Listening on TCP 127.0.0.1:34275...
+/// {"name":"listener"}`.
 fn listening_address(line: &str) -> Option<SocketAddr> {
     let rest = LISTENING
         .iter()
@@ -117,7 +119,7 @@ fn listening_address(line: &str) -> Option<SocketAddr> {
     rest.split_once("...")?.0.parse().ok()
 }
 
-/// The path as the value of a URI option, where `/` would end the host list for some parsers.
+/// Encodes a path as the value of a URI option. Some parsers end the host list at a `/`.
 fn percent_encoded(path: &Path) -> String {
     let mut encoded = String::new();
     for byte in path.display().to_string().bytes() {

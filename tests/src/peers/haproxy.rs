@@ -1,4 +1,4 @@
-//! HAProxy: a load balancer that nobody here wrote, in front of services of ours.
+//! HAProxy, a load balancer that shares no code with this project, in front of simulated services.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,17 +10,19 @@ use std::sync::OnceLock;
 use super::process::Peer;
 use super::{Scratch, built, needed, say};
 
-/// Which version of the PROXY protocol HAProxy speaks to the services.
+/// The version of the PROXY protocol that HAProxy uses for connections to the services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// Version 1, and no look whether a service is there before a client is sent to it.
+    /// Version 1. HAProxy does not check whether a service is available.
     Text,
-    /// Version 2, and a look every 100 ms, which is a connection of HAProxy's own.
+    /// Version 2. HAProxy checks every 100 ms whether a service is available, by a connection of
+    /// its own.
     Binary,
 }
 
-/// Starts an HAProxy that hands connections to these services in turn, or says that it is skipped.
-/// The peer's URI is that of the load balancer, with `loadBalanced=true`.
+/// Starts an HAProxy that distributes connections to these services in turn. Returns `None`, after
+/// a message, if HAProxy is skipped. The peer's URI is that of the load balancer, with
+/// `loadBalanced=true`.
 pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let Some(program) = needed("HAProxy", BUILT.get_or_init(|| built("haproxy")).clone()) else {
@@ -31,7 +33,7 @@ pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<O
     let directory = Scratch::new()?;
     let file = directory.write("haproxy.cfg", &configuration(services, protocol))?;
     let mut command = Command::new(program);
-    // In the foreground, so that it ends with its process.
+    // Without `-db` HAProxy would become a daemon, which killing the child does not end.
     command.arg("-db").arg("-f").arg(file);
     let uri = format!("mongodb://{address}/?loadBalanced=true");
     let mut peer = Peer::start_on("HAProxy", command, listener, uri)?;
@@ -40,7 +42,7 @@ pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<O
     Ok(Some(peer))
 }
 
-/// HAProxy accepts on its standard input, and hands connections to the services in turn.
+/// Returns a configuration in which HAProxy accepts connections on its standard input.
 fn configuration(services: &[SocketAddr], protocol: ProxyProtocol) -> String {
     let words = match protocol {
         ProxyProtocol::Text => "send-proxy",

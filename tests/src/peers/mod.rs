@@ -1,9 +1,9 @@
-//! Real counterparts: servers and drivers that nobody here wrote, run as child processes.
+//! Real counterparts, which run as child processes: servers and drivers of other projects.
 //!
-//! A test that needs one asks for it and gets `None` where the machine lacks what it takes, after
-//! a line that begins with `SKIPPED:`. Where the environment says `CI=true` nothing may be
-//! skipped, and the same lack is a panic. Both kinds of line, and one that begins with `PEER:` for
-//! each counterpart that takes part, bypass the capturing of test output.
+//! A test asks for a counterpart and gets `None` if the machine lacks it, after a line that begins
+//! with `SKIPPED:`. With `CI=true` in the environment, a missing counterpart is a panic instead.
+//! Each counterpart that takes part prints a line that begins with `PEER:`. libtest captures
+//! neither kind of line.
 
 mod certificates;
 mod ferretdb;
@@ -23,19 +23,19 @@ pub use haproxy::{ProxyProtocol, haproxy};
 pub use process::{Output, Peer, run};
 pub use scratch::Scratch;
 
-/// Bound on building or installing one counterpart, downloads included.
+/// The time limit of building or installing one counterpart, including downloads.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
-/// Bound on the time between the start of a server and its readiness.
+/// The time limit of the start of a server.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The interpreter of a virtual environment that has PyMongo.
+/// Returns the Python interpreter of a virtual environment with PyMongo.
 pub fn python_with_pymongo() -> Option<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     driver("PyMongo", BUILT.get_or_init(|| built("pymongo")).clone())
 }
 
-/// The program in `tests/peers/official` that uses the official Rust driver.
+/// Returns the program in `tests/peers/official`, which uses the official Rust driver.
 pub fn official_driver_binary() -> Option<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     driver(
@@ -44,7 +44,7 @@ pub fn official_driver_binary() -> Option<PathBuf> {
     )
 }
 
-/// The script in `tests/peers/node` that uses the Node.js driver; `node` runs it.
+/// Returns the script in `tests/peers/node`, which uses the Node.js driver.
 pub fn node_driver_script() -> Option<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     driver(
@@ -53,7 +53,7 @@ pub fn node_driver_script() -> Option<PathBuf> {
     )
 }
 
-/// The `onionskin` command: the file that `ONIONSKIN_BINARY` names, else built by cargo.
+/// Returns the `onionskin` command: the file in `ONIONSKIN_BINARY`, or else one that cargo builds.
 pub fn onionskin_binary() -> io::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     BUILT
@@ -62,9 +62,9 @@ pub fn onionskin_binary() -> io::Result<PathBuf> {
         .map_err(io::Error::other)
 }
 
-/// Starts `onionskin serve` with further arguments; its first line of output is the URI.
+/// Starts `onionskin serve` with `arguments`. Its first line of output is the URI.
 ///
-/// Certificates of `--tls` lie in a directory that goes with the peer.
+/// The certificates of `--tls` are in a directory that is removed with the peer.
 pub fn serve<'a>(arguments: impl IntoIterator<Item = &'a str>) -> io::Result<Peer> {
     let arguments: Vec<&str> = arguments.into_iter().collect();
     let mut command = Command::new(onionskin_binary()?);
@@ -87,8 +87,8 @@ fn find_onionskin() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ONIONSKIN_BINARY") {
         return Ok(PathBuf::from(path));
     }
-    // The whole workspace is selected so that features unify as in `cargo test --workspace` and
-    // nothing is compiled a second time.
+    // `--workspace` unifies features as `cargo test --workspace` does, so that nothing is compiled
+    // twice.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--workspace", "--bin", "onionskin"]);
@@ -104,7 +104,7 @@ fn find_onionskin() -> Result<PathBuf, String> {
     executable_in(&output.stdout).ok_or_else(|| "cargo named no executable".into())
 }
 
-/// The file behind `"executable":"..."` in cargo's messages.
+/// Returns the file of `"executable":"..."` in cargo's messages.
 fn executable_in(messages: &str) -> Option<PathBuf> {
     let marker = "\"executable\":\"";
     let start = messages.rfind(marker)? + marker.len();
@@ -112,7 +112,7 @@ fn executable_in(messages: &str) -> Option<PathBuf> {
     Some(PathBuf::from(&messages[start..start + length]))
 }
 
-/// Runs the `build.sh` of one folder of `tests/peers`; its last line names what was built.
+/// Runs `build.sh` in a folder of `tests/peers`. Returns the path in its last line of output.
 fn built(folder: &str) -> Result<PathBuf, String> {
     let script = workspace_root()
         .join("tests/peers")
@@ -142,7 +142,7 @@ fn workspace_root() -> &'static Path {
         .expect("the crate lies in the workspace")
 }
 
-/// Turns a lack into a loud line, or into a panic where nothing may be skipped.
+/// Prints a message if something is missing, or panics with `CI=true`.
 fn needed<T>(what: &str, found: Result<T, String>) -> Option<T> {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
     settle(what, found, strict, say)
@@ -164,16 +164,16 @@ fn settle<T>(
     }
 }
 
-/// A driver that runs as a program of its own, announced when it is there.
+/// Returns the program of a driver, and prints that the driver takes part.
 fn driver(what: &str, found: Result<PathBuf, String>) -> Option<PathBuf> {
     let path = needed(what, found)?;
     say(&format!("PEER: {what}"));
     Some(path)
 }
 
-/// Writes one line past the capturing of test output, which only takes the print macros' text.
+/// Writes one line to standard error. libtest captures only the output of the print macros.
 fn say(line: &str) {
-    // A closed standard error must not fail a test that is otherwise fine.
+    // A closed standard error must not make a passing test fail.
     drop(writeln!(io::stderr(), "{line}"));
 }
 

@@ -1,4 +1,4 @@
-//! Child processes with bounds: servers that say when they are ready, programs that end.
+//! Child processes with time limits: servers that print when they are ready, and programs that end.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lines of a server's output that are kept for messages about failures.
+/// The number of lines of a server's output that are kept for error messages.
 const LOG_LINES: usize = 200;
 
-/// Which output of a child says that it is ready.
+/// The output of a child that shows when the child is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     /// Standard output.
@@ -23,24 +23,24 @@ pub(super) enum Stream {
     Error,
 }
 
-/// The last lines that a child has written, both outputs together.
+/// The last lines that a child wrote to either output.
 type Log = Arc<Mutex<VecDeque<String>>>;
 
-/// A server that runs as a child process until the value is dropped.
+/// A server that runs as a child process. Dropping the value kills the child.
 pub struct Peer {
     name: String,
     uri: String,
     child: Child,
     log: Log,
-    /// Directories and the like that the server needs while it runs.
+    /// Values that the server needs as long as it runs, such as directories.
     kept: Vec<Box<dyn Any + Send>>,
 }
 
 impl Peer {
-    /// Starts a server whose first line of standard output is its URI.
+    /// Starts a server that prints its URI as the first line of standard output.
     ///
-    /// The child is killed, and an error returned, when the line does not come within `timeout` or
-    /// is no URI.
+    /// If the line does not come within `timeout` or is no URI, the child is killed and an error
+    /// returned.
     pub fn start_by_first_line(
         name: &str,
         command: Command,
@@ -58,7 +58,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a server that is ready once `ready` finds the URI in a line of `stream`.
+    /// Starts a server that is ready when `ready` returns its URI for a line of `stream`.
     pub(super) fn start(
         name: &str,
         command: Command,
@@ -72,8 +72,9 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a server that accepts connections on a socket of ours, which is its standard input.
-    /// Nobody has to wait for it, for the socket is open, and nobody else can take the port.
+    /// Starts a server that accepts connections on `listener`, which becomes its standard input.
+    /// The socket is open already, so clients can connect at once and no other process takes the
+    /// port.
     pub(super) fn start_on(
         name: &str,
         command: Command,
@@ -86,7 +87,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a child, and listens to one of its outputs.
+    /// Starts a child. Returns the lines of one of its outputs.
     fn spawn(
         name: &str,
         mut command: Command,
@@ -101,7 +102,7 @@ impl Peer {
         let log = Log::default();
         let (lines, heard) = mpsc::channel();
         let (output, error) = (child.stdout.take(), child.stderr.take());
-        // From here on the child is killed when this value is dropped, on every path.
+        // From here on, an early return drops `peer`, which kills the child.
         let peer = Self {
             name: name.to_owned(),
             uri: String::new(),
@@ -119,17 +120,17 @@ impl Peer {
         Ok((peer, heard))
     }
 
-    /// The connection string under which the server can be reached.
+    /// Returns the connection string of the server.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The first address of the URI.
+    /// Returns the first address of the URI.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let (_, rest) = self.uri.split_once("://").unwrap_or(("", &self.uri));
         let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
@@ -140,7 +141,7 @@ impl Peer {
             .map_err(|_| io::Error::other(format!("{first:?} is no socket address")))
     }
 
-    /// The last lines that the server has written, for messages about failures.
+    /// Returns the last lines that the server wrote, for error messages.
     pub fn log(&self) -> String {
         let lines = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         lines
@@ -150,7 +151,7 @@ impl Peer {
             .join("\n")
     }
 
-    /// Keeps something alive for as long as the server runs.
+    /// Keeps a value alive as long as the server runs.
     pub(super) fn keep(&mut self, thing: impl Any + Send) {
         self.kept.push(Box::new(thing));
     }
@@ -169,24 +170,24 @@ impl std::fmt::Debug for Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended on its own; then there is nothing to kill, only to collect.
+        // If the server has ended already, `kill` fails and `wait` collects its status.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// How a program ended and what it wrote.
+/// The exit status and the output of a program.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The exit status.
     pub status: ExitStatus,
-    /// All of standard output; bytes that are not UTF-8 are replaced.
+    /// Standard output. Bytes that are not UTF-8 are replaced.
     pub stdout: String,
-    /// All of standard error; bytes that are not UTF-8 are replaced.
+    /// Standard error. Bytes that are not UTF-8 are replaced.
     pub stderr: String,
 }
 
-/// Runs a program to its end; one that takes longer than `timeout` is killed, which is an error.
+/// Runs a program until it ends. Kills the program after `timeout` and returns an error then.
 pub fn run(mut command: Command, timeout: Duration) -> io::Result<Output> {
     let deadline = Instant::now() + timeout;
     command
@@ -205,7 +206,7 @@ pub fn run(mut command: Command, timeout: Duration) -> io::Result<Output> {
         let message = format!("{program} did not end within {timeout:?}");
         return Err(io::Error::new(io::ErrorKind::TimedOut, message));
     };
-    // Both outputs are closed, so the program has ended or is about to.
+    // The program closed both outputs, so it has ended or ends soon.
     Ok(Output {
         status: child.wait()?,
         stdout,
@@ -217,13 +218,13 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-/// Reads lines on a thread of their own, so that the child never blocks on a full pipe.
+/// Reads lines on a separate thread, so that the child never blocks on a full pipe.
 fn listen(pipe: Option<Box<dyn Read + Send>>, log: Log, wanted: Option<mpsc::Sender<String>>) {
     let Some(pipe) = pipe else { return };
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if let Some(wanted) = &wanted {
-                // Nobody listens any more once the server is ready.
+                // After the server is ready there is no receiver any more.
                 drop(wanted.send(line.clone()));
             }
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,13 +258,13 @@ fn wait_until_ready(
     }
 }
 
-/// Reads a pipe to its end on a thread of its own.
+/// Reads a pipe to its end on a separate thread.
 fn collect(pipe: Option<Box<dyn Read + Send>>) -> Receiver<String> {
     let (whole, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before an error is still worth showing.
+            // The bytes before a read error are still useful.
             drop(pipe.read_to_end(&mut bytes));
         }
         drop(whole.send(String::from_utf8_lossy(&bytes).into_owned()));
@@ -281,9 +282,9 @@ fn receive_by(receiver: &Receiver<String>, deadline: Instant) -> Option<String> 
 mod tests {
     use super::*;
 
-    /// Longer than any of these children needs.
+    /// A limit that no child of these tests reaches.
     const AMPLE: Duration = Duration::from_secs(30);
-    /// Shorter than the children that never end.
+    /// A limit for children that never end.
     const SHORT: Duration = Duration::from_millis(100);
 
     fn shell(script: &str) -> Command {

@@ -1,10 +1,10 @@
-//! Directories that live as long as the value that owns them.
+//! Temporary directories that are removed with their owner.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
-/// A fresh directory, removed with all it holds on drop.
+/// A new directory. Dropping the value removes the directory with all its files.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -20,14 +20,14 @@ impl Scratch {
             let path = std::env::temp_dir().join(format!("onionskin-{process}-{number}"));
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
-                // Left by an earlier process that had the same id and was killed.
+                // An earlier process with the same id was killed and left this directory.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Where the directory is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -42,7 +42,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system's cleaning of temporary files.
+        // Files that cannot be removed are left to the system, which cleans temporary directories.
         drop(fs::remove_dir_all(&self.path));
     }
 }

@@ -1,23 +1,23 @@
-//! The adapters, for suites that run on each of them.
+//! The adapters, for tests that run on each of them.
 
 use onionskin::Runtime;
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
 use onionskin_tokio::TokioRuntime;
 
-/// One runtime, and how futures run on it.
+/// An adapter: its runtime, and how futures run on it.
 pub(crate) trait Adapter {
-    /// What connects, waits and spawns.
+    /// The runtime.
     type R: Runtime + Default;
 
-    /// Its name in reports.
+    /// The name of the adapter in reports.
     const NAME: &'static str;
 
-    /// Runs a future to its end.
+    /// Runs a future until it completes.
     fn block_on<T>(future: impl Future<Output = T>) -> T;
 }
 
-/// On tokio.
+/// The tokio adapter.
 pub(crate) struct Tokio;
 
 impl Adapter for Tokio {
@@ -30,7 +30,7 @@ impl Adapter for Tokio {
     }
 }
 
-/// On async-std.
+/// The async-std adapter.
 pub(crate) struct AsyncStd;
 
 impl Adapter for AsyncStd {
@@ -42,7 +42,7 @@ impl Adapter for AsyncStd {
     }
 }
 
-/// On smol.
+/// The smol adapter.
 pub(crate) struct Smol;
 
 impl Adapter for Smol {

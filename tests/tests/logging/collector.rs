@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` that remembers what it is told.
+//! A subscriber of `tracing` that collects log messages.
 
 use serde_json::{Map, Value, json};
 use std::{
@@ -13,12 +13,12 @@ use tracing::{
     subscriber::DefaultGuard,
 };
 
-/// One message as it arrived.
+/// A log message.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) target: &'static str,
     pub(crate) level: Level,
-    /// The fields, the message among them.
+    /// The fields of the message, including its text.
     pub(crate) fields: Map<String, Value>,
 }
 
@@ -28,7 +28,7 @@ impl Line {
     }
 }
 
-/// Remembers the messages of the driver, up to a level.
+/// Collects the log messages of the driver, up to a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
     most: LevelFilter,
@@ -43,7 +43,7 @@ impl Collector {
         }
     }
 
-    /// Collects what this thread says until the guard is dropped.
+    /// Collects the messages of this thread until the guard is dropped.
     pub(crate) fn install(&self) -> DefaultGuard {
         tracing::subscriber::set_default(self.clone())
     }
@@ -80,7 +80,7 @@ impl Subscriber for Collector {
             .push(line);
     }
 
-    // The driver opens no spans.
+    // The driver creates no spans, so the other methods do nothing.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }

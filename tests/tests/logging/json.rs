@@ -1,4 +1,4 @@
-//! Documents in messages, against the official corpus of BSON.
+//! The extended JSON of documents in log messages, compared with the official `bson-corpus`.
 
 use bson::{Bson, RawDocumentBuf};
 use onionskin_core::log::extended_json;
@@ -41,7 +41,7 @@ fn compare(case: &Value) -> Result<(), String> {
     let expected = if case.get("relaxed_extjson").is_some() {
         parsed("relaxed_extjson")?
     } else {
-        // Where the corpus gives only the canonical form, the library that read it relaxes it.
+        // Some cases have no relaxed form. Then the `bson` crate converts the canonical form.
         let canonical = parsed("canonical_extjson")?;
         let read = Bson::try_from(canonical).map_err(|error| told(&error))?;
         read.into_relaxed_extjson()

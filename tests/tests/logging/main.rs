@@ -1,4 +1,4 @@
-//! Log messages as programs see them, by way of `tracing`.
+//! Tests of the log messages that a program receives with `tracing`.
 
 mod collector;
 mod json;

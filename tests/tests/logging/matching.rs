@@ -1,9 +1,9 @@
-//! Whether messages are those that an official file expects.
+//! Compares log messages with those that an official test file expects.
 
 use crate::collector::Line;
 use serde_json::{Map, Value};
 
-/// Compares what a client said with an entry of `expectLogMessages`.
+/// Compares the log messages of a client with an entry of `expectLogMessages`.
 pub(crate) fn compare(expected: &Value, lines: &[Line]) -> Result<(), String> {
     let list = |key: &str| expected[key].as_array().cloned().unwrap_or_default();
     let ignored = list("ignoreMessages");
@@ -56,7 +56,7 @@ fn target(component: &str) -> &'static str {
     }
 }
 
-/// At the root, what is not named does not matter.
+/// Compares a root document, in which only the expected fields count.
 fn root(expected: &Value, actual: &Map<String, Value>) -> Result<(), String> {
     let expected = expected.as_object().ok_or("the expectation is no object")?;
     for (key, expected) in expected {

@@ -1,4 +1,4 @@
-//! The official files about log messages, against the simulated deployment.
+//! The official test files about log messages, run with the simulated deployment.
 
 use crate::{collector::Collector, matching, stage::Stage};
 use onionskin_simulations::{
@@ -72,7 +72,7 @@ fn connection_monitoring_and_pooling() {
     run("connection-monitoring-and-pooling/tests/logging", SKIPS);
 }
 
-/// LB-19 among others.
+/// Runs the files with log messages, among them those about load balancers (LB-19).
 #[test]
 fn server_discovery_and_monitoring() {
     run("server-discovery-and-monitoring/tests/unified", &[]);
@@ -127,7 +127,7 @@ fn run(path: &'static str, skips: &'static [Skip]) {
     suite.finish();
 }
 
-/// The topologies that a test is for, or its whole file.
+/// Returns the topologies that a test or its whole file requires.
 fn topologies<'a>(file: &'a Value, test: &'a Value) -> &'a Value {
     let of_test = &test["runOnRequirements"][0]["topologies"];
     if of_test.is_null() {
@@ -137,7 +137,8 @@ fn topologies<'a>(file: &'a Value, test: &'a Value) -> &'a Value {
     }
 }
 
-/// The deployment that a test asks for, if it can be had.
+/// Returns the options of a deployment that a test requires; `None` if the simulation has no such
+/// deployment.
 fn options(name: &str, topologies: &Value) -> Option<ServeOptions> {
     let asks_for = |name: &str| {
         let topologies = topologies.as_array();
@@ -154,7 +155,7 @@ fn options(name: &str, topologies: &Value) -> Option<ServeOptions> {
     } else {
         return None;
     };
-    // One of its tests is about a login that fails.
+    // One test of this file expects a failed authentication.
     if name == "connection-logging.json" {
         options.users.push(User {
             database: "admin".to_owned(),

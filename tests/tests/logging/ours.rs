@@ -1,4 +1,4 @@
-//! What the official files do not ask: that nothing is lost or told too much on the way.
+//! Tests of log messages beyond the official files: no message is lost, and none contains too much.
 
 use crate::collector::Collector;
 use bson::{Document, doc};
@@ -38,7 +38,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn builder(uri: &str) -> Builder {
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri);
-    // Whatever the environment of the tests says.
+    // The defaults apply, whatever the environment variables of the tests are.
     builder
         .expect("a connection string")
         .log_options(LogOptions::default())
@@ -90,7 +90,7 @@ fn every_field_of_every_message_arrives_in_its_order() {
         let odd = things.find(doc! { "$or": true }).await;
         assert!(odd.is_err());
         client.shutdown().await;
-        // Nobody listens there: the client waits, and finds no server.
+        // No server listens at this address, so that server selection waits and fails.
         let lost = build(self::builder(
             "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1",
         ));
@@ -182,8 +182,8 @@ fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let ready = LogOptions::default().with_always_ready(true);
     for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
-        // A subscriber that comes later is found only if it is that of the thread which tells: here
-        // the only one.
+        // The collector gets only the messages of its own thread. The blocking runtime has a single
+        // thread, so all messages come from this thread.
         let runtime = onionskin_blocking::BlockingRuntime::default();
         let builder = onionskin::Client::builder_from_uri(runtime, server.uri());
         let built = builder.and_then(|builder| builder.log_options(options).build());
@@ -225,7 +225,8 @@ fn a_component_can_be_silenced() {
 
 #[test]
 fn what_matters_is_told_above_the_details() {
-    // SDAM-65, SEL-61: to a subscriber of the usual level.
+    // At level info a subscriber gets the waiting message of server selection (SEL-61) and the
+    // warning about a topology without servers (SDAM-65).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let collector = Collector::new(Level::INFO);
     let _guard = collector.install();
@@ -262,7 +263,8 @@ fn what_matters_is_told_above_the_details() {
     assert_eq!(warning, "option \"what\" is not known and was ignored");
 }
 
-/// A server that notes who comes and what he says first, and then closes.
+/// Starts a server that notes each connection and its first byte, and then closes the connection.
+/// Returns its port.
 fn listen(diary: Arc<Mutex<Vec<&'static str>>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -284,7 +286,7 @@ fn listen(diary: Arc<Mutex<Vec<&'static str>>>) -> u16 {
 
 #[test]
 fn a_check_is_told_before_its_socket_exists() {
-    // B.3, heartbeat 1; EVT-18
+    // The heartbeat started event comes before the socket is created (EVT-18; B.3, heartbeat 1).
     for _ in 0..20 {
         let diary: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let port = listen(diary.clone());
@@ -321,7 +323,7 @@ fn a_check_is_told_before_its_socket_exists() {
 
 #[test]
 fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
-    // EVT-8
+    // A topology id is unique and never changes (EVT-8).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let mut ids = BTreeSet::new();
     for _ in 0..2 {
@@ -345,7 +347,7 @@ fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
 
 #[test]
 fn nobody_is_told_two_things_at_once() {
-    // EVT-3, EVT-4
+    // Events of one topology do not come concurrently (EVT-4), and so keep their order (EVT-3).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let is_told = Arc::new(AtomicBool::new(false));
     let broken = Arc::new(AtomicBool::new(false));

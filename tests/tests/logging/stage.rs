@@ -1,4 +1,4 @@
-//! What the official files do before they look at messages.
+//! Runs the operations of the official test files about log messages.
 
 use bson::{Bson, Document};
 use onionskin_core::{
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// How long an event may take to come.
+/// The longest time to wait for an event.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The entities of one test.
@@ -25,11 +25,11 @@ pub(crate) struct Stage<'a> {
     collections: BTreeMap<String, Collected>,
 }
 
-/// A client, and the names of what happened to it.
+/// A client and the names of its events.
 struct Watched {
     client: Client,
     events: Arc<Mutex<Vec<String>>>,
-    /// It has set a fail point, which it has to take away again.
+    /// True if the client has set a fail point, which must be switched off at the end.
     has_set_fail_point: bool,
 }
 
@@ -40,7 +40,7 @@ struct Collected {
 }
 
 impl<'a> Stage<'a> {
-    /// An empty one for tests of this deployment.
+    /// Creates a stage without entities for this deployment.
     pub(crate) fn new(uri: &'a str) -> Self {
         Self {
             uri,
@@ -50,7 +50,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Does what a test does; what a file asks for that is not there is an error.
+    /// Runs a test. Returns an error for an entity or operation that this runner does not support.
     pub(crate) async fn play(&mut self, file: &Value, test: &Value) -> Result<(), String> {
         for data in list(&file["initialData"]) {
             self.fill(data).await?;
@@ -76,14 +76,14 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits until all that happened was told.
+    /// Waits until listeners and subscribers have got all events.
     pub(crate) async fn flush(&self) {
         for watched in self.clients.values() {
             watched.client.flush_events().await;
         }
     }
 
-    /// Ends all clients, and fail points with them.
+    /// Switches off all fail points and closes all clients.
     pub(crate) async fn clear(self) {
         let Self {
             clients,
@@ -108,7 +108,7 @@ impl<'a> Stage<'a> {
         let database = client.database(text(&data["databaseName"])?);
         let collection = database.collection::<Document>(text(&data["collectionName"])?);
         let drop = bson::doc! { "drop": collection.name() };
-        // There may be nothing to drop.
+        // The command fails if the collection does not exist.
         let _ = database.run_command(drop).await;
         let documents: Vec<Document> = list(&data["documents"])
             .iter()
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
                     };
                     self.collections.insert(id, collected);
                 }
-                // Operations that use one are not known to the runner.
+                // Operations with a session are not supported, so the entity is not needed.
                 "session" => {}
                 other => return Err(format!("there is no {other} here")),
             }
@@ -160,7 +160,8 @@ impl<'a> Stage<'a> {
         found.ok_or_else(|| format!("no client {id}"))
     }
 
-    /// The outer error is about the runner, the inner one about the operation.
+    /// Runs one operation. The outer error is one of the runner, the inner error is one of the
+    /// operation.
     async fn operate(
         &mut self,
         name: &str,
@@ -230,7 +231,7 @@ impl Collected {
                     Err(error) => Err(error),
                 }
             }
-            // One insert by itself is the same command as one that is written in bulk.
+            // A bulk write of one insert sends the same command as a single insert.
             "bulkWrite" if list(&arguments["requests"]).len() == 1 => {
                 let request = &arguments["requests"][0]["insertOne"];
                 self.insert(document(&request["document"])?).await
@@ -278,7 +279,8 @@ fn client(uri: &str, entity: &Value) -> Result<Watched, String> {
         .as_object()
         .cloned()
         .unwrap_or_default();
-    // The simulated servers meet a fail point when they are asked, and not while they stream.
+    // The fail points of simulated servers affect commands and not streamed replies, so the client
+    // polls.
     options.insert("serverMonitoringMode".to_owned(), "poll".into());
     options
         .entry("heartbeatFrequencyMS")
@@ -357,7 +359,7 @@ fn document(value: &Value) -> Result<Document, String> {
     }
 }
 
-/// The name of a command comes first; the reader of JSON has not kept the order.
+/// Converts a command. Its name must come first, but the JSON parser does not keep the order.
 fn command(name: &Value, value: &Value) -> Result<Document, String> {
     let mut rest = document(value)?;
     let name = text(name)?;

@@ -1,16 +1,16 @@
-//! Small pools behind a load balancer, exhaustively.
+//! Walks through all states of small pools behind a load balancer.
 
 use crate::explorer::{Bounds, SMALL, are_all_found, explore};
 use onionskin_tests::model::pool::Mistake;
 
-/// Three requests for two connections, to either of two services; one of them is cleared once.
+/// Three requests, two connections at most and two services. One clear of a service is permitted.
 const BALANCED: Bounds = Bounds {
     services: 2,
     service_clears: 1,
     ..SMALL
 };
 
-/// Services multiply the states, so not every world has somebody who stands behind another.
+/// Services multiply the number of states, so these worlds have two requests only.
 const TWO_REQUESTS: Bounds = Bounds {
     requests: 2,
     ..BALANCED

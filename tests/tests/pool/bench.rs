@@ -1,5 +1,5 @@
-//! The machine on the bench: fed with inputs, its words watched, and, where wanted, the model
-//! beside it.
+//! A harness for the connection pool. It feeds inputs, watches the actions, and compares the pool
+//! with the model if there is one.
 
 use crate::watch::Watcher;
 use onionskin_core::{
@@ -14,18 +14,18 @@ use onionskin_tests::model::pool::{
 
 pub(crate) type Found = Result<(), String>;
 
-/// How many deadlines may pass at one moment.
+/// The largest number of deadlines at one instant.
 const MOST_DEADLINES: usize = 100;
 
-/// Machine, watcher and model.
+/// The connection pool with its watcher and, in a pair, the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
-    /// Each connection is pooled with its own number.
+    /// The pool. The content of each pooled connection is the connection's own number.
     pub(crate) pool: Pool<u64>,
     pub(crate) watch: Watcher,
     pub(crate) model: Option<Model>,
     pub(crate) now: Instant,
-    /// What was said, where it is wanted.
+    /// The actions and events so far, if a test wants them.
     pub(crate) log: Option<Vec<Said>>,
 }
 
@@ -38,7 +38,7 @@ fn cause() -> Error {
 }
 
 impl Bench {
-    /// The machine alone.
+    /// Creates a pool without a model.
     pub(crate) fn alone(options: &PoolOptions, subscribed: bool) -> Result<Self, String> {
         let mut bench = Self {
             pool: Pool::new(address(), options.clone(), subscribed),
@@ -52,7 +52,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// The machine and the model, which makes that mistake, if any.
+    /// Creates a pool and a model. The model makes `mistake`, if any.
     pub(crate) fn paired(
         options: &PoolOptions,
         subscribed: bool,
@@ -76,7 +76,8 @@ impl Bench {
         Ok(said)
     }
 
-    /// One input; what it leads to is watched and compared.
+    /// Gives the pool one input, checks the actions and events that follow, and compares with the
+    /// model.
     pub(crate) fn feed(&mut self, input: &Input) -> Found {
         self.feed_inner(input)
             .map_err(|what| format!("{input:?} at {:?}: {what}", self.now))
@@ -179,7 +180,7 @@ impl Bench {
         Ok(Answer::Done)
     }
 
-    /// What can be asked must be answered alike.
+    /// Compares the results of all methods that read the state of the pool.
     fn compare(&self) -> Found {
         let Some(model) = &self.model else {
             return Ok(());
@@ -194,8 +195,8 @@ impl Bench {
             let theirs = pool.is_population(id_of(pool, id));
             same("what it is made for", &theirs, &model.is_population(id))?;
         }
-        // What a background run was scheduled for may have gone without it; the run then does
-        // nothing. But nothing is late.
+        // The machine's deadline can be earlier than that of the model, because the reason for a
+        // background run can disappear before the run. The machine's deadline must never be later.
         let theirs = pool.deadline().map(|due| due.max(self.now));
         let ours = model.deadline(self.now);
         match (theirs, ours) {
@@ -205,7 +206,7 @@ impl Bench {
         }
     }
 
-    /// Keeps every deadline that has come.
+    /// Handles all deadlines that have come.
     pub(crate) fn keep_deadlines(&mut self) -> Found {
         for _ in 0..MOST_DEADLINES {
             match self.pool.deadline() {
@@ -216,7 +217,8 @@ impl Bench {
         Err("the deadlines of one moment do not end".into())
     }
 
-    /// Everybody does what they promised, and time passes: nobody may be left waiting.
+    /// Checks in all connections and completes all establishments. Each request must get its
+    /// result.
     pub(crate) fn settle(&mut self) -> Found {
         self.feed(&Input::Ready)?;
         for _ in 0..MOST_DEADLINES {
@@ -250,7 +252,7 @@ impl Bench {
         Err(format!("{:?} are stranded", self.watch.waiting()))
     }
 
-    /// The pool is closed and all comes back: nothing is left.
+    /// Closes the pool and checks in all connections. Nothing may be left.
     pub(crate) fn close(&mut self) -> Found {
         self.feed(&Input::Close)?;
         for connection in self.watch.in_use() {
@@ -263,7 +265,8 @@ impl Bench {
     }
 }
 
-/// The id of the connection with this number; where there is none, one that the pool has to refuse.
+/// Returns the id of the connection with this number. If there is none, returns an id that the pool
+/// must refuse.
 pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> ConnectionId {
     let known = pool.connection(number);
     known.unwrap_or_else(|| ConnectionId::new(number, 0))

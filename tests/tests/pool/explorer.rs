@@ -1,8 +1,10 @@
-//! Small pools, exhaustively: a few requests, connections that are established or not, clears, and
-//! all of it in every order. Breadth first; in each state machine and model must agree, everybody
-//! must be served if all do what they promised, and after a close nothing may be left.
+//! Walks through all states of small pools, breadth first: a few requests, connections, failures
+//! and clears in every order.
 //!
-//! Two states are the same if machine and model are, down to the last field.
+//! In each state pool and model must agree. If all connections are established and checked in, each
+//! request must get its result. After a close nothing may be left.
+//!
+//! Two states are the same if all fields of pool, watcher and model are equal.
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
@@ -14,36 +16,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much may happen. Callers that got a connection always can give it back.
+/// The largest numbers of events in a world. A checked-out connection can always be checked in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) max_size: u32,
     pub(crate) min_size: u32,
     pub(crate) max_connecting: u32,
-    /// Check outs.
+    /// The number of check outs.
     pub(crate) requests: u64,
     pub(crate) clears: u8,
     pub(crate) interrupting_clears: u8,
-    /// Establishments that fail.
+    /// The number of establishments that fail.
     pub(crate) failures: u8,
-    /// Connections that come back broken.
+    /// The number of connections that are checked in broken.
     pub(crate) broken: u8,
-    /// Connections that come back with a reply outstanding.
+    /// The number of connections that are checked in while a reply is outstanding.
     pub(crate) due: u8,
-    /// Requests whose caller gives up.
+    /// The number of requests that are cancelled.
     pub(crate) cancels: u8,
-    /// Requests have a deadline and connections an idle limit, and this many may be reached.
+    /// The number of deadlines that can pass. If not zero, requests have a deadline and connections
+    /// an idle limit.
     pub(crate) deadlines: u8,
-    /// Whether the pool may be closed.
+    /// True if the pool can be closed.
     pub(crate) close: bool,
-    /// How many services there are behind a load balancer; none if there is no load balancer.
+    /// The number of services behind a load balancer; zero without a load balancer.
     pub(crate) services: u8,
     pub(crate) service_clears: u8,
-    /// How often a connection may be kept for a cursor or a transaction.
+    /// The number of times that a connection can be pinned for a cursor or a transaction.
     pub(crate) holds: u8,
 }
 
-/// What a walk has found.
+/// The statistics of a walk, and the first disagreement.
 #[derive(Debug, Default)]
 struct Walk {
     states: usize,
@@ -52,19 +55,19 @@ struct Walk {
     disagreement: Option<String>,
 }
 
-/// How long requests wait, and how long connections may be unused.
+/// The longest wait of a request, and the idle limit of connections.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 struct World {
     bench: Bench,
-    /// What may still happen.
+    /// The numbers of events that can still happen.
     left: Bounds,
     closed: bool,
-    /// Nothing happens before the pool is ready for the first time.
+    /// True after the first ready, which is the first input of each world.
     ready: bool,
-    /// Which services have been heard of. They come in the order of their numbers, since all are
-    /// alike.
+    /// The highest number of a service in an input so far. New services come in the order of their
+    /// numbers, because all services are equal.
     heard_of: u8,
 }
 
@@ -88,7 +91,7 @@ impl World {
         })
     }
 
-    /// Everything that can happen now.
+    /// Returns all inputs that are possible now.
     fn moves(&self, bounds: Bounds) -> Vec<Input> {
         if !self.ready {
             return vec![Input::Ready];
@@ -96,7 +99,7 @@ impl World {
         let (watch, left) = (&self.bench.watch, self.left);
         let mut moves = vec![Input::Ready];
         if left.requests > 0 {
-            // Requests have the numbers in which they come; the first has no deadline.
+            // Requests are numbered in their order, from one. The first request has no deadline.
             let request = bounds.requests - left.requests + 1;
             let timed = bounds.deadlines > 0 && request > 1;
             let deadline = timed.then(|| self.bench.now + PATIENCE);
@@ -162,7 +165,7 @@ impl World {
         moves
     }
 
-    /// Those that were heard of, and one more.
+    /// Returns the services in inputs so far, and one new service.
     fn services(&self) -> impl Iterator<Item = u8> + use<> {
         1..=self.left.services.min(self.heard_of + 1)
     }
@@ -194,7 +197,7 @@ impl World {
         self.bench.feed(input)
     }
 
-    /// From here everybody can be served, and everything can come back.
+    /// Checks that each request gets its result, and that nothing is left after a close.
     fn ends_well(&self) -> Found {
         if !self.closed {
             self.bench.clone().settle()?;
@@ -219,7 +222,7 @@ impl World {
     }
 }
 
-/// Walks through every state that can be reached, or until something is wrong.
+/// Walks through all states that can be reached, until the first disagreement.
 fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
     let mut walk = Walk::default();
     walk.disagreement = wander(bounds, mistake, &mut walk).err();
@@ -229,7 +232,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
     let first = World::new(bounds, mistake)?;
     let mut seen = BTreeSet::from([first.key()]);
-    // Each state's predecessor and the move from it, for the way to a disagreement.
+    // The predecessor of each state, the move from it, and the depth. They give the moves to a
+    // disagreement.
     let mut origins: Vec<(usize, Option<Input>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {
@@ -254,7 +258,7 @@ fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
     Ok(())
 }
 
-/// The moves that led to a state.
+/// Returns the moves that lead to a state.
 fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Input> {
     let mut moves = Vec::new();
     while let (origin, Some(input), _) = &origins[number] {
@@ -265,7 +269,7 @@ fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Inpu
     moves
 }
 
-/// Walks, tells how far, and insists on at least that many states and that depth.
+/// Walks through all states, prints statistics, and asserts the number of states and the depth.
 pub(crate) fn explore(bounds: Bounds, states: usize, depth: usize) {
     let began = Instant::now();
     let walk = walk(bounds, None);
@@ -281,7 +285,7 @@ pub(crate) fn explore(bounds: Bounds, states: usize, depth: usize) {
     assert!(walk.depth >= depth, "only {} deep", walk.depth);
 }
 
-/// Three requests for two connections; each test adds what it is about.
+/// Three requests and at most two connections. Each test adds the events that it is about.
 pub(crate) const SMALL: Bounds = Bounds {
     max_size: 2,
     min_size: 0,
@@ -300,7 +304,7 @@ pub(crate) const SMALL: Bounds = Bounds {
     holds: 0,
 };
 
-/// Clears, failures and callers who give up.
+/// The bounds with clears, failures and cancelled requests.
 const ROUGH: Bounds = Bounds {
     clears: 1,
     interrupting_clears: 1,
@@ -417,7 +421,7 @@ fn mistakes_that_a_small_pool_can_show_are_found_there() {
     are_all_found(rough.into_iter().chain(others));
 }
 
-/// Each of these mistakes is found by a walk through a world of this size.
+/// Asserts that a walk within these bounds finds each mistake.
 pub(crate) fn are_all_found(mistakes: impl Iterator<Item = (Bounds, Mistake)>) {
     for (bounds, mistake) in mistakes {
         let Some(way) = walk(bounds, Some(mistake)).disagreement else {

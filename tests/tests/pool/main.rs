@@ -1,8 +1,9 @@
-//! Connection pools on the bench: the real machine beside a slow, plain model, books kept from its
-//! events alone, drawn programs, and every interleaving of small pools.
+//! Tests of the connection pool of the core. They compare the pool with a slow, plain model, and
+//! check its events with a watcher. Some tests draw programs at random, others walk through all
+//! states of small pools.
 //!
-//! The properties draw their cases; a failure prints the smallest case that fails, and the same
-//! cases are drawn again with `PROPTEST_RNG_SEED=n`. More of them: `PROPTEST_CASES=n`.
+//! A failure of a property test prints the smallest case that fails. `PROPTEST_CASES=n` sets the
+//! number of cases, and `PROPTEST_RNG_SEED=n` draws the same cases again.
 
 mod balanced;
 mod bench;
@@ -16,7 +17,8 @@ mod watch;
 use proptest::test_runner::Config;
 use std::env;
 
-/// How many cases are drawn: `count`, unless the environment wants another number.
+/// Returns a configuration of `proptest` that draws `count` cases, unless the environment variable
+/// `PROPTEST_CASES` sets another number.
 fn cases(count: u32) -> Config {
     let mut config = Config {
         failure_persistence: None,

@@ -1,4 +1,5 @@
-//! The net is proven: for each mistake that a pool could make, the drawn programs find it.
+//! Shows that the comparison of pool and model finds errors: for each mistake of the model, one of
+//! the drawn programs makes both differ.
 
 use crate::{
     bench::Bench,
@@ -10,10 +11,10 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// How many programs are drawn.
+/// The number of programs.
 const PROGRAMS: usize = 1000;
 
-/// The same programs in every run.
+/// Draws the programs, which are the same in every run.
 fn drawn() -> Vec<Program> {
     let mut runner = TestRunner::deterministic();
     let strategy = programs(60);
@@ -29,7 +30,7 @@ fn disagreement(program: &Program, mistake: Mistake) -> Option<String> {
     }
 }
 
-/// Every mistake is found by one of the programs.
+/// Asserts that each mistake is found by one of the programs.
 fn are_all_found(mistakes: &[Mistake]) {
     let programs = drawn();
     let mut missed = Vec::new();

@@ -1,4 +1,4 @@
-//! Drawn programs: what callers, sockets and monitors do with a pool, in any order.
+//! Programs: drawn sequences of inputs to a connection pool.
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
@@ -6,7 +6,7 @@ use onionskin_tests::model::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;
 
-/// One step; what it is about is chosen from what is there.
+/// One input to a pool. An `Index` chooses one of the requests or connections that the input fits.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Ready,
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     },
     CheckOut {
         patience: Option<u8>,
-        /// With a time limit of its own.
+        /// True if the operation has a `timeoutMS`.
         timed: bool,
     },
     AskTwice(Index),
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     CheckInDue(Index),
     Drained(Index),
     Established(Index),
-    /// Behind a load balancer. Connections are picked from all that there are.
+    /// Only behind a load balancer: a service replies to the `hello` on a connection.
     Greeted {
         which: Index,
         service: u8,
@@ -39,16 +39,16 @@ pub(crate) enum Step {
     },
     EstablishFailed(Index),
     IdleClosed(Index),
-    /// Time passes, and deadlines are kept.
+    /// Time passes, in milliseconds. Deadlines are handled at its end.
     Wait(u16),
-    /// Time passes, and who should keep the deadlines is late.
+    /// Time passes, in milliseconds. No deadline is handled.
     Late(u8),
-    /// Answers about what never was or is no more.
+    /// Inputs about a connection that does not exist, or that is in another state.
     Nonsense(u8),
     Close,
 }
 
-/// A pool and what happens to it.
+/// The options of a pool and its inputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) options: PoolOptions,
@@ -56,7 +56,7 @@ pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
 }
 
-/// The steps of one kind of pool.
+/// Returns a strategy for the steps of pools with or without a load balancer.
 fn step(load_balanced: bool) -> impl Strategy<Value = Step> {
     let own = if load_balanced {
         balanced_step().boxed()
@@ -89,7 +89,8 @@ fn step(load_balanced: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Few services, so that they meet.
+/// Returns a strategy for the steps that only pools behind a load balancer have. There are few
+/// services, so that several connections have the same one.
 fn balanced_step() -> impl Strategy<Value = Step> {
     let pinned_for = prop_oneof![
         1 => Just(PinnedFor::Operation),
@@ -106,7 +107,8 @@ fn balanced_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Programs of up to `length` steps for pools of both kinds.
+/// Returns a strategy for programs of up to `length` steps, for pools with and without a load
+/// balancer.
 pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
     prop_oneof![
         3 => programs_for(false, length),
@@ -114,10 +116,10 @@ pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
     ]
 }
 
-/// Some end with a close that is not the
-/// last step.
+/// Returns a strategy for programs of one kind of pool. A fifth of them close the pool at a random
+/// step.
 fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Program> {
-    // Multiples of 10 ms meet the limits exactly.
+    // The limits are often 0 or 10 ms, so that a step `Late(10)` meets them exactly.
     let limit = || {
         let limits = prop_oneof![Just(0), Just(10), 1..50_u64];
         prop::option::of(limits.prop_map(Duration::from_millis))
@@ -143,7 +145,7 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
             let at = at.index(steps.len());
             steps.insert(at, Step::Close);
         }
-        // A pool that is never ready shows little.
+        // A pool that never becomes ready makes no connections and tests little.
         steps.insert(0, Step::Ready);
         Program {
             options,
@@ -153,8 +155,8 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
     })
 }
 
-/// A pool begins with some connections that are available; behind a load balancer, to services in
-/// turn.
+/// Returns a strategy for the first steps, which make some connections available. Behind a load
+/// balancer each connection has a different service.
 fn warmth(load_balanced: bool) -> impl Strategy<Value = Vec<Step>> {
     let connections = prop_oneof![2 => Just(0), 1 => 2..4_u8];
     (connections, any::<Index>()).prop_map(move |(connections, which)| {
@@ -179,7 +181,7 @@ fn pick(which: &Index, from: &[u64]) -> Option<u64> {
 }
 
 impl Program {
-    /// Plays it; what is found is told with the number of its step.
+    /// Plays the program. An error contains the number of its step.
     pub(crate) fn play(&self, bench: &mut Bench) -> Found {
         let mut requests = 0;
         for (number, step) in self.steps.iter().enumerate() {
@@ -253,7 +255,8 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
     input.map_or(Ok(()), |input| bench.feed(&input))
 }
 
-/// A connection is established; behind a load balancer, of those that may be so already, if any.
+/// Establishes a connection. Behind a load balancer, prefers a connection whose service has replied
+/// to its `hello`.
 fn establish(bench: &mut Bench, which: &Index) -> Found {
     let mut pending = bench.watch.pending();
     if pending.iter().any(|id| bench.watch.may_be_established(*id)) {
@@ -271,7 +274,7 @@ fn establish(bench: &mut Bench, which: &Index) -> Found {
     bench.feed(&Input::Established(id))
 }
 
-/// Everything that can be said about this number where it does not fit.
+/// Gives the pool each input about the connection `id` that does not fit the connection's state.
 fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
     if !bench.watch.pending().contains(&id) {
         bench.feed(&Input::Established(id))?;

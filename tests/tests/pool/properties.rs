@@ -1,4 +1,5 @@
-//! Machine and model say the same after each input, and the books hold, whatever happens.
+//! Properties of the connection pool with any inputs: it agrees with the model, and its actions and
+//! events are consistent.
 
 use crate::{
     bench::Bench,
@@ -24,8 +25,9 @@ proptest! {
         program.play(&mut bench).map_err(failed)?;
     }
 
-    // The watcher looks at: counts that add up and replay from the events, limits, the order of
-    // the queue, generations, one end of each start, one end of each connection.
+    // The watcher checks that the counts are those that follow from the events. It also checks
+    // limits, the order of the queue and the generations. Each check out and each connection has
+    // one end.
     #[test]
     fn everybody_is_served_and_everything_comes_back(program in programs(60)) {
         let mut bench = paired(&program)?;

@@ -1,5 +1,5 @@
-//! Books of the services behind a load balancer: which connections each has, and how often it was
-//! cleared since it had its first.
+//! The services behind a load balancer, as they follow from inputs: the connections of each
+//! service, and its clears since its first connection.
 
 use crate::{
     bench::{Found, id_of},
@@ -9,7 +9,7 @@ use onionskin_core::pool::{Pool, PoolState};
 use onionskin_tests::model::pool::{Answer, Input};
 use std::collections::BTreeMap;
 
-/// A connection past its hello.
+/// A connection whose service has replied to its `hello`.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     service: u8,
@@ -19,11 +19,11 @@ struct Member {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
     members: BTreeMap<u64, Member>,
-    /// Of services that have members.
+    /// The generations of the services that have connections.
     generations: BTreeMap<u8, u64>,
-    /// The service whose clear has to be told yet.
+    /// The service that was cleared by this input and whose event has to follow.
     cleared: Option<u8>,
-    /// The pool is closed, which is the end of all clears.
+    /// True if the pool is closed. Then no clear has an effect.
     closed: bool,
 }
 
@@ -32,7 +32,7 @@ impl Services {
         self.members.contains_key(&connection)
     }
 
-    /// What the input changes; `pending` are the connections that can be greeted.
+    /// Applies an input. `pending` are the connections that are being established.
     pub(crate) fn before(&mut self, input: &Input, answer: &Answer, pending: &[u64]) -> Found {
         match (input, answer) {
             (
@@ -73,13 +73,14 @@ impl Services {
         }
     }
 
-    /// Whether this connection was made stale by a clear of its service.
+    /// True if a clear of its service made this connection stale.
     pub(crate) fn is_stale(&self, connection: u64) -> bool {
         let member = self.members.get(&connection);
         member.is_some_and(|member| self.generations[&member.service] > member.generation)
     }
 
-    /// A connection is no more: its service is gone with the last (CMAP-100).
+    /// Removes a connection. The entry of its service is removed with the last connection
+    /// (CMAP-100).
     pub(crate) fn close(&mut self, connection: u64) -> Found {
         let Some(Member { service, .. }) = self.members.remove(&connection) else {
             return Ok(());
@@ -90,12 +91,12 @@ impl Services {
         Ok(())
     }
 
-    /// CMAP-101.
+    /// Checks that the event `PoolClearedEvent` belongs to a clear of this service (CMAP-101).
     pub(crate) fn note_cleared(&mut self, service: u8) -> Found {
         want(self.cleared.take() == Some(service), || "it was not".into())
     }
 
-    /// What has to hold between any two inputs.
+    /// Checks the conditions that hold between any two inputs.
     pub(crate) fn after(&mut self, pool: &Pool<u64>, subscribed: bool) -> Found {
         let cleared = self.cleared.take().filter(|_| subscribed);
         want(cleared.is_none(), || format!("nobody knows of {cleared:?}"))?;

@@ -1,5 +1,5 @@
-//! Books of what a pool says: they only read, know no rule of who gets what, and replay to the
-//! pool's counts.
+//! Checks each action and event of a pool against those before, without knowing the rules of the
+//! wait queue. The counts that follow from them must be the pool's counts.
 
 use crate::{
     bench::{Found, id_of},
@@ -13,43 +13,47 @@ use onionskin_core::{
 use onionskin_tests::model::pool::{Answer, Input, Said};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Where a connection is, by the orders and by what was done with it.
+/// The state of a connection, as it follows from actions and inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// To be established; for a request, if it was opened for one that still wants it.
+    /// The connection is being established. The number is that of the request that it is for, if
+    /// any.
     Pending(Option<u64>),
     Available,
     InUse,
-    /// In use until a moment ago.
+    /// The connection was checked in by the current input.
     Returned,
-    /// The same, with a reply outstanding.
+    /// The connection was checked in by the current input, while a reply is outstanding.
     Left,
-    /// With a reply outstanding that nobody waits for.
+    /// The connection is draining: its late reply is outstanding.
     Draining,
-    /// Its closed event was said; the order to close it has to follow.
+    /// The closed event of the connection came, and the action to close it has to follow.
     Closing,
 }
 
-/// The books.
+/// The state of a pool, as it follows from its actions and events.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     options: PoolOptions,
     subscribed: bool,
     connections: BTreeMap<u64, Place>,
     last_id: u64,
-    /// Who waits for something to become possible, first come first.
+    /// The requests that wait for a connection or for permission to establish one, oldest first.
     queue: Vec<u64>,
-    /// Who waited for a connection that is no more; the failure has to follow.
+    /// The requests whose connection was closed during its establishment. Their failure has to
+    /// follow.
     orphans: Vec<u64>,
     generation: u64,
     paused: bool,
     closed: bool,
-    /// Check outs that were started and have not ended, by the events.
+    /// The number of check outs that have started and not ended, by the events.
     open: usize,
-    /// Said just before, and what has to follow: the grant or the failure of a request.
+    /// The connection and duration of the last checked out event, whose grant has to follow.
+    /// `failed` is the same for a check out failed event.
     lent: Option<(u64, Duration)>,
     failed: Option<(CheckOutFailure, Duration)>,
-    /// How long the latest connection took to be ready (CMAP-125).
+    /// The latest connection that became ready, and the duration of its establishment. The check
+    /// out that waits for it takes at least as long (CMAP-125).
     ready: Option<(u64, Duration)>,
     interrupted: Vec<u64>,
     services: Services,
@@ -76,7 +80,7 @@ impl Watcher {
         }
     }
 
-    /// CMAP-52.
+    /// Checks that the pool begins with the event pool created (CMAP-52).
     pub(crate) fn first(&self, said: &[Said]) -> Found {
         let expected: &[Said] = if self.subscribed {
             &[Said::PoolCreated]
@@ -115,12 +119,13 @@ impl Watcher {
         self.options.load_balanced
     }
 
-    /// Behind a load balancer nothing is established before its service has answered (LB-28).
+    /// True if the connection can be established now. Behind a load balancer the `hello` reply with
+    /// the service must come first (LB-28).
     pub(crate) fn may_be_established(&self, connection: u64) -> bool {
         !self.options.load_balanced || self.services.knows(connection)
     }
 
-    /// Everybody who has no answer yet.
+    /// Returns the requests that have no result yet.
     pub(crate) fn waiting(&self) -> Vec<u64> {
         let bound = self.connections.values().filter_map(|place| match place {
             Place::Pending(request) => *request,
@@ -129,7 +134,7 @@ impl Watcher {
         self.queue.iter().copied().chain(bound).collect()
     }
 
-    /// One input with all that followed it.
+    /// Checks one input and all actions and events that followed it.
     pub(crate) fn hear(
         &mut self,
         input: &Input,
@@ -155,7 +160,7 @@ impl Watcher {
         self.after(pool)
     }
 
-    /// What the input itself changes.
+    /// Applies the effects of the input itself.
     fn before(&mut self, input: &Input, answer: &Answer) {
         match (input, answer) {
             (Input::CheckOut { request, .. }, Answer::Waiting) => self.queue.push(*request),
@@ -264,7 +269,8 @@ impl Watcher {
         }
     }
 
-    /// CMAP-94: once, and only by a clear that says so.
+    /// Checks that a connection is interrupted once, and only by a clear with
+    /// `interruptInUseConnections` (CMAP-94).
     fn interrupt(&mut self, input: &Input, id: u64) -> Found {
         let twice = self.interrupted.contains(&id);
         self.interrupted.push(id);
@@ -297,7 +303,8 @@ impl Watcher {
     fn open(&mut self, id: u64) -> Found {
         self.last_id += 1;
         want(id == self.last_id, || "another was created".into())?;
-        // The head of the queue gets it; nobody if nobody waits.
+        // The connection is for the request at the head of the queue, or for no request if the
+        // queue is empty.
         let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
         let old = self.connections.insert(id, Place::Pending(owner));
         want(old.is_none(), || "it exists".into())
@@ -311,7 +318,8 @@ impl Watcher {
             Place::Pending(owner) => {
                 let established = *input == Input::Established(id);
                 match owner {
-                    // CMAP-102: it asks again, before those who came later.
+                    // A stale connection does not fail its request behind a load balancer. The
+                    // request returns to the head of the queue (CMAP-102).
                     Some(owner) if established && self.options.load_balanced => {
                         self.queue.insert(0, owner);
                     }
@@ -367,7 +375,7 @@ impl Watcher {
         want(waits, || "it did not wait".into())
     }
 
-    /// What has to hold between any two inputs.
+    /// Checks the conditions that hold between any two inputs.
     fn after(&mut self, pool: &Pool<u64>) -> Found {
         for place in self.connections.values_mut() {
             match place {
@@ -438,7 +446,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// After the end nothing is left and nothing is due.
+    /// Checks that a closed pool has no connection, no request and no deadline.
     pub(crate) fn is_over(&self, pool: &Pool<u64>) -> Found {
         let due: Option<Instant> = pool.deadline();
         let nothing = self.connections.is_empty() && self.waiting().is_empty() && self.open == 0;

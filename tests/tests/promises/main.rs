@@ -1,5 +1,5 @@
-//! Fences around promises: what each option of connection strings and of calls does, and that no
-//! option is taken without doing it.
+//! Tests that each option of connection strings and of calls has its effect, or that the client
+//! reports that it has none.
 
 mod wire;
 
@@ -15,26 +15,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What becomes of an option.
+/// The effect of an option.
 enum Effect {
-    /// It does what it says, as the test of this name shows.
+    /// The option works as documented. The test with this name shows it.
     Honoured(&'static str),
-    /// No client is made with it; the error names this option.
+    /// The client cannot be created with this option. The error contains this text.
     Refused(&'static str),
-    /// A client is made without it and has a warning that names it.
+    /// The client is created and ignores the option, with a warning that contains the name of the
+    /// option.
     Warned,
 }
 
 use Effect::{Honoured, Refused, Warned};
 
-/// The test beside this file.
+/// The effect of options that the test in `wire.rs` with this name shows.
 const ON_THE_WIRE: Effect = Honoured("concerns_and_preferences_of_a_connection_string_are_sent");
 
 const POOLS: Effect = Honoured("the_options_of_a_connection_string_are_those_of_the_pool");
 
-/// Each option of `core/src/uri/table.rs` with a value that chooses something (or a connection
-/// string that does), and what comes of it. An option that has its effect only sometimes is there
-/// several times.
+/// Each option of `core/src/uri/table.rs` with a value or a whole connection string, and its
+/// effect. An option whose effect depends on other options has several entries.
 const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "appName",
@@ -228,7 +228,7 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     ("wTimeout", "500", ON_THE_WIRE),
 ];
 
-/// Names of the options in the table of the core.
+/// Returns the names of the options in `core/src/uri/table.rs`.
 fn options_of_the_core() -> BTreeSet<String> {
     let text = fs::read_to_string(root().join("core/src/uri/table.rs")).expect("the table");
     let code = text.split("mod tests").next().unwrap_or_default();
@@ -243,7 +243,7 @@ fn root() -> PathBuf {
     here.parent().expect("a workspace").to_owned()
 }
 
-/// All of our Rust text below a directory of the workspace.
+/// Appends the text of all Rust files below a directory of the workspace.
 fn text_below(directory: &Path, text: &mut String) {
     for entry in fs::read_dir(directory).expect("it is readable") {
         let path = entry.expect("it is readable").path();
@@ -255,7 +255,8 @@ fn text_below(directory: &Path, text: &mut String) {
     }
 }
 
-/// What is chosen, and what the reader and the client say about it.
+/// Returns the options of a connection string with this option, and all warnings: those of the
+/// parser and those of the client.
 fn chosen(option: &str, value: &str) -> (ClientOptions, Vec<String>) {
     let text = if value.contains("://") {
         value.to_owned()
@@ -312,7 +313,8 @@ fn every_option_of_a_connection_string_does_what_it_says_or_is_named() {
             }
             Warned => {
                 let named = match *option {
-                    // The old name stands for one of the properties.
+                    // The old name sets one of the properties, so the warning names
+                    // `authMechanismProperties`.
                     "gssapiServiceName" => "authMechanismProperties",
                     option => option,
                 };

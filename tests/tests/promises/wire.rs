@@ -1,4 +1,4 @@
-//! What the options of a client and of its calls put into commands.
+//! The fields that the options of a client and of its calls add to commands.
 
 use crate::{root, shown};
 use bson::{Bson, Document, doc};
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// Commands that a client has sent.
+/// The commands that a client has sent.
 #[derive(Clone, Default)]
 struct Sent {
     log: Arc<Mutex<Vec<Document>>>,
@@ -23,7 +23,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// A client with these options of one router, which is told every read preference.
+    /// Creates a client with these options. The deployment is a router, because commands to a
+    /// router contain every read preference.
     fn client(&self, deployment: &Embedded, options: &str) -> Client {
         let uri = deployment.uri();
         let separator = if uri.contains('?') { '&' } else { '?' };
@@ -46,9 +47,9 @@ impl Sent {
         client
     }
 
-    /// The field of the last command of this name.
+    /// Returns a field of the last command with this name.
     fn field(&self, name: &str, field: &str) -> Option<Bson> {
-        // Listeners hear of it apart from the call.
+        // Listeners get the event asynchronously, so the flush waits for them.
         let client = self.client.lock().expect("nobody panicked").clone();
         let client = client.expect("there is one");
         let runtime = tokio::runtime::Handle::current();
@@ -114,8 +115,8 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
     });
 }
 
-/// The options of calls, as `Call::option`, with what each is shown by. `timeout` puts nothing into
-/// a command; `a_silent_server_costs_the_operations_limit` is about that.
+/// The options of calls, as `Call::option`. The test below shows the effect of each, except for
+/// `timeout`, which `a_silent_server_costs_the_operations_limit` tests.
 const CALLS: [&str; 21] = [
     "CountDocuments::read_concern",
     "CountDocuments::read_preference",
@@ -137,11 +138,11 @@ const CALLS: [&str; 21] = [
     "RunCommand::timeout",
     "Update::upsert",
     "Update::write_concern",
-    // The macro gives it to all other calls.
+    // `timeout` of the macro that defines all other calls.
     "timeout",
 ];
 
-/// The options of calls that the async client has.
+/// Returns the options of calls that the source of the async client defines.
 fn options_of_calls() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in [

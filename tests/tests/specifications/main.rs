@@ -1,4 +1,4 @@
-//! The official tests, one test for each suite, named as its folder.
+//! The official tests. There is one test for each suite, with the name of its folder.
 
 mod pool;
 mod seedlist;

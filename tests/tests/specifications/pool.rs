@@ -1,4 +1,5 @@
-//! The official pool files (cmap-format), against the real pool in virtual time (CMAP-2, CMAP-110).
+//! The official tests of connection pools (`cmap-format`). They run the operations of the pool
+//! (CMAP-2) in virtual time. A file can set the interval of background runs (CMAP-110).
 
 use onionskin_core::{
     address::Address,
@@ -17,13 +18,13 @@ use std::{
     time::Duration,
 };
 
-/// How long one establishment takes unless a fail point blocks it.
+/// The time in which a connection is established, unless a fail point blocks it.
 const LATENCY: Duration = Duration::from_millis(1);
 
-/// How long a file may wait for an event that never comes.
+/// The longest time that a file waits for an event without its own `timeout`, or for a thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The thread that runs operations without a thread of their own.
+/// The thread for operations that name no thread.
 const MAIN: &str = "main";
 
 pub(crate) fn run_suite() {
@@ -39,12 +40,12 @@ pub(crate) fn run_suite() {
     suite.finish();
 }
 
-/// One thread of a file.
+/// A thread of a test file.
 #[derive(Default)]
 struct Thread {
     operations: VecDeque<Value>,
     asleep_until: Instant,
-    /// What it waits for, and the label under which it remembers it.
+    /// The request that the thread waits for, and the label for its connection.
     waiting: Option<(CheckOutId, Option<String>)>,
     error: Option<Error>,
 }
@@ -58,7 +59,7 @@ impl Thread {
 struct World {
     now: Instant,
     pool: Pool<()>,
-    /// False if the file wants the background never to run.
+    /// False if the test file switches off background runs.
     has_background: bool,
     fail_point: Value,
     failures_left: u64,
@@ -161,7 +162,7 @@ impl World {
         world
     }
 
-    /// One operation of the file. The inner error is what it throws.
+    /// Runs one operation of the file. The inner error is the one that the operation throws.
     fn operate(&mut self, operation: &Value) -> Result<Result<(), Error>, String> {
         let text = |key: &str| operation[key].as_str().unwrap_or_default().to_owned();
         match text("name").as_str() {
@@ -207,7 +208,7 @@ impl World {
         Ok(Ok(()))
     }
 
-    /// Lets virtual time pass until something holds.
+    /// Advances virtual time until the condition holds.
     fn run_until(&mut self, limit: Duration, holds: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end = self.now + limit;
         loop {
@@ -251,7 +252,7 @@ impl World {
         if fails && self.failures_left > 0 {
             self.failures_left -= 1;
             let error = Error::network(NetworkFault::Closed, "the fail point");
-            // The topology hears of it first (CMAP-151).
+            // The topology clears the pool before the pool gets the failure (CMAP-151).
             self.pool.handle_clear(self.now, &error, false);
             self.pool.handle_establish_failed(self.now, id, &error);
         } else {
@@ -350,7 +351,7 @@ impl World {
         }
     }
 
-    /// Wakes the thread that waits for this request and tells the label that it gave.
+    /// Resumes the thread that waits for this request. Returns the label for its connection.
     fn answered(&mut self, request: CheckOutId, error: Option<Error>) -> Option<String> {
         for thread in self.threads.values_mut() {
             if thread.waiting.as_ref().is_some_and(|w| w.0 == request) {
@@ -362,7 +363,7 @@ impl World {
     }
 }
 
-/// An event as the files write it.
+/// Converts an event to the form of the test files.
 fn render(event: &PoolEvent) -> Value {
     let ms = |d: &Duration| json!(d.as_millis() as u64);
     let connection_event =

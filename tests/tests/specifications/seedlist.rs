@@ -1,5 +1,6 @@
-//! The official tests of `initial-dns-seedlist-discovery`, with the zone that comes with them in
-//! place of DNS: seeds, options and errors. What needs servers (`hosts`, `ping`) is not asserted.
+//! The official tests of `initial-dns-seedlist-discovery`. The zone file that comes with them
+//! replaces DNS. The tests check seeds, options and errors. The fields `hosts` and `ping` are
+//! ignored, because they need servers.
 
 use onionskin_core::{
     address::Address,
@@ -32,7 +33,7 @@ pub(crate) fn run_suite() {
     suite.finish();
 }
 
-/// The records of the zone file: name without its last dot, and what it stands for.
+/// The SRV and TXT records of the zone file, by name. Names have no final dot.
 struct Zone {
     srv: Vec<(String, Address)>,
     txt: Vec<(String, String)>,
@@ -53,7 +54,7 @@ impl Zone {
                     let port = port.parse().expect("the zone has ports");
                     srv.push((name, Address::tcp(target.trim_end_matches('.'), port)));
                 }
-                // Strings of one record are joined with nothing in between (DNS-28).
+                // The strings of one TXT record are joined with nothing in between (DNS-28).
                 ("TXT", strings) => {
                     txt.push((name, strings.iter().map(|s| s.trim_matches('"')).collect()));
                 }
@@ -112,7 +113,8 @@ fn run(zone: &Zone, case: &Value) -> Result<(), String> {
             "directConnection" => Value::from(options.direct_connection()),
             "srvMaxHosts" => Value::from(options.srv_max_hosts()),
             "srvServiceName" => Value::from(options.srv_service_name()),
-            // Without a user it configures nothing; with one it is the credential's source.
+            // `authSource` is the source of the credential. Without a user name there is no
+            // credential.
             "authSource" => match (options.credential(), parsed.option(name)) {
                 (Some(credential), _) => Value::from(credential.source.as_str()),
                 (None, Some(OptionValue::Text(source))) => Value::from(source.as_str()),

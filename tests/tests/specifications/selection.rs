@@ -1,4 +1,4 @@
-//! The official server selection and max staleness files (SEL-P7), against the real selector.
+//! The official tests of server selection and of max staleness (SEL-P7), run on `Selector`.
 
 use onionskin_core::{
     address::Address,
@@ -27,7 +27,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 
 type AfterExchange = Result<(), String>;
 
-/// The tree of specifications: named by the environment, or beside the workspace.
+/// Runs the suite of server selection.
 pub(crate) fn server_selection() {
     let mut suite = Suite::new("server-selection", &[]);
     let found = add(&mut suite, "server-selection/tests/server_selection", logic)
@@ -57,7 +57,7 @@ fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> AfterExchange) -> bo
     true
 }
 
-/// Suitable servers and those in the latency window.
+/// Compares the suitable servers and the servers in the latency window.
 fn logic(file: &Value) -> AfterExchange {
     let wants_error = file["error"] == true;
     let criteria = if file["operation"] == "write" {
@@ -92,7 +92,8 @@ fn logic(file: &Value) -> AfterExchange {
     in_window(&mut found, DEFAULT_LOCAL_THRESHOLD);
     let window = addresses(&file["in_latency_window"]);
     same("in the window", &names(&found), &window)?;
-    // The selector chooses exactly from the window, remembered or not.
+    // The selector must choose every server of the window and no other one. All but the first
+    // selection use its cached window.
     let random = Seed::new([3; 32]).random();
     let mut selector = Selector::new(DEFAULT_LOCAL_THRESHOLD, heartbeat, random);
     let mut chosen = BTreeSet::new();
@@ -118,7 +119,8 @@ fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Af
     Err(format!("{what}: {found:?}, wanted {wanted:?}"))
 }
 
-/// How often each server of the window is chosen, given what runs on it.
+/// Compares the frequency with which each server of the window is selected. The file gives the
+/// operations that run on each server.
 fn frequencies(file: &Value) -> AfterExchange {
     let description = topology(&file["topology_description"]);
     let nearest = ReadPreference::new(ReadMode::Nearest);
@@ -153,8 +155,8 @@ fn frequencies(file: &Value) -> AfterExchange {
     Ok(())
 }
 
-/// Begins as many operations on each server as the file says, by showing the selector one server
-/// at a time.
+/// Starts as many operations on each server as the file says. The selector gets a topology with
+/// this server only, so that it selects the server.
 fn load(
     selector: &mut Selector,
     description: &TopologyDescription,

@@ -1,5 +1,5 @@
-//! The official tests of connection strings, as they are: `connection-string`, `uri-options`, the
-//! connection strings of `auth` and those of `read-write-concern`.
+//! The official tests of connection strings: `connection-string`, `uri-options`, and the connection
+//! strings of `auth` and of `read-write-concern`.
 
 use onionskin_core::{
     address::Address,
@@ -68,7 +68,7 @@ fn suite(name: &'static str, path: &str, skips: &'static [Skip]) {
         };
         for case in cases {
             let description = case["description"].as_str().unwrap_or_default();
-            // Only clients that scan have the options of this file (SEL-6).
+            // Only clients that check servers on demand have the options of this file (SEL-6).
             let monitoring = if name == "single-threaded-options.json" {
                 Monitoring::Scanning
             } else {
@@ -80,7 +80,7 @@ fn suite(name: &'static str, path: &str, skips: &'static [Skip]) {
     suite.finish();
 }
 
-/// Runs one case; fields that are absent or null assert nothing, except a null credential.
+/// Runs one case. A field that is absent or null asserts nothing, except for a null `credential`.
 fn run(case: &Value, monitoring: Monitoring) -> Outcome {
     let text = case["uri"].as_str().ok_or("the case has no uri")?;
     let parsed = match (uri::parse_for(text, monitoring), case["valid"].as_bool()) {

@@ -1,11 +1,12 @@
-//! Constants that are defined twice: one of them is changed, and the other is forgotten.
+//! Finds constants that several files define. After a change of one of them the others are wrong.
 
 use std::collections::BTreeMap;
 
 use crate::modules::Files;
 use crate::source::{above_tests, without_comments};
 
-/// Constants outside of tests that have the same name and the same value in several files.
+/// Returns the constants outside of tests that have the same name and the same value in several
+/// files.
 pub(crate) fn defined_twice(files: &Files) -> Vec<String> {
     let mut places: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for (path, text) in files {
@@ -20,7 +21,8 @@ pub(crate) fn defined_twice(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// Names and values of constants that stand in modules; those of types have a name before theirs.
+/// Returns the names and values of a module's constants. Associated constants, whose lines are
+/// indented, are left out.
 fn constants(code: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("const ") {

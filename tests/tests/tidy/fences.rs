@@ -1,17 +1,18 @@
-//! What each part may touch: the core nothing outside, the adapters no decision.
+//! Rules about the parts of the repository. The core performs no I/O, and adapters make no decision
+//! of the protocol.
 
 use std::collections::BTreeSet;
 
 use crate::source::{above_tests, code_only, without_comments};
 use crate::words::contains_word;
 
-/// Lines of logic that an adapter to a runtime may have.
+/// The largest number of lines of logic in an adapter to a runtime.
 pub(crate) const ADAPTER_LINES_MAX: usize = 150;
 
-/// Lines of logic that the adapter may have which is a runtime itself.
+/// The largest number of lines of logic in the blocking adapter, which is a runtime itself.
 pub(crate) const BLOCKING_LINES_MAX: usize = 850;
 
-/// What would let the core act, with what takes its place.
+/// Names with which the core would perform I/O or be non-deterministic, each with the alternative.
 const OUTSIDE: [(&str, &str); 14] = [
     ("std::net::Tcp", "emit an action"),
     ("std::net::Udp", "emit an action"),
@@ -29,7 +30,7 @@ const OUTSIDE: [(&str, &str); 14] = [
     ("OsRng", "chance is crate::random::Random"),
 ];
 
-/// The same, as names that stand in `use std::{...};`.
+/// The names of `std` that the core must not import in `use std::{...};`.
 const OUTSIDE_IMPORTS: [&str; 10] = [
     "fs",
     "thread",
@@ -43,7 +44,7 @@ const OUTSIDE_IMPORTS: [&str; 10] = [
     "OnceLock",
 ];
 
-/// Words of the protocol; an adapter that needs one decides something that the core should.
+/// Words of the protocol. An adapter that uses one makes a decision that belongs to the core.
 const PROTOCOL: [&str; 19] = [
     "hello",
     "retry",
@@ -66,7 +67,8 @@ const PROTOCOL: [&str; 19] = [
     "heartbeat",
 ];
 
-/// What only the core may know of the protocol; the async client may not act on it.
+/// Names of the protocol with which the async client would make a decision that belongs to the
+/// core.
 const DECISIONS: [&str; 14] = [
     "NotWritablePrimary",
     "NotPrimary",
@@ -89,7 +91,8 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(code.lines()) {
         for (word, instead) in OUTSIDE {
-            // A longer path or name, such as `std::net::TcpStream`, is meant as well.
+            // The word also counts as the start of a longer path or name, such as
+            // `std::net::TcpStream`.
             let starts = line
                 .match_indices(word)
                 .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
@@ -112,11 +115,11 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Lines around a match on any network error within which TLS must be thought of.
+/// The number of lines around a match on all network errors in which `ErrorKind::Tls` must occur.
 const TLS_WITHIN_LINES: usize = 3;
 
-/// Matches on any network error that say nothing about TLS, which fails like the network on
-/// connections that are established.
+/// Finds matches on all network errors that do not name TLS errors. On an established connection a
+/// TLS error has the effects of a network error.
 pub(crate) fn forgets_tls(path: &str, text: &str) -> Vec<String> {
     let code = code_only(above_tests(text));
     let lines: Vec<&str> = code.lines().collect();
@@ -135,7 +138,7 @@ pub(crate) fn forgets_tls(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Words of the protocol in an adapter's code, as whole words or as parts of a longer name.
+/// Finds words of the protocol in an adapter's code, also as parts of a longer name.
 pub(crate) fn protocol_words(path: &str, text: &str) -> Vec<String> {
     let code = without_comments(above_tests(text));
     let mut found = Vec::new();
@@ -151,7 +154,7 @@ pub(crate) fn protocol_words(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The words of a line in lower case, where names are split as snake and camel case do.
+/// Returns the words of a line in lower case. Names in snake case and camel case are split.
 fn words(line: &str) -> BTreeSet<String> {
     let mut spread = String::new();
     for character in line.chars() {
@@ -166,7 +169,7 @@ fn words(line: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Names and codes in the async client by which only a decision could be made.
+/// Finds names and codes of the protocol in the async client.
 pub(crate) fn decisions(path: &str, text: &str) -> Vec<String> {
     let code = without_comments(above_tests(text));
     let known = DECISIONS.iter().filter(|word| contains_word(&code, word));
@@ -175,7 +178,8 @@ pub(crate) fn decisions(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Lines of logic in one source file: neither blank, nor comment, nor unit test.
+/// Returns the number of lines of logic in a source file: without blank lines, comments and unit
+/// tests.
 pub(crate) fn logic_lines(text: &str) -> usize {
     let code = code_only(above_tests(text));
     code.lines().filter(|line| !line.trim().is_empty()).count()
@@ -190,7 +194,7 @@ pub(crate) fn fat_adapter(adapter: &str, lines: usize, limit: usize) -> Vec<Stri
     )]
 }
 
-/// The calls that a source file lets users await.
+/// Returns the names of the calls of a source file that users can await.
 pub(crate) fn calls(text: &str) -> Vec<String> {
     let code = code_only(above_tests(text));
     let name = |rest: &str| {
@@ -205,7 +209,7 @@ pub(crate) fn calls(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Calls that the blocking adapter does not let users run.
+/// Finds calls that the blocking adapter cannot run.
 pub(crate) fn calls_without(calls: &[String], run: &str) -> Vec<String> {
     let code = without_comments(run);
     let missing = calls
@@ -216,7 +220,7 @@ pub(crate) fn calls_without(calls: &[String], run: &str) -> Vec<String> {
         .collect()
 }
 
-/// Source files that one adapter has and another lacks.
+/// Finds source files that one adapter has and another one lacks.
 pub(crate) fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
     let all: BTreeSet<&String> = adapters.iter().flat_map(|(_, names)| names).collect();
     let mut found = Vec::new();
@@ -227,7 +231,7 @@ pub(crate) fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String>
     found
 }
 
-/// Members whose manifest does not take over the workspace's lints.
+/// Finds packages whose manifest does not take over the workspace's lints.
 pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
     if manifest.contains("[workspace]") || manifest.contains("[lints]\nworkspace = true") {
         return Vec::new();
@@ -235,7 +239,7 @@ pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
     vec![format!("{path}: the workspace's lints are missing")]
 }
 
-/// Differences between the crates that are there and those that the list gives a reason for.
+/// Finds differences between the dependencies and the list with a reason for each.
 pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
     let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
     let mut present: BTreeSet<String> = tree.lines().filter_map(name).collect();

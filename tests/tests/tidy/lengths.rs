@@ -1,12 +1,12 @@
-//! How long files, functions and lines may be.
+//! Finds files, functions and lines that are too long.
 
 use crate::source::code_only;
 
-/// A Rust file has fewer lines.
+/// The number of lines that a Rust file must not reach.
 const FILE_LINES_LIMIT: usize = 500;
-/// A function's body has at most so many lines that are neither blank nor comment.
+/// The largest number of lines in the body of a function, without blank lines and comments.
 const FUNCTION_LINES_MAX: usize = 70;
-/// A line has at most so many characters.
+/// The largest number of characters in a line.
 const COLUMNS_MAX: usize = 100;
 
 pub(crate) fn long_file(path: &str, text: &str) -> Vec<String> {
@@ -45,7 +45,8 @@ pub(crate) fn long_functions(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// What stands between a function's outermost braces; `None` for one without a body.
+/// Returns the text between the outermost braces of a function; `None` for a function without a
+/// body.
 fn body(code: &str) -> Option<&str> {
     let (mut nesting, mut braces, mut start) = (0_i32, 0_i32, 0);
     for (at, character) in code.char_indices() {
@@ -71,7 +72,8 @@ fn body(code: &str) -> Option<&str> {
     None
 }
 
-/// URLs cannot be broken, nor can rows of a Markdown table, nor tables within a TOML line.
+/// Finds lines that are too long. Lines with a URL, rows of a Markdown table and lines of a TOML
+/// table are permitted, because they cannot be broken.
 pub(crate) fn long_lines(path: &str, text: &str) -> Vec<String> {
     let table_row = |line: &str| {
         path.ends_with(".md") && line.starts_with('|')

@@ -1,5 +1,5 @@
-//! The rules that keep the repository in shape, each a test, and each with a test of its own that
-//! it finds what it should. `cargo tidy` runs them.
+//! The rules about the repository, one test for each. Another test of each rule shows that the rule
+//! finds violations. `cargo tidy` runs them.
 
 mod calls;
 mod constants;
@@ -21,23 +21,23 @@ use modules::Files;
 use source::{files, read, root};
 use syntax::Module;
 
-/// Endings of the files that hold our sentences and our code.
+/// The endings of the files that contain our text and code.
 const OURS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".py", ".js", ".txt", ".yml"];
 
-/// The adapters to runtimes, which must be alike.
+/// The adapters to runtimes, which must have the same files.
 const ADAPTERS: [&str; 3] = ["async-std", "smol", "tokio"];
 
-/// The adapter that is a runtime itself.
+/// The blocking adapter, which is a runtime itself.
 const BLOCKING: &str = "blocking";
 
-/// The crates that the core may depend on, each with its reason.
+/// The list of crates that the core may depend on, each with a reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
 
-/// Groups of functions of the client that reach each other, each group sorted. The list is exact:
-/// what gets smaller or goes is taken out.
+/// The groups of functions of the client that call each other, directly or not, each group sorted.
+/// The list is exact: a group that becomes smaller or disappears must be changed here.
 const CYCLES: [&[&str]; 0] = [];
 
-/// Names of the client's parts and of what they have in common.
+/// The names of the client's parts and of the modules and types that they share.
 const NAMES: [&str; 17] = [
     "Client",
     "Connections",
@@ -58,7 +58,7 @@ const NAMES: [&str; 17] = [
     "Outbox",
 ];
 
-/// The parts of the client that own state, and the only [`NAMES`] that each may know.
+/// The parts of the client that own state, each with the only [`NAMES`] that it may use.
 const OWNERS: [(&str, &[&str]); 5] = [
     (
         "client::connections",
@@ -70,7 +70,7 @@ const OWNERS: [(&str, &[&str]); 5] = [
     ("client::questions", &["Questions", "questions"]),
 ];
 
-/// What parts may not know that look at topology and pools through a view.
+/// The names that must not occur in parts that read topology and pools through a view.
 const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Client",
     "Connections",
@@ -84,7 +84,7 @@ const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Timers",
 ];
 
-/// The other parts of the client, and what each may not know.
+/// The other parts of the client, each with the names that it must not use.
 const OTHERS: [parts::Rule<'_>; 3] = [
     ("client::choice", HIDDEN_FROM_VIEWERS),
     ("client::scanning", HIDDEN_FROM_VIEWERS),
@@ -103,7 +103,8 @@ const OTHERS: [parts::Rule<'_>; 3] = [
     ),
 ];
 
-/// Paths of text that we wrote. Official test data is not ours to change.
+/// Returns the paths of the files that we write. Official test data is left out, because we do not
+/// change it.
 fn ours() -> Vec<String> {
     let ours = |path: &String| {
         let ending = OURS.iter().any(|ending| path.ends_with(ending)) || path == ".ci/run";
@@ -126,7 +127,7 @@ fn check(paths: Vec<String>, rule: impl Fn(&str, &str) -> Vec<String>) {
     );
 }
 
-/// The modules of the core that are no tests.
+/// Returns the modules of the core without tests.
 fn core_modules() -> Vec<Module> {
     let files = rust_under("core/src/").into_iter();
     let files: Files = files.map(|path| (path.clone(), read(&path))).collect();
@@ -154,7 +155,7 @@ fn functions_are_short() {
 
 #[test]
 fn lines_fit_in_100_columns() {
-    // The property tests' own notes of what failed are written by a machine.
+    // `proptest` writes the files with the seeds of failed cases.
     let written = |path: &String| !path.contains("proptest-regressions/");
     check(
         ours().into_iter().filter(written).collect(),
@@ -164,7 +165,7 @@ fn lines_fit_in_100_columns() {
 
 #[test]
 fn no_banned_word_stands_anywhere() {
-    // clippy.toml names what it forbids.
+    // The file `clippy.toml` contains the names that it forbids.
     let others = ours()
         .into_iter()
         .filter(|path| !path.ends_with("clippy.toml"));
@@ -198,7 +199,7 @@ fn modules_of_the_core_name_only_those_above_them() {
     );
 }
 
-/// Prints the figures of the composition where the tests are run with `--nocapture`.
+/// Prints figures about the size of the client if the tests run with `--nocapture`.
 #[test]
 fn no_function_of_the_client_reaches_itself() {
     let mut modules = core_modules();

@@ -1,9 +1,10 @@
-//! Where the core turns bytes into messages, and where its tests take the client's actions.
+//! Restricts which files of the core decode messages, and which of its tests poll the client's
+//! actions.
 
 use crate::source::{above_tests, code_only};
 
-/// What turns bytes into messages, and the files of the core that may name it, beside `wire`: the
-/// function for all connections, and what stands below it.
+/// The names that decode messages, each with the files of the core outside of `wire` that may use
+/// it.
 const DECODERS: [(&str, &[&str]); 2] = [
     (
         "FrameDecoder",
@@ -16,8 +17,8 @@ const DECODERS: [(&str, &[&str]); 2] = [
     ("Message::decode", &["core/src/connection/messages.rs"]),
 ];
 
-/// Places of the core that look for messages in bytes by themselves, past the one function that
-/// checks them for all connections. Tests, which play the server, may.
+/// Finds code of the core that decodes messages without the function that checks the messages of
+/// all connections. Tests may do so to play a server.
 pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
     if is_test || path.starts_with("core/src/wire/") {
@@ -37,10 +38,11 @@ pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The loop that takes a client's actions in tests.
+/// The file with the loop that polls a client's actions in tests.
 const HARNESS: &str = "core/src/client/tests/harness.rs";
 
-/// Tests that poll the actions of a client past the loop that checks the client's contract.
+/// Finds tests that poll the actions of a client without the loop that checks the client's
+/// contract.
 pub(crate) fn polls_actions(path: &str, text: &str) -> Vec<String> {
     let is_test = path.starts_with("core/src/client/tests/");
     let is_load = path.starts_with("tests/src/loads/");

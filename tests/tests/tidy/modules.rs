@@ -1,13 +1,13 @@
-//! Which files are modules.
+//! Finds files that are not part of any target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{code_only, without_comments};
 
-/// Files by path, with their text.
+/// The texts of files, by path.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Rust files that no target reaches by `mod`, among those of all packages.
+/// Finds Rust files that no target of any package reaches by `mod`.
 pub(crate) fn dead_files(files: &Files) -> Vec<String> {
     let packages: Vec<&str> = files
         .keys()
@@ -33,7 +33,7 @@ pub(crate) fn dead_files(files: &Files) -> Vec<String> {
             ahead.extend(children(&path, text));
             alive.insert(path);
         }
-        // The candidates of `children` that do not exist, and files visited before, end here.
+        // Removes candidates of `children` that do not exist, and files that were visited before.
         ahead.retain(|path| files.contains_key(path) && !alive.contains(path));
     }
     files
@@ -43,7 +43,7 @@ pub(crate) fn dead_files(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// Whether cargo takes the file for the root of a target without being told.
+/// True if cargo takes the file as the root of a target without an entry in the manifest.
 fn is_root(inside: &str) -> bool {
     let parts: Vec<&str> = inside.split('/').collect();
     matches!(
@@ -57,7 +57,7 @@ fn is_root(inside: &str) -> bool {
     )
 }
 
-/// Where the modules that a file declares may lie.
+/// Returns the possible paths of the modules that a file declares.
 fn children(path: &str, text: &str) -> Vec<String> {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.strip_suffix(".rs").unwrap_or(name);

@@ -1,11 +1,11 @@
-//! Which modules of the core may name which.
+//! Checks that modules of the core name only modules that are declared above them.
 
 use std::collections::BTreeSet;
 
 use crate::source::code_only;
 use crate::syntax::{Module, Named};
 
-/// The modules in the order in which `lib.rs` declares them.
+/// Returns the modules in the order in which `lib.rs` declares them.
 pub(crate) fn declared_modules(lib: &str) -> Vec<String> {
     let declared = |line: &str| {
         let line = line.trim();
@@ -15,8 +15,8 @@ pub(crate) fn declared_modules(lib: &str) -> Vec<String> {
     code_only(lib).lines().filter_map(declared).collect()
 }
 
-/// Uses of a module by one that is declared above it, and imports of everything, which would hide
-/// such uses.
+/// Finds uses of modules that are declared below this module. Imports of everything from the root
+/// of the crate are also found, because they would hide such uses.
 pub(crate) fn looks_down(order: &[String], module: &Module) -> Vec<String> {
     let position = |name: &String| order.iter().position(|other| other == name);
     let Some((top, place)) = module
@@ -54,7 +54,8 @@ mod tests {
     const LIB: &str =
         "/// First.\npub mod wire;\nmod pool;\npub mod client;\npub use wire::Frame;\n";
 
-    /// What is found if the file of a module, or of a module within `wire`, has this text.
+    /// Returns the number of violations if the file of a module, or of a module within `wire`, has
+    /// this text.
     fn found(file: &str, text: &str) -> usize {
         let files = [
             ("src/lib.rs", LIB),

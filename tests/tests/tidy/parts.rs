@@ -1,4 +1,4 @@
-//! Parts that do not see each other: which names may not stand in which files.
+//! Checks that the parts of the client do not name each other.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use crate::source::code_only;
 use crate::syntax::{Module, Named, Segments};
 use crate::words::contains_word;
 
-/// A module, by its path below the root of the crate, and the names that neither it nor a module
-/// within it may use: modules (`pools`) and types (`Client`).
+/// A module, as a path from the root of the crate, and the names that it and its submodules must
+/// not use: modules (`pools`) and types (`Client`).
 pub(crate) type Rule<'a> = (&'a str, &'a [&'a str]);
 
-/// Uses of forbidden names, and rules about modules that do not exist.
+/// Finds uses of forbidden names, and rules about modules that do not exist.
 ///
-/// A type is forbidden wherever its name stands in a path. A module is forbidden as part of a
-/// longer path and in imports: alone, its name may be that of a variable.
+/// A type is forbidden in every path. A module is forbidden in imports and as a part of a longer
+/// path. Alone, its name can be that of a variable.
 pub(crate) fn breaches(modules: &[Module], rules: &[Rule<'_>]) -> Vec<String> {
     let mut found = BTreeSet::new();
     for (part, forbidden) in rules {

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Directories that hold nothing of ours, for when git cannot tell.
+/// Directories without our files. They are skipped if git is not available.
 const FOREIGN_DIRECTORIES: [&str; 4] = [".git", "node_modules", "target", "venv"];
 
-/// What a masked string's content becomes; not blank, so that its lines still count as code.
+/// The character that replaces the content of strings. It is not blank, so that lines of a string
+/// still count as code.
 const MASK: char = '_';
 
 pub(crate) fn root() -> &'static Path {
@@ -16,7 +17,8 @@ pub(crate) fn root() -> &'static Path {
         .expect("the crate lies in the workspace")
 }
 
-/// Paths relative to the root, with `/`, sorted: what git tracks or would track.
+/// Returns the sorted paths of the files that git tracks or would track, relative to the root and
+/// with `/`.
 pub(crate) fn files() -> Vec<String> {
     let listing = Command::new("git")
         .args([
@@ -69,18 +71,18 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Rust text in which every comment is blank. Lines stay where they are.
+/// Returns Rust text with blanks in place of comments. Line numbers stay the same.
 pub(crate) fn without_comments(text: &str) -> String {
     mask(text, false)
 }
 
-/// Rust text in which every comment is blank and the content of strings is masked.
+/// Returns Rust text with blanks in place of comments and masked content of strings.
 pub(crate) fn code_only(text: &str) -> String {
     mask(text, true)
 }
 
-/// The part of a file above its unit tests, which come last. Tests in a file of their own are
-/// declared at the top, and nothing ends there.
+/// Returns the part of a file above its unit tests, which come last. Unit tests in a file of their
+/// own are declared at the top and do not end this part.
 pub(crate) fn above_tests(text: &str) -> &str {
     let mut declared = text.match_indices("#[cfg(test)]\nmod ");
     let within = declared.find(|(at, _)| {
@@ -134,7 +136,7 @@ fn block_comment(rest: &[char]) -> usize {
     rest.len()
 }
 
-/// The length of a string or character literal that begins here.
+/// Returns the length of the string or character literal at the start of the text, if there is one.
 fn literal(rest: &[char]) -> Option<usize> {
     match rest[0] {
         '"' => Some(quoted(rest, 0)),

@@ -11,21 +11,21 @@ use crate::modules::Files;
 use crate::source::code_only;
 use crate::words::contains_word;
 
-/// A path as its segments. In this file `*` stands for a glob import.
+/// The segments of a path. `*` means a glob import.
 pub(crate) type Segments = Vec<String>;
 
-/// A module that is no test. Modules within it are modules of their own.
+/// A module outside of tests. Its submodules are modules of their own.
 pub(crate) struct Module {
-    /// The file that holds it.
+    /// The file that contains the module.
     pub(crate) file: String,
-    /// Its path below the root of the crate; empty for the root itself.
+    /// The path of the module from the root of the crate; empty for the root itself.
     pub(crate) name: Segments,
-    /// Its items, without tests. Of a `mod` only the name is used.
+    /// The items of the module, without tests. Of a submodule only the name is used.
     pub(crate) items: Vec<Item>,
 }
 
-/// Reads a crate from its root file. Panics on what is no Rust, and where the file of a module is
-/// missing: a module that is not read is not checked.
+/// Reads a crate from its root file. Panics on text that is not Rust and on a missing file of a
+/// module, because a module that is not read is not checked.
 pub(crate) fn modules(files: &Files, root: &str) -> Vec<Module> {
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn modules(files: &Files, root: &str) -> Vec<Module> {
     found
 }
 
-/// Adds a module and those that stand within it in the same file.
+/// Adds a module and its submodules in the same file.
 fn take_module(
     file: &str,
     name: Segments,
@@ -111,7 +111,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether the item exists in tests only, or is the closed form of an item that a feature opens.
+/// True if the item exists in tests only, or is the closed form of an item that a feature opens.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         if attribute.path().is_ident("test") {
@@ -176,7 +176,7 @@ fn take_imports(tree: &UseTree, mut before: Segments, found: &mut Vec<Import>) {
     }
 }
 
-/// The path from the root of the crate, where the written one begins with `crate`, `self` or
+/// Returns the path from the root of the crate for a path that begins with `crate`, `self` or
 /// `super`.
 pub(crate) fn absolute(module: &[String], path: &[String]) -> Option<Segments> {
     let (first, mut rest) = path.split_first()?;
@@ -201,11 +201,11 @@ pub(crate) fn segments(path: &syn::Path) -> Segments {
     all.map(|segment| segment.ident.to_string()).collect()
 }
 
-/// Everything that a module names: the paths of its imports, expressions, types and patterns.
+/// All names in a module: the paths of its imports, expressions, types and patterns.
 pub(crate) struct Named {
     pub(crate) imports: Vec<Import>,
     pub(crate) paths: Vec<Segments>,
-    /// Code of macros that is not made of expressions, without comments and strings.
+    /// The code of macros whose arguments are not expressions, without comments and strings.
     pub(crate) opaque: Vec<String>,
 }
 
@@ -224,7 +224,8 @@ impl Named {
         named
     }
 
-    /// The paths within the crate, from its root. `names` are its modules, looked for in macros.
+    /// Returns the paths within the crate, from its root. `names` are the crate's modules, which
+    /// are searched for in macros.
     pub(crate) fn in_crate(&self, module: &[String], names: &[String]) -> Vec<Segments> {
         let mut aliases: BTreeMap<&str, Segments> = BTreeMap::new();
         let mut found = Vec::new();
@@ -274,11 +275,11 @@ impl<'ast> Visit<'ast> for Named {
         }
     }
 
-    // Documentation names what is below on purpose: it says who uses the item.
+    // Documentation may name modules below, to say who uses an item.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 
-/// The arguments of a macro, if all are expressions.
+/// Returns the arguments of a macro, if all of them are expressions.
 pub(crate) fn expressions(item: &syn::Macro) -> Option<Vec<Expr>> {
     let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
     let parsed = parser.parse2(item.tokens.clone()).ok()?;

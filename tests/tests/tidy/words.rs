@@ -1,6 +1,7 @@
-//! Words that may not stand in the repository, and white space that nobody sees.
+//! Finds words that must not occur in the repository, and invisible white space.
 
-/// Each with what to do instead. They are split here so that this file passes its own rule.
+/// The banned words, each with the alternative. They are split, so that this file does not contain
+/// them.
 const BANNED: [(&str, &str); 9] = [
     (concat!("todo", "!"), "finish it, or leave it out"),
     (concat!("unimplemented", "!"), "finish it, or leave it out"),
@@ -47,7 +48,7 @@ pub(crate) fn white_space(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Whether the word occurs where neither neighbour would make it part of a longer one.
+/// True if the text contains the word, and not only as a part of a longer word.
 pub(crate) fn contains_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

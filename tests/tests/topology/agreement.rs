@@ -1,4 +1,4 @@
-//! Machine and model say the same after each input, whatever happens.
+//! Compares machine and model after each input of drawn scripts.
 
 use crate::{
     bench::Bench,
@@ -7,7 +7,7 @@ use crate::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-/// Plays the script on both; what they do not agree about fails the case.
+/// Plays the script on the machine and on the model. The case fails if they differ.
 fn agrees(script: &Script) -> Result<(), TestCaseError> {
     let mut bench = Bench::paired(&script.config, None).map_err(TestCaseError::fail)?;
     script.play(&mut bench).map_err(TestCaseError::fail)

@@ -1,5 +1,5 @@
-//! The machine on the bench: fed with inputs, its orders watched, and, where wanted, the model
-//! beside it.
+//! A harness for the discovery machine. It feeds inputs, watches the orders, and compares the
+//! machine with the model if there is one.
 
 use crate::watch::Watcher;
 use bson::{RawDocument, oid::ObjectId};
@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) type Found = Result<(), String>;
 
-/// How the machine is configured for a model's configuration.
+/// Returns the options of the machine for the configuration of the model.
 pub(crate) fn options(config: &Config) -> SdamOptions {
     let id = TopologyId(ObjectId::from_bytes([1; 12]));
     SdamOptions {
@@ -31,38 +31,39 @@ pub(crate) fn options(config: &Config) -> SdamOptions {
     }
 }
 
-/// One life of a server.
+/// One life of a server: the time from when its address is added to the topology until it is
+/// removed.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) id: ServerId,
     pub(crate) address: Address,
-    /// Which of the address's lives.
+    /// The number of this life, counted from one for each address.
     pub(crate) life: u64,
 }
 
-/// Machine, watcher and model.
+/// The discovery machine with its watcher and, in a pair, the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     pub(crate) sdam: Sdam,
     pub(crate) watch: Watcher,
     pub(crate) model: Option<Model>,
     pub(crate) now: Instant,
-    /// Every life of every server so far.
+    /// All lives of all servers so far.
     pub(crate) lives: Vec<Known>,
-    /// Every connection so far, with its server.
+    /// All monitor connections so far, with the addresses of their servers.
     pub(crate) checks: Vec<(MonitorConnectionId, Address)>,
-    /// What was ordered, word for word, where it is wanted.
+    /// The orders as text, if a test wants them.
     pub(crate) log: Option<Vec<String>>,
     config: Config,
 }
 
 impl Bench {
-    /// The machine alone, started.
+    /// Creates and starts a machine without a model.
     pub(crate) fn alone(config: &Config) -> Result<Self, String> {
         Self::new(config, None)
     }
 
-    /// The machine and the model, which makes that mistake, if any.
+    /// Creates and starts a machine and a model. The model makes `mistake`, if any.
     pub(crate) fn paired(config: &Config, mistake: Option<Mistake>) -> Result<Self, String> {
         Self::new(config, Some(Model::new(config.clone(), mistake)))
     }
@@ -84,7 +85,8 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Hands the machine one input, and carries out what it orders.
+    /// Gives the machine one input, and hands its orders to the watcher. Returns the number of
+    /// orders.
     fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Result<usize, String> {
         input(&mut self.sdam, self.now);
         let mut count = 0;
@@ -119,7 +121,8 @@ impl Bench {
         }
     }
 
-    /// An input that must change nothing and order nothing (E.6-6).
+    /// Gives the machine an input about a server or connection that is gone. Such an input must
+    /// change nothing and cause no order (E.6-6).
     fn feed_in_vain(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Found {
         let before = (self.sdam.version(), self.sdam.deadline());
         let ordered = self.feed(input)?;
@@ -129,7 +132,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Compares machine and model.
+    /// Compares the machine with the model.
     fn compare(&mut self) -> Found {
         let mut clears = std::mem::take(&mut self.watch.clears);
         clears.sort();
@@ -149,7 +152,8 @@ impl Bench {
             checking: self.watch.checking(),
         })?;
         let (machine, expected) = (self.sdam.deadline(), model.deadline());
-        // While replies are pushed the machine also measures round trips by timers.
+        // With streaming, the machine also has timers for round trip time measurements, which the
+        // model lacks.
         let agreed = if self.config.streaming {
             expected.is_none_or(|e| machine.is_some_and(|m| m <= e))
         } else {
@@ -161,7 +165,7 @@ impl Bench {
         Err(format!("deadline: {machine:?}, but expected {expected:?}"))
     }
 
-    /// Time passes; everything that is due happens when it is.
+    /// Advances the time by `duration`, and stops at each deadline to handle what is due.
     pub(crate) fn pass(&mut self, duration: Duration) -> Found {
         let target = self.now + duration;
         while let Some(deadline) = self.sdam.deadline().filter(|d| *d <= target) {
@@ -185,7 +189,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Everything wants a check soon.
+    /// Requests an immediate check of all servers.
     pub(crate) fn request_check(&mut self) -> Found {
         self.feed(|sdam, now| sdam.request_check(now))?;
         if let Some(model) = &mut self.model {
@@ -194,7 +198,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Operations wait, or no longer do.
+    /// Sets whether operations wait for a server.
     pub(crate) fn set_waiting(&mut self, waiting: bool) -> Found {
         self.feed(|sdam, now| sdam.set_waiting(now, waiting))?;
         if let Some(model) = &mut self.model {
@@ -203,7 +207,7 @@ impl Bench {
         self.compare()
     }
 
-    /// The client is closed.
+    /// Closes the client.
     pub(crate) fn close(&mut self) -> Found {
         self.feed(|sdam, now| sdam.close(now))?;
         if let Some(model) = &mut self.model {
@@ -212,7 +216,8 @@ impl Bench {
         self.compare()
     }
 
-    /// The running check of that server is answered; false if none runs.
+    /// Answers the check of the server that is under way; without a reply the check fails. Returns
+    /// false if no check is under way.
     pub(crate) fn answer(
         &mut self,
         address: &Address,
@@ -245,7 +250,7 @@ impl Bench {
         Ok(true)
     }
 
-    /// The running check of that server fails; false if none runs.
+    /// Lets the check of the server that is under way fail. Returns false if no check is under way.
     pub(crate) fn fail(&mut self, address: &Address, timeout: bool) -> Result<bool, String> {
         let Some(check) = self.watch.pending(address) else {
             return Ok(false);
@@ -259,8 +264,8 @@ impl Bench {
         Ok(true)
     }
 
-    /// The server is checked, whatever it takes, and answers so. Nothing happens to a server that
-    /// is not in the topology, but that its last connection answers all the same.
+    /// Lets time pass until the server is checked, and answers the check. For a server that is not
+    /// in the topology, the reply comes late on its last connection and changes nothing.
     pub(crate) fn ask(
         &mut self,
         address: &Address,
@@ -279,7 +284,8 @@ impl Bench {
             self.request_check()?;
             self.pass(Duration::from_millis(500))?;
         }
-        // The others' checks are due later, so not all run at once.
+        // The checks of other servers stay unanswered. The server's own next check is due at one of
+        // the deadlines.
         while self.watch.pending(address).is_none() && !self.config.load_balanced {
             let Some(deadline) = self.sdam.deadline() else {
                 break;
@@ -292,7 +298,7 @@ impl Bench {
         Err(format!("{address} was wanted checked and is not"))
     }
 
-    /// An answer on a connection that is gone.
+    /// Gives the machine a late reply on a connection that is closed, which must change nothing.
     pub(crate) fn answer_late(&mut self, check: MonitorConnectionId, reply: &RawDocument) -> Found {
         if self.watch.connections.contains_key(&check) {
             return Ok(());
@@ -303,7 +309,8 @@ impl Bench {
         self.feed_in_vain(|sdam, now| sdam.handle_failed(now, check, broken(false)))
     }
 
-    /// A measurement of the round trip is answered, or fails; false if none runs (E.6-9).
+    /// Answers a round trip time measurement, or lets it fail. The measurement must not change the
+    /// topology (E.6-9). Returns false if none is under way.
     pub(crate) fn measure(&mut self, reply: Option<&RawDocument>) -> Result<bool, String> {
         let connections = &self.watch.connections;
         let ping = connections
@@ -337,7 +344,7 @@ impl Bench {
         Ok(true)
     }
 
-    /// A new connection of a pool shook hands.
+    /// Gives the machine the handshake reply of a new connection of a pool.
     pub(crate) fn handshake(&mut self, known: &Known, reply: &RawDocument) -> Found {
         let id = known.id;
         let hello = HelloReply::parse(reply);
@@ -352,7 +359,7 @@ impl Bench {
         self.compare()
     }
 
-    /// An operation met an error on a connection that is `age` generations old.
+    /// Gives the machine the error of an operation on a connection that is `age` generations old.
     pub(crate) fn application_error(
         &mut self,
         known: &Known,
@@ -373,7 +380,7 @@ impl Bench {
         };
         let id = known.id;
         let input = |sdam: &mut Sdam, now| sdam.handle_application_error(now, id, &error);
-        // E.6-4, E.6-6
+        // A stale error (E.6-4) and an error of a removed server (E.6-6) change nothing.
         if self.sdam.server_id(&known.address) != Some(id) || generation < current {
             self.feed_in_vain(input)?;
         } else {

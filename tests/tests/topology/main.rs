@@ -1,8 +1,12 @@
-//! Discovery on the bench: the real machine beside a slow, plain model, and every property that no
-//! official file checks (section E.6 of the discovery requirements).
+//! Tests of the discovery machine of the core, `Sdam`.
 //!
-//! The properties draw their cases; a failure prints the smallest case that fails and keeps its
-//! seed in `tests/tests/proptest-regressions`. More cases: `PROPTEST_CASES=n`.
+//! A bench feeds the machine with inputs, checks its orders, and compares it with a slow, plain
+//! model. The tests cover each property that no official test file checks (section E.6 of the
+//! requirements of discovery).
+//!
+//! Property tests draw their cases at random. A failure prints the smallest case that fails, and
+//! keeps its seed in `tests/tests/proptest-regressions`. `PROPTEST_CASES=n` sets the number of
+//! cases.
 
 mod agreement;
 mod bench;
@@ -17,7 +21,8 @@ mod watch;
 use proptest::test_runner::Config;
 use std::env;
 
-/// How many cases are drawn: `count`, unless the environment wants another number.
+/// Returns a configuration of `proptest` that draws `count` cases, unless the environment variable
+/// `PROPTEST_CASES` sets another number.
 fn cases(count: u32) -> Config {
     let mut config = Config::default();
     if env::var_os("PROPTEST_CASES").is_none() {

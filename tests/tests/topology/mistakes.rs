@@ -1,4 +1,5 @@
-//! The net is proven: for each mistake that a driver could make, the drawn scripts find it.
+//! Shows that the comparison of machine and model finds errors: for each mistake of the model, one
+//! of the drawn scripts makes both differ.
 
 use crate::{
     bench::Bench,
@@ -10,10 +11,10 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// How many scripts are drawn for each deployment.
+/// The number of scripts for each deployment.
 const SCRIPTS: usize = 300;
 
-/// The same scripts in every run.
+/// Draws the scripts, which are the same in every run.
 fn drawn() -> Vec<Script> {
     let mut runner = TestRunner::deterministic();
     let mut drawn = Vec::new();
@@ -40,7 +41,7 @@ fn disagreement(script: &Script, mistake: Mistake) -> Option<String> {
     script.play(&mut bench).err()
 }
 
-/// Every mistake is found by one of the scripts.
+/// Asserts that each mistake is found by one of the scripts.
 fn are_all_found(mistakes: &[Mistake]) {
     let scripts = drawn();
     let mut missed = Vec::new();

@@ -1,4 +1,5 @@
-//! Machine and model agree about servers whose replies come early or name new members each time.
+//! Compares machine and model with servers whose replies come early or name new members each time.
+//! Both limit the checks that follow such replies at once.
 
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -7,7 +8,8 @@ use onionskin_tests::model::{Config, Mistake};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use std::time::Duration;
 
-/// The milliseconds to a reply, what it announces, and whether a check is requested after it.
+/// The milliseconds until a reply, whether the reply announces another one, and whether a check is
+/// requested after the reply.
 type Reply = (u64, bool, bool);
 
 fn storms() -> impl Strategy<Value = Vec<Reply>> {
@@ -65,7 +67,8 @@ fn a_missing_bound_for_early_replies_is_caught() {
     }
 }
 
-/// Each member, once it is checked, is a newer primary that names itself and the next only.
+/// Plays replies of four addresses in turn. Each member, when it is checked, is a newer primary
+/// whose host list contains only itself and the next member.
 fn play_ring(turns: u32, mistake: Option<Mistake>) -> Found {
     let member = |turn: u32| Address::tcp(&format!("m{}", turn % 4), 1);
     let mut bench = Bench::paired(&Config::new([member(0)]), mistake)?;

@@ -1,4 +1,4 @@
-//! Properties of the machine alone, whatever happens (section E.6).
+//! Properties that the discovery machine has with any inputs (section E.6).
 
 use crate::{
     bench::{Bench, options},
@@ -29,9 +29,10 @@ fn failed(what: String) -> TestCaseError {
 proptest! {
     #![proptest_config(cases(100))]
 
-    // The watcher looks at: one primary at most, events that replay to the description, one check
-    // at a time with its floor and its one end, ready pools of what can be selected, generations,
-    // nothing left after the close, no effect of what is gone (E.6-1 to E.6-6, E.6-9).
+    // The watcher checks the promises (E.6-1 to E.6-6, E.6-9). There is at most one primary, and
+    // the events give the same description as the machine. A server has one check at a time, at the
+    // permitted times, with one end. A server that can be selected has a ready pool. Stale inputs
+    // change nothing, and after the close nothing is left.
     #[test]
     fn nothing_that_servers_say_breaks_a_promise(script in scripts(Deployment::LyingHugely)) {
         let mut bench = Bench::alone(&script.config).map_err(failed)?;
@@ -41,7 +42,7 @@ proptest! {
         prop_assert!(bench.sdam.description().servers.is_empty());
     }
 
-    // E.6-10
+    // The same inputs give the same orders (E.6-10).
     #[test]
     fn the_same_inputs_give_the_same_orders(script in scripts(Deployment::Lying)) {
         let run = || -> Result<_, TestCaseError> {
@@ -144,7 +145,8 @@ proptest! {
     }
 }
 
-// E.6-8, SDAM-31, SDAM-119
+// An unreachable server is checked every `heartbeatFrequencyMS` (E.6-8, SDAM-31), and every 500 ms
+// while an operation waits (SDAM-119).
 #[test]
 fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), String> {
     let server = address(0);
@@ -161,7 +163,7 @@ fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), Str
     Ok(())
 }
 
-/// The inputs without hellos that the set did not send.
+/// Returns the inputs without the drawn hello replies, which the simulated set did not send.
 fn truthful(script: &Script) -> impl Iterator<Item = &Input> {
     let drawn = |input: &&Input| !matches!(input, Input::Handshake(..) | Input::Late(..));
     script.inputs.iter().filter(drawn)
@@ -177,8 +179,8 @@ fn claims_to_be_primary(reply: &RawDocument) -> bool {
     writable && reply.get_str("setName").is_ok()
 }
 
-/// What a server can say that removes itself: that it is something else than the deployment is
-/// made of, that it belongs to another set, or that it has another name.
+/// True if the reply makes the client remove the server that sent it: the reply has a server type
+/// that the topology cannot contain, another set name, or another `me`.
 fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDocument) -> bool {
     let me = reply.get_str("me").ok();
     let me = me.and_then(|me| me.parse::<Address>().ok());
@@ -195,7 +197,8 @@ fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDo
     }
 }
 
-/// Asks everybody that is known, in that order, until nothing changes any more.
+/// Checks the members in this order, several times, and returns the topology type and the server
+/// types that the client found.
 fn discover(
     set: &ReplicaSet,
     order: &[usize],
@@ -220,7 +223,7 @@ fn discover(
     Ok((now.topology_type, servers.collect()))
 }
 
-/// The orders without the events, of a machine that is asked in turn.
+/// Returns the orders of a machine, without its events. The inputs come 700 ms apart.
 fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut options = options(&script.config);
     options.subscribed = subscribed;

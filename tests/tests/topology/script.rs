@@ -1,4 +1,4 @@
-//! Scripts: what happens to a client, drawn.
+//! Scripts: drawn sequences of inputs to a client.
 
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId};
@@ -11,56 +11,59 @@ use onionskin_tests::model::Config;
 use proptest::{collection::vec, prelude::*};
 use std::time::Duration;
 
-/// One thing that happens. Numbers choose among what there was so far, counted round.
+/// One input. An index chooses one of the servers or connections so far, modulo their number.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// The server is asked, and answers so or not at all.
+    /// A check of the server starts, if none is under way, and is answered by this reply, or fails
+    /// without one. The milliseconds are the round trip time. The last field is true if the reply
+    /// announces another one.
     Ask(Address, Option<RawDocumentBuf>, u64, bool),
-    /// The running check of that server fails; `true`: for lack of an answer.
+    /// The check of the server that is under way fails; `true` means by a timeout.
     Fail(Address, bool),
-    /// A measurement is answered, or fails.
+    /// A round trip time measurement is answered (`true`) or fails.
     Measure(bool),
-    /// Milliseconds pass.
+    /// A time passes, in milliseconds.
     Pass(u64),
-    /// Operations wait, or no longer do.
+    /// Operations start (`true`) or stop to wait for a server.
     Waiting(bool),
-    /// Somebody wants all servers checked.
+    /// An immediate check of all servers is requested.
     Request,
-    /// A connection that is gone answers.
+    /// A late reply arrives on the connection with this index, which is closed.
     Late(usize, RawDocumentBuf),
-    /// A connection of a pool shook hands.
+    /// A reply to the handshake of a new connection of a pool. The index is that of the server.
     Handshake(usize, RawDocumentBuf),
-    /// An operation met an error, on a connection that many generations old.
+    /// An operation fails. The fields are the index of the server, the age of the connection in
+    /// generations, the error, and the service behind a load balancer.
     Error(usize, u64, Failure, u8),
-    /// The client is closed.
+    /// The client closes.
     Close,
 }
 
-/// What happens to a client, and how it is configured.
+/// The configuration of a client and its inputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) config: Config,
     pub(crate) inputs: Vec<Input>,
 }
 
-/// Which deployment the client talks to.
+/// The deployment that a client connects to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deployment {
     /// A consistent replica set.
     ReplicaSet,
-    /// Mongos.
+    /// A sharded cluster with several mongos.
     Sharded,
-    /// One standalone.
+    /// A standalone server.
     Standalone,
-    /// Servers that say what they like.
+    /// Servers whose replies violate the rules of servers.
     Lying,
-    /// The same, with lists of members that are too long.
+    /// The servers of `Lying`, with host lists that are too long.
     LyingHugely,
     /// A load balancer.
     LoadBalanced,
 }
 
-/// Scripts for clients of that deployment.
+/// Returns a strategy for scripts of clients of this deployment.
 pub(crate) fn scripts(deployment: Deployment) -> impl Strategy<Value = Script> {
     let history = match deployment {
         Deployment::ReplicaSet => replica_set_histories().boxed(),
@@ -114,7 +117,7 @@ fn configure(history: &History, load_balanced: bool, direct: bool) -> Config {
     config
 }
 
-/// Everything but the hellos of the history.
+/// Returns a strategy for the inputs other than the hello replies of a history.
 fn others() -> impl Strategy<Value = Input> {
     let server = || (0..ADDRESSES).prop_map(address);
     prop_oneof![
@@ -131,7 +134,7 @@ fn others() -> impl Strategy<Value = Input> {
 }
 
 impl Script {
-    /// Plays the script on the bench.
+    /// Plays all inputs of the script.
     pub(crate) fn play(&self, bench: &mut Bench) -> Found {
         for (i, input) in self.inputs.iter().enumerate() {
             play(bench, input, self.config.load_balanced)
@@ -141,7 +144,7 @@ impl Script {
     }
 }
 
-/// Lets one thing happen.
+/// Plays one input.
 pub(crate) fn play(bench: &mut Bench, input: &Input, load_balanced: bool) -> Found {
     match input {
         Input::Ask(address, reply, ms, more) => {

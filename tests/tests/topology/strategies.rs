@@ -1,4 +1,5 @@
-//! The strategies themselves: what they draw is what they promise, and it shrinks.
+//! Tests of the strategies: the drawn values have the properties that the strategies document, and
+//! they shrink.
 
 use crate::{bench::Bench, cases};
 use bson::{RawDocument, oid::ObjectId};
@@ -32,7 +33,8 @@ fn replies(history: &History) -> impl Iterator<Item = (&Address, &RawDocument)> 
 proptest! {
     #![proptest_config(cases(200))]
 
-    // One primary for each election, and a state that only moves on.
+    // Each election id belongs to one primary, and the topology versions of a process never
+    // decrease.
     #[test]
     fn a_replica_set_does_not_contradict_itself(history in replica_set_histories()) {
         let mut elected: BTreeMap<ObjectId, &Address> = BTreeMap::new();
@@ -83,7 +85,7 @@ proptest! {
         prop_assert_eq!(server.election_id.is_some(), elected);
     }
 
-    // SDAM-79 and SDAM-80 name the hellos that add and remove servers; errors do neither.
+    // Only hello replies add (SDAM-79) and remove (SDAM-80) servers. Errors do neither.
     #[test]
     fn errors_neither_add_nor_remove_servers(
         history in replica_set_histories(),
@@ -113,7 +115,7 @@ proptest! {
 
 #[test]
 fn a_failing_history_shrinks_to_what_is_needed() {
-    // It fails on purpose, so nothing is to be kept.
+    // The test fails on purpose, so `proptest` must not store the failure.
     let config = proptest::test_runner::Config {
         failure_persistence: None,
         ..cases(500)
@@ -129,7 +131,7 @@ fn a_failing_history_shrinks_to_what_is_needed() {
     let Err(TestError::Fail(_, smallest)) = found else {
         panic!("no such history was drawn: {found:?}");
     };
-    // Two are needed; shrinking sometimes keeps another, for it takes single steps.
+    // Two hello replies are necessary. Shrinking in single steps can leave up to two more.
     assert!(smallest.hellos.len() <= 4, "{smallest:#?}");
 }
 

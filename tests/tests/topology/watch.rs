@@ -1,4 +1,4 @@
-//! Watches the machine's orders and events, and knows what each may follow.
+//! Checks each order and event of the discovery machine against the orders and events before it.
 
 use bson::oid::ObjectId;
 use onionskin_core::{
@@ -11,46 +11,48 @@ use onionskin_core::{
 use onionskin_tests::model::{Clear, PoolView};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A connection that the machine ordered.
+/// A monitor connection that the machine ordered to open.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) server: ServerId,
     pub(crate) address: Address,
     pub(crate) purpose: MonitorTask,
-    /// The handshake was answered.
+    /// True if the handshake was answered.
     pub(crate) open: bool,
-    /// A hello is under way that the server may hold back.
+    /// True if the last hello is awaitable, so that the server may delay its reply.
     pub(crate) awaited: bool,
-    /// An answer is due.
+    /// True if a reply is due.
     pub(crate) pending: bool,
-    /// It failed, so it is gone whether or not it is closed.
+    /// True if the connection failed. It is gone even if the machine did not order to close it.
     broken: bool,
 }
 
-/// How a heartbeat ended.
+/// The end of a heartbeat.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Instant,
-    /// On which connection, if it succeeded.
+    /// The id of the connection, if the heartbeat succeeded.
     succeeded: Option<u64>,
-    /// The server was known, and the network failed: one more check may follow at once (MON-66).
+    /// True if the server was known and the error is a network error. Then the next check may
+    /// follow at once (MON-66).
     retry: bool,
 }
 
-/// Everything that follows from the orders seen so far.
+/// The state of topology, pools and connections that follows from all orders so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     opened: bool,
     closed: bool,
     topology: Arc<TopologyDescription>,
     servers: BTreeMap<Address, Arc<ServerDescription>>,
-    /// The pools with their generations, which count the clears.
+    /// The pools, each with its state and its generation, which is the number of clears.
     pub(crate) pools: BTreeMap<ServerId, (Address, PoolView, u64)>,
-    /// The same of services behind a load balancer.
+    /// The generations of services behind a load balancer.
     services: BTreeMap<(ServerId, ObjectId), u64>,
     pub(crate) connections: BTreeMap<MonitorConnectionId, Connection>,
     last_connection: u64,
-    /// Running heartbeats: connection, server, awaited.
+    /// The heartbeats under way, by connection id: the server's address, and whether the heartbeat
+    /// is awaited.
     running: BTreeMap<u64, (Address, bool)>,
     ended: BTreeMap<Address, End>,
     unpublished: bool,
@@ -83,7 +85,7 @@ impl Watcher {
         }
     }
 
-    /// The monitoring connection that an answer is due on.
+    /// Returns the monitor connection of the server that waits for the reply to a check.
     pub(crate) fn pending(&self, address: &Address) -> Option<MonitorConnectionId> {
         let mut pending = self.connections.iter().filter(|(_, c)| {
             c.pending && !c.broken && c.purpose == MonitorTask::Check && c.address == *address
@@ -91,21 +93,22 @@ impl Watcher {
         pending.next().map(|(id, _)| *id)
     }
 
-    /// Servers whose heartbeat has started and not ended, sorted.
+    /// Returns the sorted addresses of the servers with a heartbeat under way.
     pub(crate) fn checking(&self) -> Vec<Address> {
         let mut running: Vec<Address> = self.running.values().map(|(a, _)| a.clone()).collect();
         running.sort();
         running
     }
 
-    /// The connection failed; the machine is about to be told.
+    /// Notes that the connection failed. Must be called before the machine gets the failure.
     pub(crate) fn on_broken(&mut self, check: MonitorConnectionId) {
         if let Some(connection) = self.connections.get_mut(&check) {
             connection.broken = true;
         }
     }
 
-    /// The connection was answered; the machine is about to be told.
+    /// Notes that a reply arrived on the connection. Must be called before the machine gets the
+    /// reply.
     pub(crate) fn on_answered(&mut self, check: MonitorConnectionId, more_to_come: bool) {
         if let Some(connection) = self.connections.get_mut(&check) {
             connection.open = true;
@@ -114,7 +117,7 @@ impl Watcher {
     }
 
     pub(crate) fn on_action(&mut self, now: Instant, action: &Action) -> Found {
-        // E.6-5
+        // Topology closed is the last event, and no order follows (E.6-5).
         expect(!self.closed, || format!("after the end: {action:?}"))?;
         match action {
             Action::Emit(event) => self.on_event(now, event),
@@ -266,7 +269,8 @@ impl Watcher {
                 expect(same_server(previous, &known), || {
                     format!("{previous} was not what was known, but {known}")
                 })?;
-                // EVT-14
+                // A server description change is published only if the descriptions are unequal
+                // (EVT-14).
                 expect(!previous.is_same(new), || format!("no change: {new}"))
             }
             heartbeat => self.on_heartbeat(now, heartbeat),
@@ -310,7 +314,7 @@ impl Watcher {
                 };
                 self.on_heartbeat_ended(address, *id, *awaited, end)
             }
-            // SDAM-65
+            // The warning `NoServers` comes only if no server is left (SDAM-65).
             SdamEvent::NoServers { .. } => {
                 let left = self.servers.len();
                 expect(left == 0, || format!("{left} servers where none was told"))
@@ -319,7 +323,8 @@ impl Watcher {
         }
     }
 
-    /// E.6-2
+    /// Checks that a server has no two checks at once. The check starts at least 500 ms after the
+    /// last one ended, unless a reply was streamed or a failed check is repeated (E.6-2).
     fn on_heartbeat_started(
         &mut self,
         now: Instant,
@@ -340,7 +345,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// E.6-1
+    /// Checks that each heartbeat ends once, and as it started (E.6-1).
     fn on_heartbeat_ended(&mut self, address: &Address, id: u64, awaited: bool, end: End) -> Found {
         let started = self.running.remove(&id);
         expect(started == Some((address.clone(), awaited)), || {
@@ -350,7 +355,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Everything was carried out: what was told must be what is.
+    /// Compares the state that follows from all events with the machine's topology description,
+    /// after all orders of an input were carried out.
     pub(crate) fn settle(&self, sdam: &Sdam) -> Found {
         let now = sdam.description();
         expect(same_topology(&self.topology, now), || {
@@ -392,7 +398,8 @@ impl Watcher {
             T::ReplicaSetNoPrimary | T::Sharded | T::LoadBalanced | T::Unknown => primaries == 0,
             T::Single => now.servers.len() == 1,
         };
-        // A ghost that was met first stays until it answers again.
+        // In a sharded topology, an `RSGhost` that was found while the type was `Unknown` stays
+        // until its next reply.
         let belongs = |server: ServerType| match kind {
             T::ReplicaSetNoPrimary | T::ReplicaSetWithPrimary => {
                 !matches!(server, ServerType::Standalone | ServerType::Mongos)
@@ -409,7 +416,7 @@ impl Watcher {
         expect(legal && !stranger, || format!("not a legal state: {now}"))
     }
 
-    /// SDAM-49
+    /// Checks that a server has a round trip time exactly if it is known (SDAM-49).
     fn round_trips(&self, now: &TopologyDescription) -> Found {
         let wrong = now.servers.values().find(|s| {
             s.server_type != ServerType::LoadBalancer
@@ -418,7 +425,7 @@ impl Watcher {
         expect(wrong.is_none(), || format!("round trip of {wrong:?}"))
     }
 
-    /// How often the pool of a server was cleared, or the connections to one service.
+    /// Returns the generation of the server's pool, or of one service: the number of clears so far.
     pub(crate) fn generation(&self, server: ServerId, service: Option<&ObjectId>) -> u64 {
         let known = match service {
             Some(service) => self.services.get(&(server, *service)).copied(),
@@ -427,7 +434,7 @@ impl Watcher {
         known.unwrap_or(0)
     }
 
-    /// E.6-3
+    /// Checks that each server that can be selected has a ready pool (E.6-3).
     fn pools_match(&self, sdam: &Sdam) -> Found {
         for (address, server) in &sdam.description().servers {
             let id = sdam.server_id(address);
@@ -444,7 +451,7 @@ impl Watcher {
     }
 }
 
-/// PossiblePrimary counts as Unknown (SDAM-12).
+/// Compares two server descriptions. `PossiblePrimary` means the same as `Unknown` (SDAM-12).
 fn same_server(a: &ServerDescription, b: &ServerDescription) -> bool {
     let plain = |server: &ServerDescription| {
         let mut server = server.clone();

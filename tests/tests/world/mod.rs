@@ -1,12 +1,13 @@
-//! What the world's suites share: which seeds to run, and how a failure says how to replay it.
+//! The functions that `world_core.rs` and `world_runtime.rs` share: they choose the seeds, and
+//! print how to repeat a failing one.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::env;
 
-/// The variable that chooses one seed instead of all.
+/// The environment variable that selects a single seed.
 const SEED: &str = "ONIONSKIN_SEED";
 
-/// Seeds that found something once, one per line.
+/// The seeds that once found an error, one per line.
 const REGRESSIONS: &str = include_str!("regressions.txt");
 
 fn chosen_seed() -> Option<u64> {
@@ -21,7 +22,8 @@ fn regressions() -> Vec<u64> {
         .collect()
 }
 
-/// Runs seeds of regressions, then `count` others, or the one that the environment names.
+/// Runs the seeds of `regressions.txt` and then the seeds from 0 to `count`. With the environment
+/// variable `ONIONSKIN_SEED`, runs that seed only and prints its trace.
 pub(crate) fn try_seeds(way: Way, count: u64) {
     let chosen = chosen_seed();
     let seeds = match chosen {
@@ -49,7 +51,8 @@ pub(crate) fn try_seeds(way: Way, count: u64) {
     );
 }
 
-/// Runs seeds in which decisions about connections meet operations that are not polled.
+/// Runs seeds with many operations for one connection. Some operations are not polled while the
+/// client decides about their connections.
 pub(crate) fn try_crowded(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).crowded());
@@ -76,7 +79,7 @@ pub(crate) fn try_twice(way: Way) {
     }
 }
 
-/// Runs seeds without anything that goes wrong.
+/// Runs seeds without faults. No operation may fail.
 pub(crate) fn try_calm(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());

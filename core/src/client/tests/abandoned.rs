@@ -1,4 +1,5 @@
-//! A client whose orders nobody carries out any more: nothing waits, and each error says why.
+//! Tests of a client that was abandoned because its runtime has ended. No operation waits any
+//! longer, and each error names the reason.
 
 use super::*;
 use crate::{client::Counts, error::ErrorKind};
@@ -29,7 +30,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     };
     assert_eq!(*interrupted, socket);
     assert_eq!(error, why().kind());
-    // A socket that broke with its runtime has the same reason.
+    // The socket failed because the runtime ended, so this attempt ends with the same reason.
     let AfterExchange::Done(Err(error)) = world.check_in(exchange, reset()) else {
         panic!("nothing is tried again");
     };

@@ -1,4 +1,5 @@
-//! Retries after overload: what an operation holds while it backs off, and where it goes on.
+//! Tests of retries after overload: what an operation holds during the backoff, and on which server
+//! it continues.
 
 use super::{retries::timed, *};
 use crate::{
@@ -9,10 +10,10 @@ use std::{error::Error as _, time::Duration};
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
 
-/// As long as the longest backoff before the second retry.
+/// The longest backoff before the second retry.
 const BACKOFF: Duration = Duration::from_millis(400);
 
-/// What a server answers that takes no requests at present.
+/// Returns the reply of a server that is overloaded.
 pub(super) fn overloaded() -> RawDocumentBuf {
     rawdoc! {
         "ok": 0, "code": 462, "codeName": "IngressRequestRateLimitExceeded",
@@ -20,7 +21,7 @@ pub(super) fn overloaded() -> RawDocumentBuf {
     }
 }
 
-/// Answers with overload; the operation then backs off.
+/// Replies with overload. The operation then backs off.
 fn overload(world: &mut World, mut exchange: Exchange) -> OperationId {
     World::answer(&mut exchange, &overloaded());
     match world.check_in(exchange, Outcome::Completed) {
@@ -29,7 +30,7 @@ fn overload(world: &mut World, mut exchange: Exchange) -> OperationId {
     }
 }
 
-/// Lets the backoff pass.
+/// Waits until the backoff is over, and returns the exchange of the retry.
 fn again(world: &mut World, id: OperationId) -> Exchange {
     world.wait(BACKOFF);
     assert!(world.woken.contains(&id), "it is woken");
@@ -38,7 +39,8 @@ fn again(world: &mut World, id: OperationId) -> Exchange {
 
 #[test]
 fn every_kind_of_command_is_sent_three_times_at_most() {
-    // BP-2, BP-4; `backpressure-retry-max-attempts`
+    // Every command is retried after overload (BP-2), twice by default (BP-4). Official test
+    // `backpressure-retry-max-attempts`.
     let update_many = || {
         let mut command = Command::new("update", "db", CommandKind::Write);
         command.body().str("update", "c");
@@ -61,7 +63,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
                 exchange = again(&mut world, id);
                 let next = World::request(&exchange);
                 for key in ["lsid", "txnNumber"] {
-                    // RR-25, BP-10
+                    // A retry keeps the session (RR-25) and the transaction number (BP-10).
                     assert_eq!(next.get(key), first.get(key), "{key}");
                 }
             }
@@ -73,7 +75,8 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
             assert_eq!(error.code(), Some(462));
         }
     }
-    // An unacknowledged write meets overload only where its connection is made.
+    // An unacknowledged write has no reply, so it meets overload only while its connection is
+    // established.
     let mut world = World::new(URI, primary());
     let Progress::Waiting(id) = world.client.start(world.now, unacknowledged()) else {
         panic!("there is no connection yet");
@@ -87,7 +90,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
 
 #[test]
 fn the_number_of_retries_is_an_option() {
-    // BP-4: BP-P4 and its neighbours
+    // `maxAdaptiveRetries` sets the number of retries (BP-4), as in the prose test BP-P4.
     for (retries, expected) in [(0, 1), (1, 2), (4, 5)] {
         let uri = format!("{URI}&maxAdaptiveRetries={retries}");
         let mut world = World::new(&uri, primary());
@@ -112,14 +115,15 @@ fn the_number_of_retries_is_an_option() {
 
 #[test]
 fn the_connection_is_free_during_the_backoff() {
-    // BP-13; `backpressure-connection-checkin`: each attempt checks a connection out and in.
+    // Each attempt checks a connection out, and in again before the backoff (BP-13). Official test
+    // `backpressure-connection-checkin`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let mut exchange = world.begin_exchange(find());
     while world.client.poll_event().is_some() {}
     for _ in 0..2 {
         let id = overload(&mut world, exchange);
         assert_eq!(world.client.counts().in_use, 0);
-        // There is one connection, and another operation has it meanwhile.
+        // The only connection is free, so another operation can use it.
         let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
         assert!(
             matches!(verdict, AfterExchange::Done(Ok(()))),
@@ -142,13 +146,14 @@ fn the_connection_is_free_during_the_backoff() {
             _ => {}
         }
     }
-    // Two attempts more of the find, and two pings; the first attempt had its connection before.
+    // The check outs are those of two retries and two pings. The first attempt was checked out
+    // before.
     assert_eq!((out, back), (4, 5));
 }
 
 #[test]
 fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
-    // CMAP-44, SDAM-104
+    // Overload clears no pool (CMAP-44) and changes no server description (SDAM-104).
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let exchange = world.begin_exchange(find());
     let known = world.client.topology().clone();
@@ -162,7 +167,8 @@ fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
 
 #[test]
 fn an_operation_without_time_for_its_backoff_ends_at_once() {
-    // BP-12: the first backoff of this seed takes longer than a millisecond.
+    // An operation fails at once if the backoff would pass its deadline (BP-12). With this seed the
+    // first backoff takes longer than a millisecond.
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(find(), Duration::from_millis(1)));
     World::answer(&mut exchange, &overloaded());
@@ -208,7 +214,9 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
 
 #[test]
 fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
-    // RR-15, RR-18: the connection was granted after the backoff, and the operation's task slept.
+    // The connection was granted after the backoff, but the operation was not resumed in time. A
+    // read is retried until its time is over (RR-18), and the error then has the earlier one as its
+    // cause (RR-15).
     let limit = Duration::from_millis(600);
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(timed(find(), limit));
@@ -226,7 +234,8 @@ fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
 
 #[test]
 fn overload_is_avoided_only_where_the_option_says_so() {
-    // RR-14, BP-9; RR-P3.1 to RR-P3.3
+    // Only `enableOverloadRetargeting` makes a retry avoid the overloaded server (RR-14, BP-9).
+    // These are the prose tests RR-P3.1 to RR-P3.3.
     let hosts = bson::RawArrayBuf::from_iter(["a:27017", "b:27017"]);
     let secondary = rawdoc! {
         "ok": 1, "secondary": true, "setName": "rs", "hosts": hosts.clone(),

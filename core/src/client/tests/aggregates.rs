@@ -1,4 +1,4 @@
-//! Aggregations: which servers run them, and what they are told.
+//! Tests of aggregations: which servers run them, and which read preference they send.
 
 use super::*;
 use crate::{
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
-/// The only member of a set, of this age.
+/// Returns the hello reply of the only member of a replica set, with this wire version.
 fn member(writable: bool, max_wire_version: i32) -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "isWritablePrimary": writable, "secondary": !writable, "setName": "rs",
@@ -19,7 +19,7 @@ fn member(writable: bool, max_wire_version: i32) -> RawDocumentBuf {
     }
 }
 
-/// A pipeline that ends in this stage.
+/// Returns an aggregation whose pipeline ends with this stage.
 fn ending_in(stage: RawDocumentBuf, mode: ReadMode) -> Command {
     let pipeline = [rawdoc! { "$match": { "x": 1 } }, stage];
     let options = AggregateOptions {
@@ -41,7 +41,9 @@ fn writing_stages() -> [RawDocumentBuf; 2] {
 
 #[test]
 fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
-    // SEL-32, SEL-34, and the files aggregate-write-readPreference: 13 is the wire version of 5.0.
+    // A pipeline with a write stage needs the primary if a server is older than 5.0, which has wire
+    // version 13 (SEL-34). Otherwise its read preference applies (SEL-32). Official tests
+    // `aggregate-write-readPreference`.
     for stage in writing_stages() {
         for (max_wire_version, is_told) in [(13, true), (12, false), (9, false)] {
             let mut world = World::new(URI, member(true, max_wire_version));
@@ -73,7 +75,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
 
 #[test]
 fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
-    // SEL-32: `$out` is a stage only where it is the last.
+    // The read preference applies (SEL-32): `$out` is a write stage only at the end of a pipeline.
     for stage in [
         rawdoc! { "$sort": { "x": 1 } },
         rawdoc! { "$match": { "$out": 1 } },
@@ -88,7 +90,7 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
             sent.get_document("cursor").ok(),
             Some(&doc! { "batchSize": 3_i64 })
         );
-        // RR-5
+        // An aggregation without a write stage is retried (RR-5).
         let verdict = world.check_in(exchange, reset());
         assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
     }

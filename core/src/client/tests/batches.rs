@@ -1,4 +1,5 @@
-//! Batches of documents: what a retry sends, and what follows from the limits of its server.
+//! Tests of batches of documents: what a retry sends, and how the limits of a server divide
+//! documents.
 
 use super::*;
 use crate::{
@@ -14,14 +15,14 @@ use std::{collections::BTreeMap, error::Error as _, time::Duration};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
-/// A primary that takes so many documents in a command.
+/// Returns the hello reply of a primary that accepts this number of documents in a command.
 fn limited(documents: i32) -> RawDocumentBuf {
     let mut hello = Document::try_from(&primary()).expect("BSON");
     hello.insert("maxWriteBatchSize", documents);
     RawDocumentBuf::try_from(&hello).expect("BSON")
 }
 
-/// An insert of so many documents.
+/// Returns a program that inserts this number of documents.
 fn insert_many(documents: i32, options: WriteOptions) -> Runner<InsertMany> {
     let all = (0..documents).map(|id| rawdoc! { "_id": id });
     let bytes = all.flat_map(RawDocumentBuf::into_bytes).collect();
@@ -30,7 +31,7 @@ fn insert_many(documents: i32, options: WriteOptions) -> Runner<InsertMany> {
     Runner::new(InsertMany::new(namespace, bytes, ids, options).expect("there are documents"))
 }
 
-/// The documents that an exchange sends.
+/// Returns the documents that an exchange sends.
 fn documents(exchange: &Exchange) -> Vec<u8> {
     let mut decoder = FrameDecoder::new();
     decoder.extend(exchange.output());
@@ -47,7 +48,7 @@ fn documents(exchange: &Exchange) -> Vec<u8> {
     found.expect("documents")
 }
 
-/// Starts a command of a program, and leads it to its exchange.
+/// Starts a command of a program and runs it until its exchange begins.
 fn next_exchange<P: Program>(
     world: &mut World,
     runner: &mut Runner<P>,
@@ -61,7 +62,7 @@ fn next_exchange<P: Program>(
     begun(world, runner, exchange).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
 }
 
-/// An exchange that was not begun.
+/// Runs a command until it has an exchange, which has no request yet.
 fn exchange_of(world: &mut World, start: Progress) -> Exchange {
     world.run();
     match start {
@@ -89,7 +90,7 @@ fn begun<P: Program>(
     }
 }
 
-/// Answers the command of an exchange; what the program does next.
+/// Answers the command of an exchange, and returns the next step of the program.
 fn answer<P: Program>(
     world: &mut World,
     runner: &mut Runner<P>,
@@ -107,7 +108,8 @@ fn answer<P: Program>(
 
 #[test]
 fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
-    // RW-19: the number belongs to the documents. Servers may allow more after a restart.
+    // A retry sends the same documents with the same transaction number (RW-19). The server permits
+    // more documents after a restart, which changes nothing here.
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(7, WriteOptions::default());
     let step = runner.start();
@@ -133,7 +135,8 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     let again = begun(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
     assert_eq!(documents(&again), sent);
     assert_eq!(number(&again), first_number);
-    // The batch after it is another command, with as much as there is.
+    // The next batch is another command. It has all remaining documents, which the new limit
+    // permits.
     let step = answer(&mut world, &mut runner, again, &rawdoc! { "ok": 1, "n": 3 });
     let next = next_exchange(&mut world, &mut runner, step);
     assert_eq!(next.portion().map(|portion| portion.documents), Some(4));
@@ -172,7 +175,8 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
         .expect("the first attempt failed")
         .to_string();
     assert!(source.contains("reset"), "{source}");
-    // What became of the first attempt is not known.
+    // The result of the first attempt is unknown, so the error has the label of a write that can be
+    // retried.
     assert!(error.has_label(&Label::RetryableWriteError));
     let Step::Done(Err(error)) = runner.handle_error(error) else {
         panic!("it is over");
@@ -185,7 +189,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
 
 #[test]
 fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
-    // RW-29
+    // A batch that fails after its retries ends an unordered insert too (RW-29).
     let options = WriteOptions {
         unordered: true,
         ..WriteOptions::default()
@@ -266,7 +270,7 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
 
 #[test]
 fn a_server_that_names_documents_that_were_not_sent_changes_no_others() {
-    // Indexes of a reply are bytes of a peer.
+    // The server sends the indexes in a reply, so they can have any value.
     let options = WriteOptions {
         unordered: true,
         ..WriteOptions::default()

@@ -1,10 +1,10 @@
-//! What must hold of a client between any two inputs: its parts agree with each other.
+//! Invariants of a client between any two inputs: its parts agree with each other.
 
 use super::*;
 use crate::pool::PoolState;
 
-/// Panics unless the parts of a client agree: no record, timer, question or count is about a thing
-/// that is gone, and none is missing.
+/// Asserts that the parts of a client agree. Each record, timer, question and count belongs to a
+/// thing that exists, and none is missing.
 pub(super) fn assert_agree(client: &Client) {
     let snapshot = client.snapshot();
     assert_pools(&snapshot);
@@ -12,7 +12,7 @@ pub(super) fn assert_agree(client: &Client) {
     assert_operations(client, &snapshot);
 }
 
-/// Each pool counts the connections that the records say it has.
+/// Asserts that each pool counts the connections that have a record.
 fn assert_pools(snapshot: &Snapshot) {
     let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
     let grants: BTreeSet<SocketId> = granted(snapshot).collect();
@@ -60,6 +60,7 @@ fn assert_pools(snapshot: &Snapshot) {
     assert_eq!(in_use as usize, used.count(), "{snapshot:?}");
 }
 
+/// Returns the sockets of all connections that are granted to operations.
 fn granted(snapshot: &Snapshot) -> impl Iterator<Item = SocketId> {
     snapshot.operations.iter().filter_map(|waiting| {
         let OperationState::Granted(socket) = waiting.state else {
@@ -69,7 +70,7 @@ fn granted(snapshot: &Snapshot) -> impl Iterator<Item = SocketId> {
     })
 }
 
-/// Each timer is about a thing that is there.
+/// Asserts that each timer belongs to a thing that exists.
 fn assert_timers(snapshot: &Snapshot) {
     let connections: BTreeMap<SocketId, ConnectionState> =
         snapshot.connections.iter().copied().collect();
@@ -106,7 +107,7 @@ fn assert_timers(snapshot: &Snapshot) {
     assert_eq!(drains, draining.count(), "each late reply has a limit");
 }
 
-/// Each server counts the operations that were selected for it and are not over.
+/// Asserts that each server counts the operations that were selected for it and have not ended.
 fn assert_operations(client: &Client, snapshot: &Snapshot) {
     let mut expected: BTreeMap<ServerId, u32> = BTreeMap::new();
     for &(socket, state) in &snapshot.connections {

@@ -1,23 +1,25 @@
-//! One server asks for the highest permitted iteration count on every connection: the client works
-//! on with the others as before.
+//! A test in which one server requires the highest permitted iteration count for each connection.
+//! Operations on other servers are not delayed.
 
 use super::*;
 use crate::{address::Address, auth::MAX_ITERATIONS};
 use bson::{Binary, spec::BinarySubtype};
 use std::time::Duration;
 
-/// How long the highest permitted count takes here, and how long the usual one.
+/// The time that a derivation with the highest permitted iteration count takes in this test.
 const COSTLY: Duration = Duration::from_secs(4);
+/// The time that a derivation with a low iteration count takes in this test.
 const CHEAP: Duration = Duration::from_millis(1);
 
-/// Two routers; the one named `costly` has a salt of its own for each connection.
+/// A client of two routers. The router `costly` sends a different salt for each connection.
 struct Routers {
     client: Client,
     contract: Contract,
     now: Instant,
     dialled: BTreeMap<SocketId, Address>,
-    /// Questions with the instants at which they are answered.
+    /// Questions, each with the time at which it is answered.
     asked: Vec<(Instant, QuestionId, Question)>,
+    /// The number of connections on which the router `costly` sent a salt.
     logins: u8,
 }
 
@@ -48,7 +50,7 @@ impl Routers {
         let message = Message::decode(bytes).expect("a message");
         let mut reply = mongos();
         if message.body.get("saslContinue").expect("BSON").is_some() {
-            // The proof is not checked here: the connection waits, which is enough.
+            // The test does not check the proof. The connection waits for the reply.
             return;
         }
         if let Ok(start) = message.body.get_document("speculativeAuthenticate") {
@@ -73,8 +75,8 @@ impl Routers {
         self.respond(socket, bytes, &reply);
     }
 
-    /// Lets time pass until the next answer; says how long that took. A cheap derivation is really
-    /// made, a costly one is never.
+    /// Advances the time to the next answer, and returns how long that took. Only a cheap
+    /// derivation is carried out; a costly one is given no keys.
     fn answer_next(&mut self) -> Duration {
         let next = (0..self.asked.len()).min_by_key(|&place| self.asked[place].0);
         let (at, id, question) = self.asked.remove(next.expect("a question"));
@@ -129,7 +131,7 @@ impl Peer for Routers {
 #[test]
 fn a_server_with_costly_logins_delays_no_other_server() {
     let mut routers = Routers::new();
-    // Five connections to the costly server, each with a key of its own.
+    // Each of the five connections to the costly server needs a key of its own.
     for _ in 0..5 {
         let start = routers.start_on("costly");
         assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
@@ -139,7 +141,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
         1,
         "its keys are derived one after the other"
     );
-    // The other server's key is derived beside them, in its own time.
+    // The key of the other server is derived at the same time.
     let start = routers.start_on("cheap");
     assert!(matches!(start, Progress::Waiting(_)), "{start:?}");
     assert_eq!(routers.asked.len(), 2);
@@ -153,7 +155,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
         5,
         "only connections to the costly server wait"
     );
-    // Later connections find the key in the cache: nothing is asked, whatever the costly one does.
+    // Later connections find the key in the cache, so the client asks no further question.
     for _ in 0..20 {
         let asked = routers.asked.len();
         let start = routers.start_on("cheap");
@@ -161,7 +163,7 @@ fn a_server_with_costly_logins_delays_no_other_server() {
         assert_eq!(routers.asked.len(), asked);
     }
     assert_eq!(proofs(&routers), 5);
-    // The costly server occupies one processor at a time, however long that goes on.
+    // The costly server occupies one processor at a time.
     for left in (0..5).rev() {
         assert!(routers.answer_next() <= COSTLY);
         assert_eq!(proofs(&routers), left);

@@ -1,4 +1,5 @@
-//! Time limits of cursors: one limit bounds the command that opens a cursor and all its batches.
+//! Tests of the time limits of cursors. One limit covers the command that opens a cursor and all
+//! its batches.
 
 use super::{adaptive::overloaded, *};
 use crate::{
@@ -16,7 +17,7 @@ fn empty(batch: &str) -> RawDocumentBuf {
     RawDocumentBuf::try_from(&body).expect("BSON")
 }
 
-/// A find with this time limit, whose cursor stays open.
+/// Runs a find with this time limit. Its cursor stays open.
 fn open(world: &mut World, timeout: Option<Duration>) -> Cursor {
     let mut find = find();
     find.set_timeout(timeout);
@@ -27,8 +28,8 @@ fn open(world: &mut World, timeout: Option<Duration>) -> Cursor {
     cursor
 }
 
-/// Runs the command of a cursor, whose batch is empty; returns the deadline that its exchange had,
-/// and the command that follows.
+/// Runs a command of a cursor and replies with an empty batch. Returns the deadline of the exchange
+/// and the next command.
 fn fetch(world: &mut World, cursor: &mut Cursor, next: Command) -> (Option<Instant>, Command) {
     let mut exchange = world.begin_exchange(next);
     let deadline = exchange.context.deadline;
@@ -49,7 +50,8 @@ fn first(cursor: &mut Cursor) -> Command {
 
 #[test]
 fn one_time_limit_bounds_all_batches_of_a_cursor() {
-    // RUN-25, RUN-39: `CURSOR_LIFETIME` is the default; `timeoutMS` of the client counts as well.
+    // `CURSOR_LIFETIME` is the default mode (RUN-25): one limit covers the whole cursor (RUN-39).
+    // The limit is that of the command or `timeoutMS` of the client.
     let of_the_client = format!("{URI}&timeoutMS=1000");
     for (uri, timeout) in [(URI, Some(LIMIT)), (&of_the_client, None)] {
         let mut world = World::new(uri, primary());
@@ -87,7 +89,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         );
         cursor.handle_failure(&error);
         assert!(cursor.more().is_none());
-        // The end of the cursor has a limit of its own.
+        // `killCursors` has a time limit of its own.
         let kill = cursor.end().expect("the server still has it");
         let verdict = world.perform(kill, &rawdoc! { "ok": 1 });
         assert!(
@@ -99,7 +101,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
 
 #[test]
 fn a_cursor_without_time_limit_is_fetched_for_ever() {
-    // Zero is no limit, which also switches off `timeoutMS` and `socketTimeoutMS` of the client.
+    // Zero means no limit. It also switches off `timeoutMS` and `socketTimeoutMS` of the client.
     let of_the_client = format!("{URI}&timeoutMS=1000&socketTimeoutMS=100");
     for (uri, timeout) in [(URI, None), (&of_the_client, Some(Duration::ZERO))] {
         let mut world = World::new(uri, primary());
@@ -116,7 +118,8 @@ fn a_cursor_without_time_limit_is_fetched_for_ever() {
 
 #[test]
 fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() {
-    // BP-2, trap 4; `getMore-retried`, "getMores are retried maxAttempts=2 times"
+    // Commands of cursors are retried after overload (BP-2), on the same server (BP trap 4).
+    // Official test `getMore-retried`, "getMores are retried maxAttempts=2 times".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let more = first(&mut cursor);
@@ -149,7 +152,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
 
 #[test]
 fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
-    // `getMore-retried`, "getMores are retried"
+    // Official test `getMore-retried`, "getMores are retried".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let mut exchange = world.begin_exchange(first(&mut cursor));
@@ -169,7 +172,8 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
 
 #[test]
 fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
-    // RUN-38: a reply may be outstanding before the end, which then has its own time.
+    // A dropped cursor still sends `killCursors` (RUN-38). A late reply may have to be drained
+    // before, which does not shorten the time for `killCursors`.
     assert!(ABANDON_LIMIT >= DRAIN_LIMIT + CLOSE_LIMIT);
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
@@ -191,7 +195,8 @@ fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
 
 #[test]
 fn an_exhausted_cursor_keeps_nothing() {
-    // MSG-22: the cursor's id says that there is no more; RUN-29: its session goes back.
+    // The cursor is exhausted when its id is zero, not earlier (MSG-22). Its session then returns
+    // to the pool (RUN-29).
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let mut exchange = world.begin_exchange(first(&mut cursor));

@@ -1,4 +1,5 @@
-//! Keys that take long to derive: who waits for them, and how often they are derived.
+//! Tests of keys that take long to derive: which connections wait for them, and how often they are
+//! derived.
 
 use super::*;
 use crate::{
@@ -7,19 +8,22 @@ use crate::{
 };
 use bson::{Binary, spec::BinarySubtype};
 
-/// A server that asks for a login with as many iterations as it may.
+/// A client and its server, which requires authentication with `iterations` iterations.
 struct Login {
     client: Client,
     contract: Contract,
     now: Instant,
-    /// Connections that were asked for keys: all that were dialled for operations.
+    /// The connections on which the server required authentication: all connections for operations.
     sockets: Vec<SocketId>,
+    /// The questions that the client asked and the test has not answered.
     derivations: Vec<(QuestionId, KeyDerivation)>,
+    /// The questions that the client withdrew.
     withdrawn: Vec<QuestionId>,
-    /// Connections on which a proof was sent.
+    /// The connections on which the client sent a proof.
     proofs: Vec<SocketId>,
+    /// The connections that the client closed.
     closed: Vec<SocketId>,
-    /// Each connection gets a salt of its own.
+    /// True if the server sends a different salt on each connection.
     is_fickle: bool,
     iterations: u32,
 }
@@ -141,7 +145,8 @@ impl Peer for Login {
 
 #[test]
 fn the_largest_derivation_is_given_away() {
-    // AUTH-56; nothing is derived while bytes are taken in.
+    // The lowest iteration count is defined by AUTH-56, the highest one by this project. The client
+    // asks a question and derives nothing itself.
     let mut login = Login::new(false, MAX_ITERATIONS);
     login.start(1);
     assert_eq!(login.derivations.len(), 1);
@@ -151,7 +156,7 @@ fn the_largest_derivation_is_given_away() {
 
 #[test]
 fn one_key_is_derived_once_for_all_connections_that_wait_for_it() {
-    // AUTH-35
+    // Keys are cached (AUTH-35) and shared by all connections that need them.
     let mut login = Login::new(false, 4096);
     login.start(3);
     assert_eq!(login.sockets.len(), 3);
@@ -185,7 +190,7 @@ fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kep
     login.derive_next();
     assert!(login.proofs.is_empty());
     assert!(!login.waits_for_keys());
-    // The server is found again, asks for the same, and costs nothing more.
+    // The server is checked again and requires the same key, which is in the cache.
     login.now = login.now + std::time::Duration::from_secs(11);
     harness::time_out(&mut login);
     login.run();
@@ -288,7 +293,7 @@ fn a_client_that_is_over_leaves_no_question_behind() {
 
 #[test]
 fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_parent() {
-    // Another thread of the parent works on it, and only the thread that forks goes on here.
+    // The derivation runs in another thread of the parent, which does not exist in the child.
     let mut login = Login::new(false, 4096);
     login.start(1);
     let (of_parent, _) = login.derivations.remove(0);
@@ -306,7 +311,8 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
     let mut login = Login::new(false, 4096);
     login.start(1);
     login.derivations.clear();
-    // The connection gives up first, and so does each one after it for five minutes.
+    // For five minutes, each connection reaches its own time limit before the answer comes. Then
+    // the client withdraws the question and asks it again.
     for _ in 0..31 {
         login.now = login.now + std::time::Duration::from_secs(10);
         harness::time_out(&mut login);
@@ -320,7 +326,7 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
 #[test]
 fn many_servers_occupy_two_processors_and_no_more() {
     let now = Instant::ZERO;
-    // Three keys, as three servers would ask for.
+    // The keys of three servers.
     let mut keys = [4096, 4097, 4098].map(|iterations| {
         let mut login = Login::new(false, iterations);
         login.start(1);

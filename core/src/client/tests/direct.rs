@@ -1,4 +1,5 @@
-//! Which servers run what: direct connections, sets without a primary, and the kinds of commands.
+//! Tests of which servers run a command: direct connections, replica sets without a primary, and
+//! the kinds of commands.
 
 use super::*;
 use crate::{error::ErrorKind, options::ReadMode};
@@ -6,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 const DIRECT: &str = "mongodb://a/?directConnection=true";
 
-/// A member in this state.
+/// Returns the hello reply of a replica set member in this state.
 fn member(state: &Document) -> RawDocumentBuf {
     let mut reply = bson::doc! {
         "ok": 1, "setName": "rs", "hosts": ["a:27017"], "maxWireVersion": 21,
@@ -25,7 +26,7 @@ fn reading(mut command: Command, mode: ReadMode) -> Command {
     command
 }
 
-/// A command of this kind.
+/// Returns a command of this kind.
 fn of_kind(kind: CommandKind) -> Command {
     let mut command = Command::new("anything", "db", kind);
     command.body().str("anything", "c");
@@ -41,8 +42,8 @@ const KINDS: [CommandKind; 4] = [
 
 #[test]
 fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
-    // SDAM-2, SDAM-3: nothing is kept back, and no read preference has to be given. What cannot be
-    // done there, the server refuses.
+    // A direct connection sends every command to a server of any type, without a read preference
+    // (SDAM-2, SDAM-3). A server refuses the commands that it cannot run.
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
     for hello in [
         secondary(),
@@ -72,7 +73,8 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
 
 #[test]
 fn a_set_without_primary_serves_who_asks_for_no_primary() {
-    // SDAM-6, SEL-1: the rules are the same for every command; its kind says whether it reads.
+    // A replica set without a primary can be used (SDAM-6). The rules of selection are the same for
+    // every command (SEL-1). Its kind decides whether it is a read.
     let mut world = World::new("mongodb://a/?replicaSet=rs", secondary());
     let reads = [CommandKind::Read, CommandKind::Run];
     for kind in reads {
@@ -93,7 +95,7 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
     for kind in KINDS {
         let preference = match kind {
             CommandKind::Read | CommandKind::Run => ReadMode::Primary,
-            // Writes have none, whatever is said.
+            // A read preference has no effect on a write.
             _ => ReadMode::Nearest,
         };
         let command = reading(of_kind(kind), preference);
@@ -107,7 +109,7 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
 
 #[test]
 fn a_network_error_closes_the_idle_connections_of_its_server() {
-    // SDAM-107
+    // A network error closes the idle connections in the pool of the server (SDAM-107).
     let mut world = World::new("mongodb://a/?directConnection=true", primary());
     let exchanges = [ping(), ping(), ping()].map(|command| world.begin_exchange(command));
     let sockets = exchanges.each_ref().map(Exchange::socket);
@@ -129,7 +131,8 @@ fn a_network_error_closes_the_idle_connections_of_its_server() {
 
 #[test]
 fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
-    // RW-1, RW-20
+    // A write gets a transaction number if `retryWrites` is on (RW-1). A command of the user never
+    // gets one (RW-20).
     let number = |text: &str, command: Command| {
         let mut world = World::new(text, primary());
         let exchange = world.begin_exchange(command);
@@ -146,7 +149,8 @@ fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
 
 #[test]
 fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_without_a_login() {
-    // AUTH-16: an arbiter is spared the login, and so would be whoever claims to be one.
+    // Connections to an arbiter do not authenticate (AUTH-16). So no command of the application is
+    // sent to a server that only calls itself an arbiter.
     let arbiter = member(&bson::doc! { "arbiterOnly": true });
     let text = "mongodb://user:pencil@a/?directConnection=true";
     let mut world = World::new(text, arbiter.clone());
@@ -171,7 +175,7 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
     );
-    // Without a credential there is nothing to prove.
+    // A client without a credential does not authenticate anywhere.
     let mut open = World::new(DIRECT, arbiter);
     open.begin_exchange(of_kind(CommandKind::Read));
 }

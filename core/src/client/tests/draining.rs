@@ -1,4 +1,4 @@
-//! Exchanges that are left before the reply is there.
+//! Tests of exchanges that end before their reply arrives.
 
 use super::*;
 use crate::{
@@ -13,7 +13,7 @@ fn world() -> World {
     World::with_subscriptions(URI, primary(), Subscriptions::all())
 }
 
-/// The pool's events so far, in short.
+/// Returns the pool events so far, as short texts.
 fn told(world: &mut World) -> Vec<String> {
     let events = std::iter::from_fn(|| world.client.poll_event());
     let kinds = events.filter_map(|event| match event.kind {
@@ -32,7 +32,8 @@ fn told(world: &mut World) -> Vec<String> {
     kinds.collect()
 }
 
-/// A request that went out whole, its socket and its number.
+/// Begins an exchange and sends its whole request. Returns the exchange, its socket and the request
+/// id.
 fn sent(world: &mut World, command: Command) -> (Exchange, SocketId, i32) {
     let mut exchange = world.begin_exchange(command);
     exchange.sent(exchange.output().len());
@@ -171,7 +172,8 @@ fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
 
 #[test]
 fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
-    // scenario 14
+    // After the process was frozen, the client reads for a short time more (`AFTER_FREEZE`) before
+    // it closes the connection (scenario 14).
     for comes in [true, false] {
         let mut world = world();
         let (exchange, socket, id) = sent(&mut world, ping());
@@ -280,7 +282,7 @@ fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
     command.set_timeout(Some(Duration::from_millis(10)));
     let (exchange, socket, _) = sent(&mut world, command);
     world.wait(Duration::from_millis(10));
-    // What came is no reply, so that none can be waited for.
+    // The bytes that arrived are no reply, so there is no late reply to wait for.
     let error = Error::protocol("a length below zero");
     world.check_in(exchange, Outcome::Failed(error));
     assert!(world.closed.contains(&socket) && world.draining.is_empty());

@@ -1,12 +1,12 @@
-//! Replies whose writes failed in part and were not confirmed either: which of both errors counts
-//! for whom.
+//! Tests of replies with `writeErrors` and a `writeConcernError`: which of the two the application,
+//! the topology and the retries use.
 
 use super::*;
 use crate::{description::ServerType, error::Label};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
-/// A statement that met a duplicate key, on a server that shuts down.
+/// Returns the reply to an insert of a duplicate key, from a server that shuts down.
 fn reply() -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "n": 0,
@@ -17,7 +17,7 @@ fn reply() -> RawDocumentBuf {
 
 #[test]
 fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
-    // SDAM-93
+    // The topology uses the code of the `writeConcernError` (SDAM-93).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(insert());
     World::answer(&mut exchange, &reply());
@@ -36,7 +36,8 @@ fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
 
 #[test]
 fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels() {
-    // RW-15
+    // A server older than 4.4 sets no labels. The driver sets the label itself, by the code of the
+    // `writeConcernError` (RW-15).
     let old = rawdoc! {
         "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["a:27017"],
         "maxWireVersion": 8, "logicalSessionTimeoutMinutes": 30,

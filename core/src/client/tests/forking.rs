@@ -1,4 +1,5 @@
-//! A client in a process that was forked: what of its parent's it touches, and how it goes on.
+//! Tests of a client in a forked process: what it does with the sockets and sessions of the parent,
+//! and how it continues.
 
 use super::*;
 use crate::event::PoolEvent;
@@ -14,7 +15,8 @@ fn session_of(exchange: &Exchange) -> [u8; 16] {
     exchange.operation.lsid.expect("a session")
 }
 
-/// The sockets that there were before, and those on which something was sent since.
+/// Reports a fork to the client. Returns the sockets that were dialled before. Afterwards
+/// `world.sent` has the sockets on which the child sent something.
 fn fork(world: &mut World) -> BTreeSet<SocketId> {
     let before = world.dialled.iter().map(|(socket, _)| *socket).collect();
     world.sent.clear();
@@ -25,7 +27,9 @@ fn fork(world: &mut World) -> BTreeSet<SocketId> {
 
 #[test]
 fn a_child_lets_go_of_everything_without_a_byte() {
-    // CMAP-37, CMAP-103: what is idle, drained, measured or streamed goes at once.
+    // The child clears its pools (CMAP-37), sends nothing on connections of the parent, and closes
+    // those that are not in use at once (CMAP-103). These are idle and draining ones and those of
+    // monitors.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
     let mut exchanges = exchanges.into_iter();
@@ -58,7 +62,7 @@ fn a_child_lets_go_of_everything_without_a_byte() {
     assert_eq!(cleared, 1);
     world.check_in(in_use, Outcome::Abandoned);
     assert!(world.closed.contains(&socket), "it is not drained either");
-    // Monitors began anew, and operations find connections of their own.
+    // Monitors start again, and operations use new connections.
     let exchange = world.begin_exchange(ping());
     assert!(!before.contains(&exchange.socket()));
     world.client.close(world.now);
@@ -68,7 +72,8 @@ fn a_child_lets_go_of_everything_without_a_byte() {
 
 #[test]
 fn parent_and_child_draw_different_numbers() {
-    // Otherwise both would use one session of the server, each with transaction numbers of its own.
+    // With the same random numbers, parent and child would use the same session, each with
+    // transaction numbers of its own.
     let mut world = World::new(URI, primary());
     let reply = rawdoc! { "ok": 1, "n": 1 };
     for _ in 0..2 {
@@ -100,7 +105,7 @@ fn operations_that_wait_begin_again() {
         Progress::Waiting(id) => id,
         other => panic!("there is no room: {other:?}"),
     });
-    // The first of them has a connection, but has not heard of it yet.
+    // A connection is granted to the first operation, which has not resumed yet.
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);
     let before = fork(&mut world);
@@ -165,7 +170,8 @@ fn siblings_do_not_all_choose_the_same_servers() {
 
 #[test]
 fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
-    // CMAP-103: a batch that the child fetches is lost to its parent.
+    // A batch that the child fetched would be lost to the parent, so the command fails in the
+    // child. The connections are the parent's (CMAP-103).
     for is_granted in [true, false] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
         let mut held = Some(world.begin_exchange(ping()));
@@ -199,7 +205,8 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
 
 #[test]
 fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
-    // Otherwise the server would take one of the two writes for the retry of the other.
+    // With the session of the parent, the server would take one of the two writes for a retry of
+    // the other.
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(insert());
     let of_parent = session_of(&exchange);

@@ -1,16 +1,18 @@
-//! How each connection of a client begins: with what message, and what becomes of it.
+//! Tests of how each connection of a client begins: its first message, and what follows from the
+//! reply.
 
 use super::*;
 use bson::doc;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What the servers answer to a message; `None` is silence.
+/// The reply of the servers to a message; `None` means no reply.
 type Answers<'a> = &'a dyn Fn(&Document) -> Option<RawDocumentBuf>;
 
-/// Servers that answer as a test says, and what is said to each.
+/// Servers whose replies a test defines, and the messages that they received.
 struct Greeted<'a> {
     world: &'a mut World,
     answers: Answers<'a>,
+    /// The messages on each socket, in their order.
     said: BTreeMap<SocketId, Vec<Document>>,
 }
 
@@ -24,7 +26,7 @@ impl Peer for Greeted<'_> {
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        // HELLO-2: `decoded` takes nothing else.
+        // `decoded` accepts only OP_MSG, which every hello uses (HELLO-2).
         let message = World::decoded(&bytes);
         if let Some(answer) = (self.answers)(&message) {
             self.respond(socket, &bytes, &answer);
@@ -37,7 +39,8 @@ impl Peer for Greeted<'_> {
     }
 }
 
-/// Carries out orders; gives all messages by socket, in their order, each checked to be an OP_MSG.
+/// Carries out actions, and returns the messages of each socket in their order. Each message has to
+/// be an OP_MSG.
 fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
     let said = BTreeMap::new();
     let mut peer = Greeted {
@@ -45,7 +48,7 @@ fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Docum
         answers,
         said,
     };
-    // What pools do in the background is due at once.
+    // Background work of pools is due at once.
     for _ in 0..3 {
         harness::drain(&mut peer);
         harness::time_out(&mut peer);
@@ -54,19 +57,19 @@ fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Docum
     peer.said
 }
 
-/// A client that has sent nothing yet.
+/// Returns a world whose client is open and has sent nothing yet.
 fn opened(text: &str) -> World {
     let config = || {
         let options = uri::parse(text).expect("a connection string").options;
         ClientConfig::new(options, Seed::new([5; 32])).expect("options")
     };
     let mut world = World::with_config(config(), rawdoc! { "ok": 0 });
-    // Nothing of what that client did counts.
+    // Replaces the first client, whose messages do not count.
     world.begin_anew(config());
     world
 }
 
-/// A primary that can stream, with these members.
+/// Returns the hello reply of a primary that supports streaming, with these hosts.
 fn streaming_primary(hosts: &[&str]) -> RawDocumentBuf {
     let version = doc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     let reply = doc! {
@@ -84,7 +87,8 @@ fn is_hello(message: &Document) -> bool {
     message.contains_key("hello") || message.contains_key("isMaster")
 }
 
-/// Asserts that a socket's first message is a handshake of this name.
+/// Asserts that the first message of a socket is a handshake with this command name. Only this
+/// message has metadata.
 fn assert_handshake(messages: &[Document], name: &str) {
     let first = &messages[0];
     assert_eq!(
@@ -103,8 +107,9 @@ fn assert_handshake(messages: &[Document], name: &str) {
 
 #[test]
 fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
-    // HELLO-2, HELLO-7, HELLO-14, HELLO-15, HELLO-51: monitors, measurements and pools alike, new
-    // members, and connections in the place of one that broke.
+    // The first message on each socket is a handshake (HELLO-2, HELLO-7) with the configured
+    // application name (HELLO-14), the same on all connections (HELLO-15, HELLO-51). This holds for
+    // monitors, round trip time measurements, pools, new members and reconnects.
     let mut world = opened("mongodb://a/?replicaSet=rs&appname=shop&minPoolSize=2");
     let one = |message: &Document| {
         (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&["a:27017"]))
@@ -115,7 +120,7 @@ fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
         4,
         "a monitor, a measurement, and two of the pool"
     );
-    // A new member, once the answer that is awaited comes.
+    // The connection of the monitor fails, and the next hello reply names a new member.
     let (&monitor, _) = said
         .iter()
         .find(|(_, messages)| messages.iter().any(is_awaited))
@@ -153,7 +158,7 @@ fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
 
 #[test]
 fn a_socket_whose_handshake_is_refused_is_closed() {
-    // HELLO-8
+    // A connection is closed if its handshake fails (HELLO-8).
     let refused = rawdoc! { "ok": 0, "code": 91, "errmsg": "shutting down" };
     let mut world = opened("mongodb://a/?directConnection=true&serverMonitoringMode=poll");
     let refusal = refused.clone();
@@ -162,7 +167,7 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
     assert!(said.keys().all(|socket| world.closed.contains(socket)));
     assert_eq!(world.client.counts().sockets, 0);
 
-    // The monitor's is answered, and that of the pool's connection is not.
+    // The hello of the monitor succeeds, and that of the pool's connection fails.
     world.wait_silently(Duration::from_secs(10));
     play(&mut world, &|_| {
         Some(rawdoc! { "ok": 1, "maxWireVersion": 21 })
@@ -180,7 +185,8 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
 
 #[test]
 fn a_credential_without_a_mechanism_is_tried_with_sha_256_and_asks_what_there_is() {
-    // HELLO-42; monitors do not authenticate (AUTH-13).
+    // A credential without a mechanism is tried with SCRAM-SHA-256, and `saslSupportedMechs` is
+    // sent (HELLO-42). Monitors do not authenticate (AUTH-13).
     let mut world = opened("mongodb://user:pencil@a/?directConnection=true&minPoolSize=1");
     let said = play(&mut world, &|message| {
         let is_monitors = !message.contains_key("speculativeAuthenticate");
@@ -201,7 +207,7 @@ fn a_credential_without_a_mechanism_is_tried_with_sha_256_and_asks_what_there_is
 }
 
 impl World {
-    /// Lets time pass without carrying out what comes of it.
+    /// Advances the time without carrying out the actions that follow.
     fn wait_silently(&mut self, time: Duration) {
         self.now = self.now + time;
         self.time_out();

@@ -1,53 +1,56 @@
-//! One loop that carries out a client's actions in tests, and holds the client to its contract.
+//! A loop that carries out a client's actions in tests and checks the client's contract.
 //!
-//! A [`Peer`] is the other side of a client in a test: a method for each action, each with a
-//! default. [`drain`] polls the actions and gives them to the peer until there are none;
-//! [`time_out`] reports a moment. Both check the contract on the way, in every test.
+//! [`Peer`] has a method for each action, most of them with a default. [`drain`] gives each action
+//! to the peer until there are none. [`time_out`] reports the present time. Both check the contract
+//! in every test.
 //!
-//! The file is also part of the tests' crate, whose hostile peers are driven by the same loop. What
-//! it uses of the client is therefore public, but for `due` of the module around it.
+//! The tests' crate includes this file too, for its hostile peers. So the file uses only the public
+//! interface of the client, and `due` of its parent module.
 
 use super::*;
 
-/// What a peer lends the loop.
+/// The parts of a peer that the loop uses.
 pub(super) struct Parts<'a> {
+    /// The client that the peer drives.
     pub(super) client: &'a mut Client,
-    /// `None` where the contract's own memory would be measured.
+    /// The contract; `None` in tests that measure memory, where it would be measured too.
     pub(super) contract: Option<&'a mut Contract>,
+    /// The present time.
     pub(super) now: Instant,
 }
 
-/// The other side of a client: performs its actions and reports what comes of them.
+/// The other side of a client in a test. A peer carries out the actions of the client and reports
+/// the results.
 pub(super) trait Peer {
-    /// The client, its contract, and the present moment.
+    /// Returns the client, its contract and the present time.
     fn parts(&mut self) -> Parts<'_>;
 
-    /// Performs [`Action::Dial`]; by default the socket connects at once.
+    /// Carries out [`Action::Dial`]; by default the socket connects at once.
     fn dialled(&mut self, socket: SocketId, _: Address) {
         self.connect(socket);
     }
 
-    /// Performs [`Action::Transmit`]; by default nothing is answered.
+    /// Carries out [`Action::Transmit`]; by default no reply is sent.
     fn transmitted(&mut self, _: SocketId, _: Vec<u8>) {}
 
-    /// Performs [`Action::Close`].
+    /// Carries out [`Action::Close`].
     fn closed(&mut self, _: SocketId) {}
 
-    /// Performs [`Action::Interrupt`].
+    /// Carries out [`Action::Interrupt`].
     fn interrupted(&mut self, _: SocketId, _: Error) {}
 
-    /// Performs [`Action::Drain`]; by default no late reply comes.
+    /// Carries out [`Action::Drain`]; by default no late reply arrives.
     fn drained(&mut self, _: SocketId) {}
 
-    /// Performs [`Action::Ask`]; by default the test expects no question.
+    /// Carries out [`Action::Ask`]; by default the test expects no question.
     fn asked(&mut self, id: QuestionId, question: Question) {
         panic!("no connection of this test authenticates: {id:?}, {question:?}");
     }
 
-    /// Performs [`Action::Withdraw`].
+    /// Carries out [`Action::Withdraw`].
     fn withdrawn(&mut self, _: QuestionId) {}
 
-    /// Performs [`Action::Wake`]; by default the operation is not resumed.
+    /// Carries out [`Action::Wake`]; by default the operation is not resumed.
     fn woken(&mut self, _: OperationId) {}
 
     /// Reports that a socket is connected.
@@ -56,20 +59,20 @@ pub(super) trait Peer {
         client.handle_connected(now, socket)
     }
 
-    /// Reports bytes that a socket received.
+    /// Reports bytes that arrived on a socket.
     fn receive(&mut self, socket: SocketId, bytes: &[u8]) -> SocketUse {
         let Parts { client, now, .. } = self.parts();
         client.handle_received(now, socket, bytes)
     }
 
-    /// Answers a request that was transmitted.
+    /// Replies to a transmitted request.
     fn respond(&mut self, socket: SocketId, request: &[u8], body: &RawDocument) -> SocketUse {
         let header = Header::decode(request, 1 << 20).expect("a request");
         self.receive(socket, &framed(header.request_id, body))
     }
 }
 
-/// The message that answers a request with this number.
+/// Returns a message that replies to the request with this id.
 pub(super) fn framed(request: i32, body: &RawDocument) -> Vec<u8> {
     let mut bytes = Vec::new();
     MessageWriter::begin(&mut bytes, 1, request)
@@ -78,7 +81,7 @@ pub(super) fn framed(request: i32, body: &RawDocument) -> Vec<u8> {
     bytes
 }
 
-/// Gives the peer each action of its client, until there are none.
+/// Gives each action of the client to the peer, until there are none.
 pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
     while let Some(action) = next(peer) {
         match action {
@@ -96,7 +99,7 @@ pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
     }
 }
 
-/// Polls one action, for a test that looks at each by itself.
+/// Polls one action, for tests that handle each action themselves.
 pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
     let Parts {
         client, contract, ..
@@ -115,12 +118,12 @@ pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
     Some(action)
 }
 
-/// What an action is about that must be there when it is polled.
+/// The subject of an action. It has to exist when the action is polled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     /// A connection that an exchange holds.
     InUse(SocketId),
-    /// An operation that waits.
+    /// An operation that waits for something.
     Waiting(OperationId),
 }
 
@@ -135,7 +138,7 @@ fn is_there(client: &Client, subject: Subject) -> bool {
     }
 }
 
-/// Reports the present moment. Nothing may be due afterwards.
+/// Reports the present time. The deadline has to be later afterwards.
 pub(super) fn time_out(peer: &mut (impl Peer + ?Sized)) {
     let Parts { client, now, .. } = peer.parts();
     client.handle_timeout(now);
@@ -147,12 +150,12 @@ pub(super) fn time_out(peer: &mut (impl Peer + ?Sized)) {
     assert_eq!(deadline, due(client));
 }
 
-/// What a client has ordered so far, as far as its later actions must agree with it.
+/// A record of the client's actions, which later actions have to agree with.
 #[derive(Debug, Default)]
 pub(super) struct Contract {
-    /// All sockets that were dialled; a number is never used again.
+    /// All sockets that were dialled. An id is not used again.
     dialled: BTreeSet<SocketId>,
-    /// Those that were not closed.
+    /// The dialled sockets that were not closed.
     open: BTreeSet<SocketId>,
     /// All questions that were asked.
     asked: BTreeSet<QuestionId>,
@@ -161,7 +164,7 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// Notes an action; says in what it breaks the contract.
+    /// Records an action. Returns an error if the action breaks the contract.
     pub(super) fn take(
         &mut self,
         action: &Action,
@@ -215,7 +218,7 @@ impl Contract {
         }
     }
 
-    /// Checks a client that has no more actions.
+    /// Checks the contract of a client that has no more actions.
     fn check_rest(&self, client: &mut Client) {
         assert!(client.poll_action().is_none(), "nothing was reported since");
         let sockets = client.counts().sockets;

@@ -1,4 +1,4 @@
-//! Connections that were closed, or spoken on, while they rested.
+//! Tests of connections that were closed, or received unexpected bytes, while they were idle.
 
 use super::*;
 use crate::{event::PoolEvent, operation::OperationId, options::Monitoring};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
 
-/// A world with one connection that rested for as long as this.
+/// Returns a world with one connection that was idle for this time.
 fn rested(text: &str, pause: Duration) -> World {
     let mut world = World::with_subscriptions(text, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -15,7 +15,7 @@ fn rested(text: &str, pause: Duration) -> World {
     world
 }
 
-/// An exchange as it is given, not begun.
+/// Returns the exchange of an operation, which is not begun.
 fn given(start: Progress) -> Exchange {
     match start {
         Progress::Exchange(exchange) => exchange,
@@ -27,6 +27,8 @@ fn start(world: &mut World, command: Command) -> Exchange {
     given(world.client.start(world.now, command))
 }
 
+/// Gives `found` to the probe of the exchange, and reports to the client that its connection cannot
+/// be used.
 fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
     let error = exchange
         .handle_probe(Some(found))
@@ -149,7 +151,8 @@ fn a_client_that_scans_asks_by_ping() {
 
 #[test]
 fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
-    // CMAP-27: of three that are kept for minPoolSize, never used
+    // A connection on which an unexpected message arrived cannot be used (CMAP-27). The three
+    // connections were made for `minPoolSize` and never used.
     let mut world = World::with_subscriptions(
         &format!("{URI}&minPoolSize=3"),
         primary(),
@@ -173,7 +176,7 @@ fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
             _ => {}
         }
     }
-    // Population makes up for it, after its pause.
+    // After its pause, population replaces the connection.
     world.wait(crate::pool::POPULATION_PAUSE);
     assert_eq!(world.client.counts().sockets, kept);
 }

@@ -1,4 +1,5 @@
-//! Which messages a client sends: their kind, their flags, and what it leaves as it was.
+//! Tests of the messages that a client sends: their op codes and flags, and the fields that it must
+//! not change.
 
 use super::*;
 use crate::{
@@ -10,7 +11,7 @@ use bson::{doc, oid::ObjectId};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
-/// Each message of these bytes: its kind and its flags.
+/// Returns the op code and the flags of each message in these bytes.
 fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
     let mut decoder = FrameDecoder::new();
     decoder.extend(bytes);
@@ -25,11 +26,12 @@ fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
     found
 }
 
-/// A server that pushes its hellos and refuses whoever authenticates.
+/// A server that supports streaming and refuses authentication. It does not reply to awaitable
+/// hellos.
 struct Refusing {
     mute: mute::Mute,
     hello: RawDocumentBuf,
-    /// All messages that were sent to it.
+    /// The op code and the flags of each message to the server.
     all: Vec<(OpCode, u32)>,
 }
 
@@ -64,7 +66,7 @@ impl Peer for Refusing {
     }
 }
 
-/// All that a client sends that looks for its server and then runs an operation.
+/// Returns all messages of a client that discovers its server and then runs an operation.
 fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     let mut hello = primary();
@@ -87,8 +89,8 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
 
 #[test]
 fn every_message_is_an_op_msg() {
-    // MSG-28; MSG-29 for the API version; MSG-30: this driver speaks to servers from 4.2 on only;
-    // MSG-31: authentication is not compressed either.
+    // All messages are OP_MSG (MSG-28), with an API version (MSG-29) and without (MSG-30).
+    // Authentication uses OP_MSG and no compression (MSG-31).
     let user = "mongodb://user:pencil@a/?replicaSet=rs&authMechanism=SCRAM-SHA-1";
     let api = ServerApi::new(ServerApiVersion::V1);
     for (text, api) in [
@@ -108,7 +110,8 @@ fn every_message_is_an_op_msg() {
 
 #[test]
 fn only_a_hello_that_waits_lets_the_server_go_on() {
-    // MSG-14, MSG-16, MSG-23, MSG-24: no other flag is set, and no checksum is sent.
+    // Only the awaitable hello has a flag, `exhaustAllowed` (MSG-23, MSG-24). Unused bits are 0
+    // (MSG-14), and no checksum is sent (MSG-16).
     let sent = sent(URI, None);
     let flags: Vec<u32> = sent
         .iter()
@@ -126,7 +129,8 @@ fn only_a_hello_that_waits_lets_the_server_go_on() {
 
 #[test]
 fn a_command_of_the_users_is_sent_as_it_is() {
-    // MSG-13, MSG-25, MSG-26, MSG-27
+    // The fields of the user's document stay as they are (MSG-27), with the command name first
+    // (MSG-13). The driver adds `$db` (MSG-25), and no default `$readPreference` (MSG-26).
     let user = doc! {
         "find": "c", "filter": { "$readPreference": { "mode": "x" }, "b": [1, { "a": 2.5 }] },
         "documents": [{ "_id": 1 }], "comment": "ok",
@@ -145,7 +149,8 @@ fn a_command_of_the_users_is_sent_as_it_is() {
 
 #[test]
 fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
-    // MSG-18, MSG-19
+    // An unacknowledged write has the flag `moreToCome` and no reply (MSG-18). The next operation
+    // on the connection meets an error of the write (MSG-19).
     let mut world = World::new("mongodb://a/?replicaSet=rs&retryReads=false", primary());
     let mut command = insert();
     command.set_unacknowledged();
@@ -158,7 +163,7 @@ fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
     );
-    // The server has lost its primary and closed the connection; nobody reads from it.
+    // The server has stepped down and closed the connection, which nothing reads from.
     let exchange = world.begin_exchange(find());
     assert_eq!(exchange.socket(), socket);
     let verdict = world.check_in(exchange, Outcome::Failed(closed_by_peer()));

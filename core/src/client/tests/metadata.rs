@@ -1,4 +1,5 @@
-//! What handshakes tell of the client when libraries name themselves after it was built.
+//! Tests of the client metadata in handshakes after a driver info was appended to an existing
+//! client.
 
 use super::*;
 use crate::hello::{DriverInfo, Environment};
@@ -25,7 +26,7 @@ fn framework() -> DriverInfo {
     info("framework", Some("2.0"), Some("Framework Platform"))
 }
 
-/// A client in front of one standalone server, built with these libraries.
+/// Returns a world with one standalone server. Its client is built with these driver infos.
 fn world(initial: &[DriverInfo]) -> World {
     let options = uri::parse(URI).expect("a connection string").options;
     let environment = Environment::default();
@@ -34,8 +35,8 @@ fn world(initial: &[DriverInfo]) -> World {
     World::with_config(config, rawdoc! { "ok": 1, "maxWireVersion": 21 })
 }
 
-/// The `client` document of the handshake of a new connection, on which a ping runs: the one
-/// before is perished.
+/// Runs a ping on a new connection and returns the `client` document of its handshake. The earlier
+/// connection is idle for too long by then.
 fn told(world: &mut World) -> Document {
     world.wait(Duration::from_millis(5));
     let (dialled, before) = (world.dialled.len(), world.messages.len());
@@ -46,7 +47,7 @@ fn told(world: &mut World) -> Document {
     hello.get_document("client").expect("a handshake").clone()
 }
 
-/// The driver's name, version and platform, and the rest of the document.
+/// Splits the `client` document into the driver's name, version and platform, and the rest.
 fn split(mut client: Document) -> ([String; 3], Document) {
     let driver = client.remove("driver").expect("a driver");
     let driver = driver.as_document().expect("a document");
@@ -60,8 +61,8 @@ fn split(mut client: Document) -> ([String; 3], Document) {
     (texts, client)
 }
 
-/// What new connections tell of a client that was built with `initial`, before and after each of
-/// `appended`. The rest of the document stays as it is.
+/// Returns the name, version and platform that new connections send: first for a client that was
+/// built with `initial`, then after each of `appended`. The rest of the document does not change.
 fn history(initial: &[DriverInfo], appended: &[DriverInfo]) -> Vec<[String; 3]> {
     let mut world = world(initial);
     let (first, rest) = split(told(&mut world));
@@ -75,12 +76,12 @@ fn history(initial: &[DriverInfo], appended: &[DriverInfo]) -> Vec<[String; 3]> 
     all
 }
 
-/// The driver's own texts with these appended.
+/// Returns the driver's own name, version and platform, each with a suffix.
 fn own(suffixes: [&str; 3]) -> [String; 3] {
     [0, 1, 2].map(|i| format!("{}{}", OWN[i], suffixes[i]))
 }
 
-/// The four infos that tests 1 and 2 append to the library, and what is told then.
+/// The driver infos that prose tests 1 and 2 append after `library`, and the expected metadata.
 fn frameworks() -> [(DriverInfo, [String; 3]); 4] {
     let (version, platform) = (Some("2.0"), Some("Framework Platform"));
     let names = "|library|framework";
@@ -104,7 +105,8 @@ fn frameworks() -> [(DriverInfo, [String; 3]); 4] {
 
 #[test]
 fn prose_1_the_driver_updates_metadata() {
-    // HELLO-43, HELLO-44, HELLO-47, HELLO-50
+    // A driver info (HELLO-43) can be appended later (HELLO-47). It replaces nothing: values are
+    // joined by a vertical bar (HELLO-44, HELLO-50).
     for (appended, expected) in frameworks() {
         let told = history(&[library()], &[appended]);
         assert_eq!(told[0], own(["|library", "|1.2", "|Library Platform"]));
@@ -114,7 +116,7 @@ fn prose_1_the_driver_updates_metadata() {
 
 #[test]
 fn prose_2_multiple_successive_metadata_updates() {
-    // HELLO-47, HELLO-50
+    // Each info is appended to the earlier ones (HELLO-47) and replaces none (HELLO-50).
     for (appended, expected) in frameworks() {
         let told = history(&[], &[library(), appended]);
         assert_eq!(told[0], own([""; 3]));
@@ -124,7 +126,7 @@ fn prose_2_multiple_successive_metadata_updates() {
 
 #[test]
 fn prose_3_updates_with_duplicate_data() {
-    // HELLO-49: only a whole duplicate adds nothing.
+    // An info is a duplicate only if name, version and platform are all equal (HELLO-49).
     let (version, platform) = (Some("1.2"), Some("Library Platform"));
     for second in [
         library(),
@@ -151,7 +153,7 @@ fn prose_3_updates_with_duplicate_data() {
 
 #[test]
 fn prose_4_a_duplicate_after_another_info_adds_nothing() {
-    // HELLO-49
+    // A duplicate is not appended, even after another info (HELLO-49).
     let told = history(&[], &[library(), framework(), library()]);
     assert_eq!(told[2], frameworks()[0].1);
     assert_eq!(told[3], told[2]);
@@ -159,7 +161,7 @@ fn prose_4_a_duplicate_after_another_info_adds_nothing() {
 
 #[test]
 fn prose_5_and_6_metadata_that_is_identical_to_the_initial_one_is_not_appended() {
-    // HELLO-49
+    // A duplicate of an initial info is not appended (HELLO-49).
     let told = history(&[library()], &[library()]);
     assert_eq!(told[1], told[0]);
     let told = history(&[library()], &[framework(), library()]);
@@ -169,7 +171,7 @@ fn prose_5_and_6_metadata_that_is_identical_to_the_initial_one_is_not_appended()
 
 #[test]
 fn prose_7_and_8_empty_strings_are_unset() {
-    // HELLO-46
+    // An empty string counts as unset (HELLO-46).
     let (version, platform) = (Some("1.2"), Some("Library Platform"));
     for (unset, empty) in [
         (
@@ -194,7 +196,8 @@ fn prose_7_and_8_empty_strings_are_unset() {
 
 #[test]
 fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
-    // HELLO-48, and metadata-not-propagated.json
+    // Appended metadata applies to new connections only (HELLO-48). Official test
+    // `metadata-not-propagated`.
     let mut world = World::new(
         "mongodb://a/?directConnection=true&serverMonitoringMode=poll",
         rawdoc! { "ok": 1, "maxWireVersion": 21 },
@@ -220,7 +223,7 @@ fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
 
 #[test]
 fn an_info_that_is_not_valid_changes_nothing() {
-    // HELLO-45
+    // A string with the separator is an error (HELLO-45), and so is an empty name.
     let mut world = world(&[library()]);
     let before = told(&mut world);
     for bad in [info("a|b", None, None), info("", Some("1"), None)] {
@@ -231,7 +234,8 @@ fn an_info_that_is_not_valid_changes_nothing() {
 
 #[test]
 fn metadata_that_grows_is_cut_to_what_servers_accept() {
-    // HELLO-32, HELLO-34, HELLO-47
+    // The `client` document has at most 512 bytes (HELLO-32) and is shortened if needed (HELLO-34),
+    // also after an info was appended (HELLO-47).
     let mut world = world(&[]);
     for index in 0..60 {
         let platform = format!("platform number {index}");

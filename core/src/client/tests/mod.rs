@@ -1,4 +1,5 @@
-//! One client against a scripted server: what an operation leaves behind, and what it sends.
+//! Tests of one client against a scripted server. They check what the client sends and which state
+//! its operations leave.
 
 #![allow(
     unused_must_use,
@@ -57,7 +58,7 @@ use bson::{Document, RawDocumentBuf, rawdoc};
 use harness::{Contract, Parts, Peer, framed};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The connections of a client whose late replies are thrown away.
+/// Returns the connections of the client that are draining.
 pub(super) fn draining(client: &Client) -> BTreeSet<SocketId> {
     let connections = client.snapshot().connections.into_iter();
     connections
@@ -66,7 +67,7 @@ pub(super) fn draining(client: &Client) -> BTreeSet<SocketId> {
         .collect()
 }
 
-/// When the exchanges of a client must be over.
+/// Returns the sockets whose exchanges have a time limit.
 pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
     let timers = client.snapshot().timers.into_iter();
     timers
@@ -77,7 +78,7 @@ pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
         .collect()
 }
 
-/// When the operations of a client that wait have waited long enough.
+/// Returns the waiting operations that have a time limit, each with the end of its wait.
 pub(super) fn wait_limits(client: &Client) -> BTreeMap<OperationId, Instant> {
     let timers = client.snapshot().timers.into_iter();
     timers
@@ -88,7 +89,8 @@ pub(super) fn wait_limits(client: &Client) -> BTreeMap<OperationId, Instant> {
         .collect()
 }
 
-/// Connections that are driven by the control plane: they are made, or check a server.
+/// Returns the connections that the client drives itself: those that are being established and
+/// those of monitors.
 pub(super) fn driven(client: &Client) -> Vec<SocketId> {
     let connections = client.snapshot().connections.into_iter();
     let mut driven: Vec<SocketId> = connections
@@ -104,7 +106,7 @@ pub(super) fn driven(client: &Client) -> Vec<SocketId> {
     driven
 }
 
-/// Nothing is left of a client.
+/// Asserts that the client keeps no connections, operations, timers or other state.
 pub(super) fn assert_empty(client: &Client) {
     let snapshot = client.snapshot();
     assert!(
@@ -125,7 +127,7 @@ pub(super) fn assert_empty(client: &Client) {
     }
 }
 
-/// The moment at which something of a client is due.
+/// Returns the time at which some work of the client is due.
 fn due(client: &Client) -> Option<Instant> {
     client.exact_deadline()
 }
@@ -135,23 +137,27 @@ pub(super) struct World {
     pub(super) client: Client,
     contract: Contract,
     pub(super) now: Instant,
+    /// Sockets that were dialled, in order.
     pub(super) dialled: Vec<(SocketId, Address)>,
+    /// Sockets that the client closed.
     pub(super) closed: BTreeSet<SocketId>,
+    /// Sockets whose exchange the client interrupted.
     pub(super) interrupted: Vec<(SocketId, Error)>,
-    /// Sockets that were taken out of their places again.
+    /// Sockets for which the client gave `Action::Drain`.
     pub(super) draining: Vec<SocketId>,
+    /// The hello reply of all servers that are not in `hellos`.
     hello: RawDocumentBuf,
-    /// Sockets to which something was sent, one entry for each message.
+    /// The socket of each message that the client transmitted.
     pub(super) sent: Vec<SocketId>,
-    /// The messages themselves.
+    /// The transmitted messages that the server answered.
     pub(super) messages: Vec<Vec<u8>>,
-    /// No socket connects, and those that are open break when they are written to.
+    /// True if no socket connects, and connected sockets fail when the client transmits.
     pub(super) is_dead: bool,
-    /// Sockets connect, and nothing that is sent is answered.
+    /// True if sockets connect, and the server answers nothing.
     pub(super) is_silent: bool,
-    /// The same for the sockets of these servers.
+    /// The servers that answer nothing although `is_silent` is false.
     pub(super) silent: BTreeSet<Address>,
-    /// Hello replies of servers that do not reply as the others do.
+    /// The hello replies of single servers.
     pub(super) hellos: BTreeMap<Address, RawDocumentBuf>,
     /// Operations that were woken, in order.
     pub(super) woken: Vec<OperationId>,
@@ -231,7 +237,7 @@ impl World {
         world
     }
 
-    /// Puts a client into the place of this one that has sent nothing yet, and opens it.
+    /// Replaces the client by a new one, and opens it.
     fn begin_anew(&mut self, config: ClientConfig) {
         self.client = Client::new(config);
         self.contract = Contract::default();
@@ -240,12 +246,12 @@ impl World {
         self.client.open(self.now);
     }
 
-    /// Carries out orders until there are none: every socket connects, every hello is answered.
+    /// Carries out actions until there are none. Sockets connect, and each hello is answered.
     pub(super) fn run(&mut self) {
         harness::drain(self);
     }
 
-    /// Reports the present moment without carrying out what comes of it.
+    /// Reports the present time without carrying out the actions that follow.
     pub(super) fn time_out(&mut self) {
         harness::time_out(self);
     }
@@ -276,7 +282,7 @@ impl World {
         self.run();
     }
 
-    /// Starts an operation and leads it to its exchange, whose request is framed.
+    /// Starts an operation and runs it until its exchange begins. The request is ready to be sent.
     pub(super) fn begin_exchange(&mut self, command: Command) -> Exchange {
         let start = self.client.start(self.now, command);
         self.exchange_of(start)
@@ -297,7 +303,7 @@ impl World {
             }
             Progress::Waiting(id) => {
                 let mut next = self.client.resume(self.now, id);
-                // It may pause between two attempts.
+                // The operation may pause between two attempts.
                 if let Progress::Waiting(_) = next {
                     self.wait(std::time::Duration::from_millis(500));
                     next = self.client.resume(self.now, id);
@@ -312,12 +318,12 @@ impl World {
         exchange
     }
 
-    /// What the exchange sends.
+    /// Returns the command document that the exchange sends.
     pub(super) fn request(exchange: &Exchange) -> Document {
         Self::decoded(exchange.output())
     }
 
-    /// The document of a whole message.
+    /// Returns the document of a complete message.
     pub(super) fn decoded(bytes: &[u8]) -> Document {
         let mut decoder = FrameDecoder::new();
         decoder.extend(bytes);
@@ -326,7 +332,7 @@ impl World {
         Document::try_from(message.body).expect("BSON")
     }
 
-    /// Sends the request and lets the server answer.
+    /// Sends the request and receives this reply.
     pub(super) fn answer(exchange: &mut Exchange, reply: &RawDocument) {
         let header = Header::decode(exchange.output(), 1 << 20).expect("a request");
         exchange.sent(exchange.output().len());
@@ -350,7 +356,7 @@ impl World {
         verdict
     }
 
-    /// Runs a command that the server answers.
+    /// Runs a command that the server answers with this reply.
     pub(super) fn perform(&mut self, command: Command, reply: &RawDocument) -> AfterExchange {
         let mut exchange = self.begin_exchange(command);
         Self::answer(&mut exchange, reply);

@@ -1,8 +1,8 @@
-//! The plainest peer of a client, and what its contract finds.
+//! A peer with default methods only, and a test of the contract.
 
 use super::*;
 
-/// A peer that does what is done by default: sockets connect, and nothing is answered.
+/// A peer with the default methods: sockets connect, and nothing is answered.
 #[derive(Debug)]
 pub(super) struct Mute {
     pub(super) client: Client,

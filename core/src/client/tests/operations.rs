@@ -1,4 +1,5 @@
-//! What operations send, when they are tried again, and what they tell the topology.
+//! Tests of operations: what they send, when they are retried, and how their errors change the
+//! topology.
 
 use super::*;
 use crate::{
@@ -23,7 +24,7 @@ fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
 
 #[test]
 fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
-    // RR-13, RW-23
+    // On a sharded cluster, a retry deprioritizes the failed server (RR-13, RW-23).
     for command in [find, insert] {
         for _ in 0..8 {
             let mut world = World::new(MONGOSES, mongos());
@@ -63,7 +64,8 @@ fn a_huge_cluster_time_is_not_carried_to_other_servers() {
 
 #[test]
 fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
-    // SDAM-100
+    // A network error of an operation makes its server `Unknown` (SDAM-100). A TLS error counts as
+    // one.
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(ping());
     let error = Error::new(ErrorKind::Tls {
@@ -81,7 +83,8 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
 
 #[test]
 fn an_unacknowledged_write_is_not_tried_again() {
-    // RW-9: only after overload (BP-2), which a name without an address is not.
+    // An unacknowledged write is retried (RW-9) only after overload (BP-2). A failure of DNS is not
+    // overload.
     let mut world = World::new(URI, primary());
     let busy = world.begin_exchange(ping());
     let mut command = insert();
@@ -104,7 +107,8 @@ fn an_unacknowledged_write_is_not_tried_again() {
 
 #[test]
 fn documents_of_sensitive_commands_never_reach_events() {
-    // AUTH-22, HELLO-1
+    // Events do not show these commands and their replies (AUTH-22), in any spelling of the name
+    // (HELLO-1).
     for (name, body, secret) in [
         (
             "createUser",
@@ -150,14 +154,14 @@ fn documents_of_sensitive_commands_never_reach_events() {
             let ended = exchange.poll_event(world.now);
             assert!(ended.is_some());
             let shown = format!("{ended:?}");
-            // Raw documents show themselves in hexadecimal.
+            // The debug output of raw documents is hexadecimal.
             let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
             assert_eq!(tells, !secret, "{name}: {shown}");
         }
     }
 }
 
-/// A document of `levels` documents, each in the one before.
+/// Returns a document of `levels` documents, each inside the one before.
 fn nested(levels: usize) -> RawDocumentBuf {
     let mut bytes = Vec::new();
     for level in 0..levels {
@@ -173,7 +177,7 @@ fn nested(levels: usize) -> RawDocumentBuf {
 
 #[test]
 fn a_deeply_nested_reply_costs_no_stack() {
-    // The bound of depth counts wherever a part of a reply becomes a tree.
+    // The maximum depth applies to every part of a reply that is parsed into a tree.
     for levels in [50, 100_000] {
         let deep = nested(levels);
         let mut world = World::new(URI, primary());
@@ -192,7 +196,8 @@ fn a_deeply_nested_reply_costs_no_stack() {
 
 #[test]
 fn a_write_without_reply_is_told_as_answered() {
-    // MSG-18: listeners hear of a reply that says no more than that it went well.
+    // No reply follows an unacknowledged write (MSG-18). Its succeeded event has the reply `{ok:
+    // 1}`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let mut command = insert();
     command.set_unacknowledged();
@@ -235,7 +240,7 @@ fn a_command_that_started_ends_once_with_the_time_it_took() {
 
 #[test]
 fn operations_that_wait_for_a_server_are_bounded_in_number() {
-    // SEL-37
+    // The number of waiting operations is limited (SEL-37).
     let mut world = World::new("mongodb://a/?replicaSet=other", primary());
     world.client.operations.set_room(2);
     let waits = |start: &Progress| matches!(start, Progress::Waiting(_));
@@ -256,7 +261,7 @@ fn operations_that_wait_for_a_server_are_bounded_in_number() {
     assert!(waits(&third), "there is room again");
 }
 
-/// Starts an operation with this time limit that has to wait for a connection.
+/// Starts an operation with this time limit, which has to wait for a connection.
 fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
     let mut command = ping();
     command.set_timeout(limit);
@@ -268,7 +273,7 @@ fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
 
 #[test]
 fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
-    // CMAP-153
+    // `waitQueueTimeoutMS` does not apply to an operation with a time limit (CMAP-153).
     let text = "mongodb://a/?replicaSet=rs&maxPoolSize=1&waitQueueTimeoutMS=10";
     let mut world = World::new(text, primary());
     let exchange = world.begin_exchange(ping());
@@ -291,7 +296,8 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
 
 #[test]
 fn a_lease_of_another_client_is_refused_and_harms_nothing() {
-    // CMAP-19, CMAP-87: all its numbers are ones that this client knows, too.
+    // The client refuses an exchange of another client (CMAP-19, CMAP-87), although it has a
+    // connection and an operation with the same ids.
     let uri = "mongodb://a/?replicaSet=rs";
     let options = uri::parse(uri).expect("a connection string").options;
     let mut world = World::new(uri, primary());

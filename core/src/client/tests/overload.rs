@@ -1,4 +1,5 @@
-//! Connections that cannot be made: which errors may mean overload, and what becomes of the server.
+//! Tests of connections that cannot be established: which errors may mean overload, and what they
+//! do to the server and its pool.
 
 use super::*;
 use crate::{
@@ -8,17 +9,17 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What happens to a new connection.
+/// A failure of a new connection.
 enum Mishap {
-    /// The adapter reports this.
+    /// The adapter reports this error.
     Failure(Error),
-    /// The server sends this.
+    /// The server sends these bytes.
     Bytes(Vec<u8>),
-    /// The server answers the last request so.
+    /// The server replies to the last request with this document.
     Reply(RawDocumentBuf),
-    /// The server hangs up.
+    /// The server closes the connection.
     End,
-    /// Nothing, for so long.
+    /// Nothing happens for this time.
     Silence(Duration),
 }
 
@@ -33,17 +34,20 @@ fn tls(fault: TlsFault) -> Mishap {
     Failure(ErrorKind::Tls { fault, message }.into())
 }
 
-/// What came of a connection that an operation waited for.
+/// The consequences for an operation that waited for the connection, and for the server.
 #[derive(Debug, PartialEq)]
 struct Aftermath {
     error: ErrorKind,
+    /// True if the error has the labels `SystemOverloadedError` and `RetryableError`.
     is_labelled: bool,
+    /// The number of pool cleared events.
     cleared: usize,
+    /// True if the server became `Unknown`.
     is_unknown: bool,
 }
 
-/// Lets the first connection for an operation come to `command`, or only to its dial if that is
-/// empty, and there meet with a mishap.
+/// Runs the first connection for an operation until it sends `command`, and lets it fail there. If
+/// `command` is empty, the connection fails in its dial.
 fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     let uri = format!("mongodb://user:pencil@a/?replicaSet=rs&retryReads=false{options}");
     let mut world = World::with_subscriptions(&uri, primary(), Subscriptions::all());
@@ -91,11 +95,11 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     }
 }
 
-/// A server that answers until it is asked a command, or until it is dialled if that is empty.
+/// A server that replies until `command` arrives. If `command` is empty, it stops at the dial.
 struct Leading<'a> {
     world: &'a mut World,
     command: &'a str,
-    /// Where it stopped: the socket, and the request that was sent last.
+    /// The socket at which the server stopped, and the id of the last request on it.
     met: Option<(SocketId, i32)>,
 }
 
@@ -131,7 +135,8 @@ impl Peer for Leading<'_> {
     }
 }
 
-/// The pool's new socket, and the request that it sent last.
+/// Runs the new connection of the pool until it sends `command`. Returns its socket and the id of
+/// its last request.
 fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
     let met = None;
     let mut peer = Leading {
@@ -144,14 +149,15 @@ fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
     met.unwrap_or_else(|| panic!("it does not come to {command:?}"))
 }
 
-/// Connecting, in words.
+/// The stage in which a socket connects, before any command.
 const DIAL: &str = "";
 const HELLO: &str = "isMaster";
 const LOGIN: &str = "saslStart";
 
 #[test]
 fn what_may_be_overload_costs_neither_pool_nor_server() {
-    // CMAP-44, CMAP-47: whatever the network does before hello is answered.
+    // Every network error and timeout before the reply to hello gets the labels (CMAP-44), during
+    // TLS too (CMAP-47). The server and its pool do not change.
     for (stage, mishap) in [
         (DIAL, fault(NetworkFault::Refused)),
         (DIAL, fault(NetworkFault::Closed)),
@@ -172,7 +178,8 @@ fn what_may_be_overload_costs_neither_pool_nor_server() {
 
 #[test]
 fn what_has_nothing_to_do_with_overload_is_not_said_to() {
-    // CMAP-46, CMAP-148: any other failure of a hello, and of what comes before it.
+    // Errors that are not related to overload get no labels (CMAP-46). The server becomes
+    // `Unknown`, and its pool is cleared (CMAP-148).
     let refused = || Reply(rawdoc! { "ok": 0, "code": 1234, "errmsg": "no" });
     for (stage, mishap) in [
         (DIAL, fault(NetworkFault::NotResolved)),
@@ -191,7 +198,8 @@ fn what_has_nothing_to_do_with_overload_is_not_said_to() {
 
 #[test]
 fn a_process_without_descriptors_blames_no_server() {
-    // CMAP-46, SDAM-116
+    // The error is not related to overload (CMAP-46). The client caused it itself, so it does not
+    // change the server (SDAM-116).
     let after = attempt("", DIAL, fault(NetworkFault::OutOfSockets));
     assert!(!after.is_labelled, "{after:?}");
     assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
@@ -199,7 +207,8 @@ fn a_process_without_descriptors_blames_no_server() {
 
 #[test]
 fn a_login_is_never_overload() {
-    // CMAP-45, CMAP-148: the server had the time for a hello.
+    // Errors of authentication after the hello get no labels (CMAP-45). The server becomes
+    // `Unknown`, and its pool is cleared (CMAP-148).
     let refused = || Reply(rawdoc! { "ok": 0, "code": 18, "errmsg": "no" });
     for mishap in [
         fault(NetworkFault::Reset),
@@ -217,7 +226,8 @@ fn a_login_is_never_overload() {
 
 #[test]
 fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
-    // CMAP-44: no reply to the hello, no login either.
+    // Without a reply to the hello, the connection has not begun to authenticate, so the error gets
+    // the labels (CMAP-44).
     let options = "&authMechanism=SCRAM-SHA-256&connectTimeoutMS=1000";
     let after = attempt(options, HELLO, Silence(Duration::from_secs(1)));
     let expected = Wait::Handshake;
@@ -227,7 +237,8 @@ fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
 
 #[test]
 fn a_server_that_calls_itself_overloaded_is_believed() {
-    // CMAP-148: labels count, whoever put them on.
+    // An error with the label changes neither the server nor its pool, also if the server set the
+    // label (CMAP-148).
     let labels = bson::RawArrayBuf::from_iter(["SystemOverloadedError", "RetryableError"]);
     let busy = rawdoc! { "ok": 0, "code": 462, "errmsg": "busy", "errorLabels": labels };
     for stage in [HELLO, LOGIN] {
@@ -238,7 +249,7 @@ fn a_server_that_calls_itself_overloaded_is_believed() {
 
 #[test]
 fn nobody_gets_a_connection_before_the_login_is_over() {
-    // CMAP-22
+    // A connection is handed out only after its authentication has succeeded (CMAP-22).
     let uri = "mongodb://user:pencil@a/?replicaSet=rs";
     let mut world = World::new(uri, primary());
     let Progress::Waiting(id) = world.client.start(world.now, find()) else {

@@ -1,5 +1,5 @@
-//! Scans of which one server does not answer: the operations that other servers can serve go on,
-//! and the next operation continues the scan.
+//! Tests of scans in which a server does not answer. Operations that other servers can serve
+//! continue, and the next operation continues the scan.
 
 use super::*;
 use crate::{
@@ -15,7 +15,8 @@ fn address(name: &str) -> Address {
     format!("{name}:27017").parse().expect("an address")
 }
 
-/// A replica set with the primary `a`, of which some other members are silent.
+/// Returns a client of a replica set with the primary `a` and these secondaries. The `silent`
+/// members do not answer.
 fn set_of(uri: &str, secondaries: &[&str], silent: &[&str]) -> World {
     let names: Vec<String> = ["a"]
         .iter()
@@ -52,7 +53,7 @@ fn preferring_secondaries() -> Command {
     command
 }
 
-/// Starts an operation and goes as far with it as is possible without waiting.
+/// Starts an operation, and resumes it once if it has to wait.
 fn begin(world: &mut World, command: Command) -> Progress {
     let start = world.client.start(world.now, command);
     world.run();
@@ -66,8 +67,8 @@ fn resume(world: &mut World, id: OperationId) -> Progress {
     world.client.resume(world.now, id)
 }
 
-/// Lets 500 ms pass, which are between two checks of one server (MON-31). The operation waits for
-/// all of them.
+/// Advances the time by the 500 ms that lie between two checks of one server (MON-31), and resumes
+/// the operation. The operation waits until the end of this time.
 fn half_a_second_later(world: &mut World, id: OperationId) -> Progress {
     world.wait(Duration::from_millis(499));
     let id = waiting(resume(world, id));
@@ -82,7 +83,7 @@ fn waiting(start: Progress) -> OperationId {
     }
 }
 
-/// Ends an operation that has its connection; the name of its server.
+/// Completes the exchange of an operation, and returns the address of its server.
 fn finish(world: &mut World, start: Progress) -> String {
     let Progress::Exchange(mut exchange) = start else {
         panic!("it has no connection: {start:?}");
@@ -98,7 +99,7 @@ fn finish(world: &mut World, start: Progress) -> String {
     server
 }
 
-/// How often sockets to this server were opened.
+/// Returns how many sockets to this server were dialled.
 fn dials(world: &World, name: &str) -> usize {
     let address = address(name);
     world.dialled.iter().filter(|(_, a)| *a == address).count()
@@ -106,7 +107,8 @@ fn dials(world: &World, name: &str) -> usize {
 
 #[test]
 fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
-    // MON-25, with the exception that `sdam/scan.rs` gives.
+    // An operation waits for a scan (MON-25), except that the primary is enough for one that needs
+    // the primary (`sdam/scan.rs`).
     let mut world = set_of(URI, &["b"], &["b"]);
     for command in [find, insert, ping] {
         for _ in 0..5 {
@@ -117,7 +119,7 @@ fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
     }
     assert_eq!(dials(&world, "b"), 0, "no operation needs it");
     assert_eq!(dials(&world, "a"), 2, "one to check, one for operations");
-    // A heartbeat later it is the primary again that is checked first.
+    // After `heartbeatFrequencyMS` the primary is again the first server to be checked.
     let checks = world.dialled[0].0;
     world.wait(Duration::from_secs(60));
     let start = begin(&mut world, insert());
@@ -137,7 +139,7 @@ fn no_member_holds_up_two_operations() {
         let id = waiting(begin(&mut world, limited(preferring_secondaries(), 1_000)));
         world.wait(Duration::from_millis(499));
         let id = waiting(resume(&mut world, id));
-        // Half of the time limit is left for the operation.
+        // The scan is suspended after half of the time limit, so the operation has the other half.
         world.wait(Duration::from_millis(1));
         let start = resume(&mut world, id);
         assert_eq!(finish(&mut world, start), "a:27017");
@@ -147,7 +149,7 @@ fn no_member_holds_up_two_operations() {
         let start = begin(&mut world, limited(preferring_secondaries(), 1_000));
         assert_eq!(finish(&mut world, start), "a:27017");
     }
-    // A cancelled check says nothing about the server.
+    // A cancelled check does not change the server description.
     let topology = world.client.topology();
     assert!(topology.servers.values().all(|s| s.error.is_none()));
     assert_eq!(world.client.counts().waiting, 0);
@@ -165,7 +167,7 @@ fn a_scan_that_was_suspended_finds_the_secondaries_that_answer() {
     let other = if first == "b" { "c" } else { "b" };
     assert_eq!(dials(&world, other), 0);
     world.silent.remove(&address(other));
-    // The primary is not asked again, and the operation does not wait for the member that did not
+    // The primary is not checked again. The operation does not wait for the member that did not
     // answer before.
     let asked = world.sent.len();
     let start = begin(&mut world, preferring_secondaries());
@@ -202,7 +204,7 @@ fn silent_members_hold_up_one_operation_for_the_selection_timeout() {
 fn the_only_server_is_asked_again_by_the_next_operation() {
     let mut world = set_of(URI, &[], &["a"]);
     let id = waiting(begin(&mut world, limited(ping(), 100)));
-    // At half of its limit nothing suits yet, and its check goes on.
+    // After half of the time limit no server suits, so the check continues.
     world.wait(Duration::from_millis(50));
     let id = waiting(resume(&mut world, id));
     assert_eq!(dials(&world, "a"), 1);
@@ -217,7 +219,8 @@ fn the_only_server_is_asked_again_by_the_next_operation() {
 
 #[test]
 fn a_stale_topology_ends_a_suspended_scan() {
-    // SDAM-97
+    // The error "not writable primary" makes the topology stale, so the next operation scans all
+    // servers (SDAM-97).
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());
     let exchange = match start {
@@ -257,7 +260,8 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
 
 #[test]
 fn a_scan_that_is_continued_does_not_decide_alone() {
-    // SEL-71: the servers that the earlier operation saw were checked before this one began.
+    // The earlier operation began this scan, so it is not newer than the start of selection
+    // (SEL-71). A second scan has to decide.
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());
     finish(&mut world, start);
@@ -279,7 +283,8 @@ fn a_scan_that_is_continued_does_not_decide_alone() {
 
 #[test]
 fn operations_wait_for_every_mongos_that_answers() {
-    // SEL-58: a client that did not would send all its operations to the first one.
+    // Each operation picks a random server of the latency window (SEL-58). If operations did not
+    // wait for the scan, they would all use the first mongos.
     let uri = "mongodb://a,b,c/";
     let parsed = uri::parse_for(uri, Monitoring::Scanning).expect("a connection string");
     let mut world = World::with_options(parsed.options, mongos(), Subscriptions::default());

@@ -1,4 +1,4 @@
-//! What a client tells servers that it can do, and what it refuses to be made for.
+//! Tests of the features that a client announces to servers, and of the options that it refuses.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use bson::RawArray;
 
-/// A client for which everything is chosen that could show in a hello.
+/// Returns options with every setting that could show in a hello.
 fn talkative(text: &str, api: bool) -> ClientOptions {
     let mut options = uri::parse(text).expect("a connection string").options;
     options
@@ -25,11 +25,12 @@ fn talkative(text: &str, api: bool) -> ClientOptions {
     options
 }
 
-/// A server that answers everything alike, but a hello that waits for a change not at all.
+/// A server with the same reply to every message, except an awaitable hello, which it does not
+/// answer.
 struct Alike {
     mute: mute::Mute,
     reply: RawDocumentBuf,
-    /// Names of the fields of each hello, one entry for each kind of hello.
+    /// The field names of each kind of hello.
     kinds: BTreeSet<Vec<String>>,
 }
 
@@ -53,8 +54,8 @@ impl Peer for Alike {
     }
 }
 
-/// Names of the fields of each hello that a client sends until an operation has its connection,
-/// one entry for each kind of hello.
+/// Returns the field names of each kind of hello that a client sends until an operation has its
+/// connection.
 fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Alike {
@@ -81,8 +82,8 @@ fn listed(kinds: &[&str]) -> BTreeSet<Vec<String>> {
 
 #[test]
 fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
-    // HELLO-6, HELLO-10 to HELLO-12, HELLO-36, COMP-2: what is announced is there. A compressor is
-    // not; a field that is added has its machinery first.
+    // A hello has exactly these fields (HELLO-6, HELLO-10 to HELLO-12, HELLO-36). They announce
+    // only what the driver supports, which includes no compressor (COMP-2).
     let mut streamed = primary();
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     streamed.append(bson::cstr!("topologyVersion"), version);
@@ -120,7 +121,8 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
 
 #[test]
 fn the_source_of_a_credential_is_asked_about_its_user() {
-    // AUTH-24, AUTH-134: `authSource` comes before the database, and that before `admin`.
+    // `saslSupportedMechs` (AUTH-24) names the source of the credential: `authSource`, else the
+    // database of the connection string, else `admin` (AUTH-134).
     for (text, expected) in [
         ("mongodb://u:p@a/db?authSource=app", "app.u"),
         ("mongodb://u:p@a/db", "db.u"),
@@ -134,7 +136,7 @@ fn the_source_of_a_credential_is_asked_about_its_user() {
     }
 }
 
-/// A router that answers until `look` finds something in what it is sent.
+/// A router that replies until `look` finds something in a request.
 struct Watched<T, F> {
     mute: mute::Mute,
     look: F,
@@ -158,7 +160,7 @@ impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
     }
 }
 
-/// What `look` finds first in the hellos of a client for which an operation waits.
+/// Returns what `look` finds first in the hellos of a client for which an operation waits.
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
     let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
     let mut peer = Watched {
@@ -175,7 +177,8 @@ fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T
 
 #[test]
 fn every_handshake_announces_backpressure_as_a_string() {
-    // HELLO-6, BP-14; prose test 9 of the handshake: neither a boolean nor a number.
+    // Every handshake announces backpressure (HELLO-6, BP-14) by a string, not by a boolean or a
+    // number (prose test 9 of the handshake).
     for text in [
         "mongodb://a/",
         "mongodb://u:p@a/",
@@ -191,7 +194,8 @@ fn every_handshake_announces_backpressure_as_a_string() {
 
 #[test]
 fn the_list_of_compressors_is_empty_because_there_are_none() {
-    // COMP-2, COMP-8
+    // The handshake announces no compressor that the driver does not support, even if it is
+    // configured (COMP-8). The list is then empty (COMP-2).
     let list = first_of("mongodb://a/", |hello| {
         hello.get_array("compression").ok().map(RawArray::to_owned)
     });
@@ -200,7 +204,8 @@ fn the_list_of_compressors_is_empty_because_there_are_none() {
 
 #[test]
 fn mechanisms_that_are_not_there_are_refused_when_the_client_is_made() {
-    // AUTH-1: the first operation would be too late to hear of it.
+    // The client is refused when it is created. Otherwise the first operation would report that the
+    // mechanism of the credential (AUTH-1) is not supported.
     for mechanism in Mechanism::ALL {
         let mut credential = Credential::empty("$external");
         credential.mechanism = Some(mechanism);

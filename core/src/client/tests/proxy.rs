@@ -1,4 +1,5 @@
-//! A client whose connections begin with the conversation of a layer of its own, as a proxy's.
+//! Tests of a client whose connections begin with the conversation of another layer, such as that
+//! of a proxy.
 
 use super::*;
 use crate::{
@@ -6,7 +7,7 @@ use crate::{
     error::Label,
 };
 
-/// A client behind a proxy at `proxy:1080`, with one server `a`.
+/// Returns an open client of one server `a`, behind a proxy at `proxy:1080`.
 fn client() -> mute::Mute {
     let options = uri::parse("mongodb://a/?replicaSet=rs&retryReads=false");
     let options = options.expect("a connection string").options;
@@ -19,7 +20,7 @@ fn client() -> mute::Mute {
     mute::Mute::new(client)
 }
 
-/// The socket of the next dial, which leads to the proxy.
+/// Returns the socket of the next dial, which has to lead to the proxy.
 fn dialled(peer: &mut mute::Mute) -> SocketId {
     loop {
         match harness::next(peer).expect("a dial") {
@@ -33,7 +34,7 @@ fn dialled(peer: &mut mute::Mute) -> SocketId {
     }
 }
 
-/// The bytes that a socket sends next.
+/// Returns the bytes that a socket sends next.
 fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
     loop {
         match harness::next(peer).expect("bytes") {
@@ -43,7 +44,7 @@ fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
     }
 }
 
-/// Leads a socket through the proxy and answers its hello.
+/// Passes the proxy with a socket, and answers its hello.
 fn establish(peer: &mut mute::Mute, socket: SocketId) {
     peer.connect(socket);
     assert_eq!(sent(peer, socket), b"TO a:27017\n");
@@ -52,7 +53,7 @@ fn establish(peer: &mut mute::Mute, socket: SocketId) {
     peer.respond(socket, &hello, &primary());
 }
 
-/// What an operation meets whose connection comes to its dial and then to this.
+/// Returns the error of an operation whose new connection is dialled and then fails by `mishap`.
 fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
     let mut peer = client();
     let monitor = dialled(&mut peer);
@@ -70,7 +71,9 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
 
 #[test]
 fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
-    // SOCKS-11, SOCKS-12, SOCKS-15, SOCKS-16, SOCKS-20: of any proxy.
+    // Every connection leads to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16), and then continues
+    // as if connected to the server (SOCKS-15), which events name (SOCKS-20). The rules of SOCKS5
+    // hold for any proxy.
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);
@@ -87,7 +90,7 @@ fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
 
 #[test]
 fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
-    // CMAP-46, SOCKS-19
+    // An error of the proxy is a network error (SOCKS-19) and gets no labels of overload (CMAP-46).
     let refused = || Error::network(NetworkFault::Refused, "refused");
     let at_dial = failed(|peer, socket| {
         peer.client.handle_failed(peer.now, socket, refused());
@@ -105,7 +108,7 @@ fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
         assert!(!error.has_label(&Label::SystemOverloadedError), "{error}");
         assert!(error.to_string().contains("a:27017"), "{error}");
     }
-    // After the proxy's answer the server is met.
+    // After the answer of the proxy, an error is one of the server.
     let at_hello = failed(|peer, socket| {
         peer.connect(socket);
         peer.receive(socket, b"OK\n");

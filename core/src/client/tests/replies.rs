@@ -1,11 +1,12 @@
-//! What a connection accepts as the reply to a request, and how early it refuses anything else.
+//! Tests of what a connection accepts as the reply to a request, and how early it refuses other
+//! messages.
 
 use super::*;
 use crate::{connection::tests::wrong_heads, error::ErrorKind};
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
 
-/// An exchange whose request was sent, and the number of the request.
+/// Begins an exchange and sends its request. Returns the exchange and the request id.
 fn sent(world: &mut World) -> (Exchange, i32) {
     let mut exchange = world.begin_exchange(ping());
     exchange.sent(exchange.output().len());

@@ -1,4 +1,5 @@
-//! How often an operation is tried, what is never sent twice, and which error it ends with.
+//! Tests of retries: how often an operation is tried, what is never sent twice, and which error is
+//! raised.
 
 use super::*;
 use crate::{
@@ -25,8 +26,8 @@ fn standalone() -> RawDocumentBuf {
     }
 }
 
-/// A failure that a read and a numbered write may be repeated after, and that changes nothing that
-/// is known of the server.
+/// Returns an error reply after which reads and writes with a transaction number are retried. The
+/// reply does not change the server description.
 pub(super) fn unreachable() -> RawDocumentBuf {
     rawdoc! {
         "ok": 0, "code": 6, "errmsg": "the host is unreachable",
@@ -34,8 +35,8 @@ pub(super) fn unreachable() -> RawDocumentBuf {
     }
 }
 
-/// Answers with the failure until the operation ends, at most so many times; its error, and how
-/// many attempts there were.
+/// Replies with the error until the operation ends, at most `most` times. Returns the error of the
+/// operation and the number of attempts.
 fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>, usize) {
     let mut exchange = world.begin_exchange(command);
     for attempt in 1..=most {
@@ -52,7 +53,8 @@ fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>,
 
 #[test]
 fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
-    // RR-18, RW-24
+    // An operation without a time limit is retried once, and one with a limit until its time is
+    // over (RR-18, RW-24).
     for command in [find, insert] {
         for (limit, expected) in [
             (None, 2),
@@ -68,7 +70,8 @@ fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
         let text = "mongodb://a/?replicaSet=rs&timeoutMS=10000";
         let (_, attempts) = fail_all(&mut World::new(text, primary()), command(), ATTEMPTS);
         assert_eq!(attempts, ATTEMPTS + 1);
-        // RR-1, RR-11, RW-1, RW-17: the choice not to retry comes before any time limit.
+        // `retryReads=false` (RR-1, RR-11) and `retryWrites=false` (RW-1, RW-17) switch off
+        // retries, also with a time limit.
         let text = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
         let mut world = World::new(text, primary());
         let (_, attempts) = fail_all(&mut world, timed(command(), LIMIT), ATTEMPTS);
@@ -78,7 +81,8 @@ fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
 
 #[test]
 fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
-    // RW-18, RW-19, RW-22, RW-28, RW-30, RR-17, RR-25
+    // A retry is a new message with another request id and the current cluster time (RW-28, RW-30,
+    // RR-17). It has the same session and transaction number (RW-18, RW-19, RW-22, RR-25).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
     let first = World::request(&exchange);
@@ -108,7 +112,8 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
 
 #[test]
 fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
-    // RR-18, RW-24: a time limit that passes is told as a timeout, with what had failed.
+    // When the time limit passes (RR-18, RW-24), the error is a timeout with the earlier error as
+    // its cause.
     for command in [find, insert] {
         let mut world = World::new(URI, primary());
         let mut exchange = world.begin_exchange(timed(command(), LIMIT));
@@ -121,7 +126,7 @@ fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
         let cause = error.source().expect("what had failed").to_string();
         assert!(cause.contains("the host is unreachable"), "{cause}");
         assert!(error.to_string().contains(&cause), "{error}");
-        // RR-20, RW-27
+        // An error names the server on which it arose (RR-20, RW-27).
         assert_eq!(error.server().map(Address::host), Some("a"));
     }
 }
@@ -144,7 +149,7 @@ fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
 
 #[test]
 fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
-    // RR-15, RW-25: what the attempt met is there in any case.
+    // The error of the previous attempt is raised (RR-15, RW-25), or is the cause of the timeout.
     let stepped_down = rawdoc! {
         "ok": 0, "code": 10107, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
     };
@@ -185,7 +190,8 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
 
 #[test]
 fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
-    // RR-18, RR-19, RW-26
+    // The time limit passes (RR-18). The timeout has the earlier error, which proves an attempt, as
+    // its cause (RR-19, RW-26).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(find(), LIMIT));
     World::answer(&mut exchange, &unreachable());
@@ -206,8 +212,9 @@ fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
 
 #[test]
 fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
-    // RR-21, RW-26: no attempt waits for anything, and the clock stands still. With a time limit
-    // the third attempt comes later.
+    // Without a time limit the second pool cleared error ends the operation (RR-21). Such an error
+    // proves no attempt (RW-26). With a time limit the third attempt comes after a pause. No time
+    // passes in this test.
     for limit in [None, Some(LIMIT)] {
         let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
         let now = world.now;
@@ -239,8 +246,8 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
     }
 }
 
-/// A client whose server takes no connections from now on but answers checks, the operation that
-/// met this, and how many sockets had been dialled before.
+/// Returns a client whose server answers checks and refuses new connections. Also returns an
+/// operation that waits for a connection, and the number of sockets that were dialled before.
 fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     let mut world = World::new(URI, primary());
     let dialled = world.dialled.len();
@@ -278,8 +285,8 @@ fn refuse_dials(world: &mut World) {
 
 #[test]
 fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
-    // BP-8, BP-15: the server stays selectable (CMAP-148), and that it is dialled without end is
-    // prevented by the number of retries after overload, with a time limit and without.
+    // Refused connections get the labels of overload (BP-15), so the server stays selectable
+    // (CMAP-148). `MAX_RETRIES` limits the number of dials, with a time limit and without (BP-8).
     for limit in [None, Some(LIMIT)] {
         let (mut world, id, dialled) = refused(limit);
         for (attempts, longest) in [(1, 200), (2, 400)] {
@@ -326,7 +333,8 @@ fn an_operation_may_be_left_while_it_pauses() {
 
 #[test]
 fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() {
-    // RW-3, RW-13: the label of a standalone, or of a proxy, makes no repetition safe.
+    // A write without a transaction number is not retried (RW-3), even if a standalone or a proxy
+    // sets the label (RW-13).
     for (text, hello) in [
         ("mongodb://a/", standalone()),
         (
@@ -355,7 +363,8 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
 
 #[test]
 fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
-    // RW-14
+    // A network error while connecting gets the label (RW-14). Nothing was sent, so the retry needs
+    // no transaction number.
     let mut world = World::new("mongodb://a/", standalone());
     let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no connection yet");
@@ -370,7 +379,8 @@ fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
 
 #[test]
 fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
-    // RW-25: the server of the retry turns out to be a standalone.
+    // The server of the retry is a standalone, which does not support retryable writes. So the
+    // error of the previous attempt is raised (RW-25).
     let mut world = World::new("mongodb://a/?directConnection=true", mongos());
     let exchange = world.begin_exchange(insert());
     assert!(World::request(&exchange).contains_key("txnNumber"));
@@ -386,7 +396,7 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
     let is_original = |fault| matches!(kind, ErrorKind::Network { fault: f, .. } if *f == fault);
     assert!(is_original(NetworkFault::Reset), "{error:?}");
     assert_eq!(world.client.counts().in_use, 0);
-    // The connection stands, and the next write uses it.
+    // The connection stays open, and the next write uses it.
     let dialled = world.dialled.len();
     let exchange = world.begin_exchange(insert());
     assert!(!World::request(&exchange).contains_key("txnNumber"));
@@ -395,7 +405,8 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
 
 #[test]
 fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
-    // RW-4
+    // The message of an error with code 20 is replaced if it begins with "Transaction numbers"
+    // (RW-4).
     let text = "Transaction numbers are only allowed on a replica set member or mongos";
     let specified = "This MongoDB deployment does not support retryable writes. Please add \
                      retryWrites=false to your connection string.";
@@ -419,7 +430,8 @@ fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
 
 #[test]
 fn a_router_is_avoided_once_however_often_it_fails() {
-    // RR-13, RR-14, RW-23
+    // The failed router is deprioritized for each retry (RR-13, RW-23). Its address is in the list
+    // only once (RR-14).
     let mut world = World::new("mongodb://a/", mongos());
     let mut exchange = world.begin_exchange(timed(find(), LIMIT));
     for _ in 0..ATTEMPTS {
@@ -434,7 +446,8 @@ fn a_router_is_avoided_once_however_often_it_fails() {
 
 #[test]
 fn failed_statements_are_told_and_not_tried_again() {
-    // RW-5: not even with a code that would make a whole command retryable.
+    // Errors of single statements are not retried (RW-5), even with a code that makes a whole
+    // command retryable.
     let mut world = World::new("mongodb://a/", mongos());
     let reply = rawdoc! {
         "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 91, "errmsg": "a shard ends" }],
@@ -448,7 +461,7 @@ fn failed_statements_are_told_and_not_tried_again() {
 
 #[test]
 fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
-    // RR-3, RR-12
+    // A read is retried only if the code of its error permits that (RR-3, RR-12).
     let mut world = World::new(URI, primary());
     let reply = rawdoc! {
         "ok": 0, "code": 8000, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
@@ -462,7 +475,7 @@ fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
 
 #[test]
 fn an_operation_that_finds_no_server_was_not_tried() {
-    // RR-10, RW-21
+    // No attempt was made, so the operation raises the server selection error (RR-10, RW-21).
     for command in [find, insert] {
         let mut world = World::new("mongodb://a/?replicaSet=other", primary());
         let Progress::Waiting(id) = world.client.start(world.now, command()) else {

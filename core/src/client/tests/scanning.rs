@@ -1,5 +1,5 @@
-//! Operations of a client that scans its servers: when they wait for a scan, when one decides, and
-//! what they ask an idle connection.
+//! Tests of operations of a client that checks servers on demand: when they wait for a scan, when
+//! one scan decides, and when a ping precedes them.
 
 use super::*;
 use crate::{
@@ -31,7 +31,7 @@ fn waits(world: &mut World, command: Command) -> OperationId {
     }
 }
 
-/// The end of an operation that waited.
+/// Returns the error of an operation that waited.
 fn failure(world: &mut World, id: OperationId) -> Error {
     match world.client.resume(world.now, id) {
         Progress::Failed(error) => error,
@@ -39,7 +39,7 @@ fn failure(world: &mut World, id: OperationId) -> Error {
     }
 }
 
-/// A client that has run its first operation, whose connection now rests.
+/// Returns a client that has run one operation. The connection of the operation is idle.
 fn warm(text: &str, hello: RawDocumentBuf) -> World {
     let mut world = scanning(text, hello);
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -56,7 +56,8 @@ fn is_unknown(world: &World) -> bool {
 
 #[test]
 fn nothing_happens_between_operations() {
-    // SDAM-35, MON-24
+    // The first operation starts the first scan (SDAM-35). Scans take place only as a part of
+    // operations (MON-24).
     let mut world = scanning(URI, primary());
     assert!(world.dialled.is_empty());
     assert_eq!(world.client.exact_deadline(), None);
@@ -76,7 +77,7 @@ fn nothing_happens_between_operations() {
 
 #[test]
 fn an_operation_scans_when_a_heartbeat_has_passed() {
-    // MON-25
+    // An operation scans if `heartbeatFrequencyMS` has passed since the last scan (MON-25).
     let mut world = warm(URI, primary());
     let checks = world.dialled[0].0;
     let sent = |world: &World| world.sent.iter().filter(|&&s| s == checks).count();
@@ -96,7 +97,7 @@ fn an_operation_scans_when_a_heartbeat_has_passed() {
 
 #[test]
 fn one_scan_decides() {
-    // SEL-71, serverSelectionTryOnce
+    // With `serverSelectionTryOnce` the first scan decides (SEL-71).
     let mut world = scanning(URI, primary());
     world.is_dead = true;
     let id = waits(&mut world, ping());
@@ -108,7 +109,7 @@ fn one_scan_decides() {
     assert_eq!(world.dialled.len(), 1);
     assert_eq!(world.client.counts().waiting, 0);
     assert_eq!(world.client.exact_deadline(), None);
-    // The next one scans again, half a second after the last, and finds the server resting.
+    // The next operation scans 500 ms after the last scan. The server is in its cooldown then.
     let id = waits(&mut world, ping());
     world.wait(Duration::from_millis(499));
     assert_eq!(world.client.counts().waiting, 1);
@@ -122,7 +123,8 @@ fn one_scan_decides() {
 
 #[test]
 fn scans_follow_each_other_until_the_timeout() {
-    // SEL-70, SEL-71, MON-26, SDAM-120
+    // With `serverSelectionTryOnce=false` selection repeats until the timeout (SEL-71). A scan
+    // follows 500 ms after the one before (SEL-70, MON-26, SDAM-120).
     let mut world = scanning(PATIENT, primary());
     world.is_dead = true;
     let id = waits(&mut world, ping());
@@ -134,13 +136,13 @@ fn scans_follow_each_other_until_the_timeout() {
         ));
         world.wait(Duration::from_millis(500));
     }
-    // The next scan would begin after the limit.
+    // The next scan would start after the timeout.
     let error = failure(&mut world, id);
     assert!(
         matches!(error.kind(), ErrorKind::ServerSelection { .. }),
         "{error}"
     );
-    // The server rested for five seconds between its two checks (MON-23).
+    // Between its two checks the server had a cooldown of five seconds (MON-23).
     assert_eq!(world.dialled.len(), 2);
     assert_eq!(world.client.exact_deadline(), None);
 }
@@ -160,7 +162,7 @@ fn a_server_that_comes_back_is_found_in_time() {
     ));
 }
 
-/// What was told of the search for servers since the last call.
+/// Returns the names of the server selection events since the last call.
 fn told(world: &mut World) -> Vec<&'static str> {
     let mut told = Vec::new();
     while let Some(event) = world.client.poll_event() {
@@ -178,7 +180,8 @@ fn told(world: &mut World) -> Vec<&'static str> {
 
 #[test]
 fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
-    // SEL-61, step 9 of the algorithm for single-threaded clients
+    // The waiting event follows only after a scan without a suitable server (SEL-61), which is step
+    // 9 of the algorithm for single-threaded clients.
     let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(
@@ -208,13 +211,13 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
         let Progress::Waiting(id) = world.client.start(world.now, command) else {
             panic!("nothing is known yet");
         };
-        // The check is never answered.
+        // The check is not answered.
         while harness::next(&mut world).is_some() {}
         world.now = world.now + Duration::from_millis(100);
         world.time_out();
         world.run();
         failure(&mut world, id);
-        // The scan went with it: nothing is open, nothing is armed.
+        // The scan ends with the operation. No socket is open, and no timer is armed.
         assert_eq!(world.client.counts().sockets, 0);
         assert_eq!(world.client.exact_deadline(), None);
         world.wait(Duration::from_secs(3600));
@@ -235,7 +238,8 @@ fn whoever_leaves_takes_the_scan_along() {
 
 #[test]
 fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
-    // SDAM-97
+    // "Not writable primary" and "node is shutting down" errors make the topology stale. Other
+    // "node is recovering" errors do not (SDAM-97).
     for (code, scans) in [(10107, true), (91, true), (13436, false)] {
         let mut world = warm(URI, primary());
         world.wait(Duration::from_secs(1));
@@ -244,7 +248,7 @@ fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
         assert_eq!(world.sent.len(), sent, "{code}: not at once");
         assert!(is_unknown(&world));
         assert_eq!(world.client.topology.is_stale(), scans, "{code}");
-        // Either way the next operation finds the server, if only because none is known to suit.
+        // In each case the next operation scans: the topology is stale, or no server suits.
         world.perform(ping(), &rawdoc! { "ok": 1 });
         assert!(!is_unknown(&world));
     }
@@ -266,7 +270,7 @@ fn a_lost_connection_leads_to_a_scan_and_a_retry() {
 
 #[test]
 fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
-    // SEL-2
+    // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = warm(URI, primary());
     world.wait(Duration::from_secs(60));
     let sent = world.sent.len();
@@ -279,7 +283,7 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
 
 #[test]
 fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
-    // Scenario 20
+    // The pool is cleared between two batches (scenario 20). The second batch leads to a scan.
     let mut world = warm(URI, primary());
     let exchange = world.begin_exchange(ping());
     world.check_in(exchange, reset());
@@ -296,7 +300,7 @@ fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
 
 #[test]
 fn a_connection_that_was_idle_is_asked_before_it_is_used() {
-    // SEL-72
+    // A ping is sent on a connection that was idle for `socketCheckIntervalMS` (SEL-72).
     let mut world = scanning_for(URI, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(
@@ -317,7 +321,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     };
     assert!(exchange.is_preliminary());
     exchange.begin(world.now).expect("it fits");
-    // Nobody is told of a command that nobody gave.
+    // The application did not give this command, so it has no events.
     assert!(exchange.poll_event(world.now).is_none());
     let request = World::request(&exchange);
     assert_eq!(request.get_i32("ping").ok(), Some(1));
@@ -337,7 +341,8 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
 
 #[test]
 fn an_idle_connection_that_broke_costs_the_operation_nothing() {
-    // SEL-72: neither an attempt nor, where it is not repeated, its success.
+    // A failed ping leads to one more server selection (SEL-72). It does not count as an attempt,
+    // so an operation that is not retried succeeds too.
     for refusal in [None, Some(rawdoc! { "ok": 0, "code": 1, "errmsg": "no" })] {
         let mut world = warm(URI, primary());
         world.wait(SOCKET_CHECK_INTERVAL);
@@ -415,7 +420,7 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
 
 #[test]
 fn clients_with_monitors_ask_nothing() {
-    // SEL-7
+    // Only single-threaded clients send a ping on idle connections (SEL-7).
     let mut world = World::new(URI, primary());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(Duration::from_secs(3600));
@@ -424,19 +429,19 @@ fn clients_with_monitors_ask_nothing() {
 
 #[test]
 fn any_server_of_the_window_is_chosen_however_busy_it_is() {
-    // SEL-58, SEL-P6
+    // A single-threaded client picks a random server of the latency window (SEL-58, SEL-P6).
     let mut world = scanning("mongodb://a,b,c/?maxPoolSize=0", mongos());
     let mut counts: BTreeMap<Address, u32> = BTreeMap::new();
     for _ in 0..300 {
         let exchange = world.begin_exchange(ping());
         *counts.entry(exchange.facts().address.clone()).or_default() += 1;
-        // Never given back: it weighs on its server for good.
+        // The exchange is never checked in, so the operation count of its server stays higher.
         std::mem::forget(exchange);
     }
     let (least, most) = (counts.values().min(), counts.values().max());
     assert_eq!(counts.len(), 3);
     assert!(least.is_some_and(|&n| n > 60), "{counts:?}");
-    // Whoever looked at the load would have made them all but equal.
+    // A choice by operation counts would give nearly equal numbers.
     assert!(
         most.zip(least)
             .is_some_and(|(most, least)| most - least > 5),
@@ -446,7 +451,8 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
 
 #[test]
 fn operations_fill_the_pool_up_on_the_way() {
-    // CMAP-71, CMAP-85: nothing in the background does, and no operation waits for it.
+    // Check outs populate the pool (CMAP-71, CMAP-85), since nothing runs in the background. No
+    // operation waits for that.
     let uri = "mongodb://a/?replicaSet=rs&minPoolSize=3";
     let options = uri::parse_for(uri, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::default());

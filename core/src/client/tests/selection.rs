@@ -1,4 +1,4 @@
-//! What is told of the search for a server.
+//! Tests of server selection events, and of the application's server selector.
 
 use super::{World, find, insert, mongos, ping, primary, reset};
 use crate::{
@@ -45,7 +45,7 @@ fn selection(world: &mut World) -> Vec<SelectionEvent> {
     events.filter_map(ours).collect()
 }
 
-/// The events' names with what differs from case to case.
+/// Returns the server selection events as short texts.
 fn told(world: &mut World) -> Vec<String> {
     let describe = |event: &SelectionEvent| match event {
         SelectionEvent::Started { facts } => format!("{} started", facts.operation),
@@ -61,7 +61,8 @@ fn told(world: &mut World) -> Vec<String> {
 
 #[test]
 fn a_selection_is_told_with_its_operation_and_what_was_known() {
-    // SEL-61, SEL-62, SEL-63
+    // Server selection emits a started and a succeeded event (SEL-61). They have the operation, the
+    // selector and the topology description (SEL-62), the last one also the address (SEL-63).
     let mut world = world(primary());
     let verdict = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
@@ -88,7 +89,8 @@ fn a_selection_is_told_with_its_operation_and_what_was_known() {
 
 #[test]
 fn a_wait_is_told_once_and_its_end_without_the_servers() {
-    // SEL-61, SEL-63, trap 12
+    // The waiting event comes once (SEL-61, SEL trap 12), with the remaining time. The error in the
+    // failed event does not contain the topology description (SEL-63).
     let mut world = world(secondary());
     let start = world.client.start(world.now, insert());
     assert!(matches!(start, Progress::Waiting(_)));
@@ -110,7 +112,7 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
     let text = failure.to_string();
     assert!(!text.contains("a:27017"), "{text}");
     assert!(!text.contains("ReplicaSet"), "{text}");
-    // The caller is told everything.
+    // The operation gets the whole error.
     let Progress::Waiting(id) = start else {
         unreachable!("it was just looked at")
     };
@@ -122,7 +124,8 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
 
 #[test]
 fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
-    // Trap 12
+    // A retry is a second selection of the same operation, with another started event
+    // (SEL trap 12).
     let mut world = world(primary());
     let start = world.client.start(world.now, insert());
     let exchange = world.exchange_of(start);
@@ -161,7 +164,7 @@ fn those_who_leave_end_their_selection() {
 
 #[test]
 fn what_runs_where_its_cursor_lives_does_not_select() {
-    // SEL-2
+    // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = world(primary());
     let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
     more.body().i64("getMore", 5);
@@ -170,7 +173,7 @@ fn what_runs_where_its_cursor_lives_does_not_select() {
     assert_eq!(told(&mut world), Vec::<String>::new());
 }
 
-/// A batch that lives on `host`, and the end of its cursor.
+/// Returns a `getMore` and a `killCursors` for a cursor on `host`.
 fn follow_ups(host: &str) -> [Command; 2] {
     let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
     more.body().i64("getMore", 5);
@@ -183,7 +186,7 @@ fn follow_ups(host: &str) -> [Command; 2] {
 
 #[test]
 fn a_batch_waits_for_its_server_and_an_end_does_not() {
-    // Scenario 20: the pool is paused between two batches.
+    // The pool is cleared between two batches (scenario 20).
     let mut world = world(primary());
     let exchange = world.begin_exchange(ping());
     told(&mut world);
@@ -199,7 +202,7 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
         error.to_string().contains("where the cursor lives"),
         "{error}"
     );
-    // The server is looked at anew, and is fine.
+    // The server is checked again and can be used.
     world.run();
     world.wait(Duration::from_millis(500));
     let start = world.client.resume(world.now, waiting);
@@ -232,7 +235,7 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
         "{text}"
     );
     assert_eq!(error.server(), Some(&Address::tcp("a", 27017)));
-    // A server that left the deployment is not waited for.
+    // An operation does not wait for a server that has left the topology.
     for command in follow_ups("b") {
         let start = world.client.start(world.now, command);
         let Progress::Failed(error) = start else {
@@ -252,7 +255,8 @@ fn nothing_is_built_for_nobody() {
 
 #[test]
 fn whoever_wants_notices_hears_nothing_else() {
-    // SDAM-65, SEL-61
+    // Notices report that the last server was removed (SDAM-65), and that an operation waits for a
+    // server (SEL-61).
     let notices = Subscriptions {
         notices: true,
         ..Subscriptions::default()
@@ -274,7 +278,7 @@ fn whoever_wants_notices_hears_nothing_else() {
 
 #[test]
 fn a_selector_of_the_applications_is_hinted_at() {
-    // SEL-62
+    // The text of the selector mentions the application's server selector (SEL-62).
     let mut options = uri::parse(URI).expect("a connection string").options;
     options.set_server_selector(ServerSelector::new(|servers| servers.clear()));
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
@@ -293,7 +297,8 @@ fn a_selector_of_the_applications_is_hinted_at() {
     );
 }
 
-/// A client of two routers, whose selector counts its calls and keeps the servers of this port.
+/// Returns a client of two routers and the number of calls of its server selector, which keeps the
+/// servers with this port.
 fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
     let mut options = uri::parse("mongodb://a:1,a:2").expect("a string").options;
     let calls = Arc::new(AtomicUsize::new(0));
@@ -318,7 +323,8 @@ fn asking(start: Progress) -> (OperationId, SelectorQuestion) {
 
 #[test]
 fn the_application_is_asked_outside_and_chooses() {
-    // SEL-10
+    // The server selector narrows the list of suitable servers (SEL-10). The client does not call
+    // it itself.
     let (mut world, calls) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     assert_eq!(calls.load(Ordering::Relaxed), 0, "not inside of the client");
@@ -332,7 +338,8 @@ fn the_application_is_asked_outside_and_chooses() {
 
 #[test]
 fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_changes() {
-    // SEL-10, SEL-36
+    // The server selector permits no server (SEL-10). The operation waits until the topology
+    // changes, and then asks again (SEL-36).
     let (mut world, calls) = narrowed(3);
     let (id, question) = asking(world.client.start(world.now, ping()));
     let next = world
@@ -341,7 +348,8 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
     assert!(matches!(next, Progress::Waiting(_)), "{next:?}");
     let waiting = world.client.snapshot().operations;
     assert_eq!(waiting[0].state, crate::client::OperationState::ForServer);
-    // While it waits the servers are asked again soon, and their round trip times change.
+    // While the operation waits, servers are checked every 500 ms, and their round trip times
+    // change.
     world.woken.clear();
     world.wait(Duration::from_millis(500));
     assert_eq!(world.woken, [id]);
@@ -352,7 +360,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
         .client
         .handle_selector_answer(world.now, id, question.ask());
     assert!(matches!(next, Progress::Waiting(_)), "{next:?}");
-    // The limit of its selection holds all the same.
+    // The limit of server selection still applies.
     world.wait(Duration::from_secs(30));
     if let Progress::Asking { question, .. } = world.client.resume(world.now, id) {
         let next = world
@@ -369,7 +377,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
 fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
     let (mut world, _) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
-    // Meanwhile the server that the application will choose is lost.
+    // The server that the application will choose becomes `Unknown` before the answer.
     world.is_dead = true;
     world.wait(Duration::from_secs(10));
     world.is_dead = false;

@@ -1,4 +1,5 @@
-//! Sessions: who has them, when they come back, and when they must not.
+//! Tests of sessions: which operations use them, when they return to the session pool, and when
+//! they must not.
 
 use super::*;
 use crate::operation::{Cursor, SessionUse};
@@ -18,10 +19,10 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("a retryable write is tried again");
     };
-    // The server has to be found usable again first.
+    // The server has to be checked before the retry.
     world.wait(Duration::from_secs(1));
     let mut second = world.exchange_of(start);
-    // RW-22: the same transaction id.
+    // The retry has the same transaction id (RW-22).
     assert_eq!(
         (id_of(&second), second.operation.txn_number),
         (session, number)
@@ -39,7 +40,8 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
 
 #[test]
 fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
-    // RUN-29, RUN-38
+    // The session of a cursor returns to the pool when the cursor ends (RUN-29) or is closed
+    // (RUN-38).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(find());
     let session = id_of(&exchange);
@@ -118,7 +120,7 @@ fn a_session_whose_exchange_was_left_or_interrupted_is_not_used_again() {
     }
 }
 
-/// A cursor on a server, whose session it holds.
+/// Returns an open cursor and the id of the session that it holds.
 fn cursor(world: &mut World) -> (Cursor, [u8; 16]) {
     let mut exchange = world.begin_exchange(find());
     let session = id_of(&exchange);
@@ -136,8 +138,8 @@ fn in_use(world: &World) -> (usize, usize) {
 
 #[test]
 fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
-    // RUN-28, RUN-38: the cursor is ended in the session in which it was opened, and that is not
-    // used again, because the server may still work on the command that was left.
+    // `killCursors` (RUN-38) uses the session of the cursor (RUN-28). The session is not used again
+    // afterwards, because the server may still work on the abandoned command.
     let mut world = World::new(URI, primary());
     let (mut cursor, session) = cursor(&mut world);
     let mut exchange = world.begin_exchange(cursor.more().expect("it is open"));
@@ -155,7 +157,8 @@ fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
 #[test]
 fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
     let mut world = World::new(URI, primary());
-    // A session is taken with the connection, and goes back with the operation, however it ends.
+    // An operation takes a session together with its connection. The session returns at the end of
+    // the operation.
     let exchange = world.begin_exchange(ping());
     assert_eq!(in_use(&world), (1, 0));
     world.check_in(exchange, Outcome::Abandoned);
@@ -181,7 +184,8 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
 
 #[test]
 fn a_child_that_was_forked_uses_no_session_of_its_parent() {
-    // CMAP-37 for sessions: two processes with one session would mix up its transaction numbers.
+    // The reset after a fork (CMAP-37) includes sessions. Otherwise two processes would mix up the
+    // transaction numbers of one session.
     let mut world = World::new(URI, primary());
     let (mut cursor, session) = cursor(&mut world);
     let exchange = world.begin_exchange(insert());

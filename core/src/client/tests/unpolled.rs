@@ -1,7 +1,7 @@
-//! Decisions about connections whose operation is not polled for a while.
+//! Tests of decisions about connections whose operation is not polled for some time.
 //!
-//! A grant, an exchange or a pin belongs to a future that may be polled much later, or never. What
-//! is decided about its connection meanwhile must have its effect all the same.
+//! A grant, an exchange or a pin belongs to a future that may be polled much later, or never. A
+//! decision about its connection has to take effect in the meantime.
 
 use super::*;
 use crate::error::{ErrorKind, Wait};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1&connectTimeoutMS=500";
 
-/// Longer than a check may take.
+/// A minute, which is longer than a check may take.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A client whose only connection is granted to an operation that is not polled.
+/// Returns a client whose only connection is granted to an operation that is not polled.
 fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
     let mut world = World::new(text, primary());
     let mut first = world.begin_exchange(ping());
@@ -41,7 +41,8 @@ fn hang(world: &mut World) {
 
 #[test]
 fn a_granted_connection_that_is_interrupted_is_not_used() {
-    // CMAP-94, CMAP-95, CMAP-97
+    // The clear interrupts the granted connection (CMAP-94) as soon as possible (CMAP-95). The
+    // operation can be retried (CMAP-97).
     for command in [ping(), find(), insert()] {
         let (mut world, id, socket) = granted(URI, command);
         hang(&mut world);
@@ -103,7 +104,7 @@ fn a_lease_is_interrupted_once_and_after_it_came_back_never() {
 
 #[test]
 fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
-    // A task may hold an operation that it does not poll while it waits for another one.
+    // A task may hold an operation without polling it, while it waits for another operation.
     let (mut world, first, socket) = granted(URI, find());
     world.wait(GRANT_LIMIT);
     assert_eq!(world.client.counts().in_use, 1, "nobody else wants it");
@@ -120,7 +121,8 @@ fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
     exchange.begin(world.now).expect("it fits");
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);
-    // The first has its place in the queue, and its attempt does not count.
+    // The first operation keeps its place in the queue. The grant that it lost does not count as an
+    // attempt.
     let exchange = world.exchange_of(Progress::Waiting(first));
     assert_eq!(
         (exchange.socket(), exchange.operation.attempts),

@@ -1,4 +1,5 @@
-//! Operations that wait for a server: who goes on when, in what order, and how long.
+//! Tests of operations that wait for a server: when they continue, in which order, and how long
+//! they wait.
 
 use super::{
     World, find,
@@ -35,10 +36,10 @@ fn secondary() -> RawDocumentBuf {
     member(false, 21)
 }
 
-/// What a server answers; `None` is silence.
+/// The hello reply of a host; `None` means no reply.
 type Answers<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
 
-/// Servers that answer as a test says, each by its host.
+/// Servers whose replies a test defines by host.
 struct Answering<'a> {
     world: &'a mut World,
     answers: Answers<'a>,
@@ -67,10 +68,10 @@ impl Peer for Answering<'_> {
 }
 
 impl World {
-    /// A client whose servers have not said anything yet.
+    /// Returns a world with a new client. Its servers have not replied yet.
     fn silent(text: &str) -> Self {
         let mut world = Self::new(text, rawdoc! { "ok": 0 });
-        // Nothing of what the constructor did counts: begin again with a fresh client.
+        // Replaces the client of the constructor, whose messages do not count.
         let options = crate::uri::parse(text)
             .expect("a connection string")
             .options;
@@ -80,7 +81,7 @@ impl World {
         world
     }
 
-    /// Carries out orders; says which operations were woken, in order.
+    /// Carries out actions, and returns the operations that were woken, in order.
     fn answer_as(&mut self, answers: Answers<'_>) -> Vec<OperationId> {
         let (world, woken) = (self, Vec::new());
         let mut peer = Answering {
@@ -147,14 +148,15 @@ fn reads(mode: ReadMode) -> Command {
 
 #[test]
 fn each_goes_on_as_soon_as_one_server_suits_it() {
-    // SEL-36, MON-18, SDAM-124: although b has not answered yet
+    // An operation continues as soon as a suitable server is known (SEL-36, MON-18, SDAM-124). Here
+    // `b` has not replied.
     let mut world = World::silent(URI);
     let write = world.waits(insert());
     let preferred = world.waits(reads(ReadMode::PrimaryPreferred));
     let nearest = world.waits(reads(ReadMode::Nearest));
     let only_a = |host: &str| (host == "a").then(secondary);
     assert_eq!(world.answer_as(&only_a), [preferred, nearest]);
-    // One that comes now does not wait for b either.
+    // A later operation does not wait for `b` either.
     let exchange = world.resumed(preferred);
     world.finish(exchange);
     let late = world
@@ -162,7 +164,8 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
         .start(world.now, reads(ReadMode::PrimaryPreferred));
     assert!(matches!(late, Progress::Exchange(_)), "{late:?}");
     assert!(matches!(world.client.resume(world.now, write), Progress::Waiting(id) if id == write));
-    // The write goes on when b turns out to be the primary.
+    // The write waits for the end of the check of `b`. The closure replies only to later requests,
+    // and none is sent to `b`.
     let both = |host: &str| Some(member(host == "b", 21));
     assert_eq!(
         world.pass(millis(500), &both),
@@ -182,7 +185,7 @@ fn the_oldest_goes_first() {
     let mut order = world.answer_as(&answers);
     while let Some(&next) = order.last() {
         let exchange = world.resumed(next);
-        // One that comes later does not overtake.
+        // A later operation does not overtake the waiting ones.
         if order.len() < ids.len() {
             let late = world.waits(timed(insert(), 1));
             world.finish(exchange);
@@ -202,7 +205,7 @@ fn the_oldest_goes_first() {
 
 #[test]
 fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
-    // SEL-35
+    // The shorter one of `serverSelectionTimeoutMS` and the time limit applies (SEL-35).
     for (limit, expected) in [
         (None, 2000),
         (Some(700), 700),
@@ -234,13 +237,14 @@ fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
 
 #[test]
 fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
-    // SEL-35, CMAP-74, CMAP-153: of 2000 ms, not of the operation's 60 000
+    // The check out has what remains of the 2,000 ms of server selection (SEL-35, CMAP-74,
+    // CMAP-153), not of the operation's 60,000 ms.
     let mut world = World::silent(&format!("{URI}&maxPoolSize=1"));
     let answers = |host: &str| Some(member(host == "a", 21));
     let first = world.waits(insert());
     let second = world.waits(timed(insert(), 60_000));
     let third = world.waits(insert());
-    // Nobody is dialled before that much of it is over.
+    // The servers are dialled when 1,500 ms of the limit are over.
     world.now = world.now + millis(1500);
     world.time_out();
     let woken = world.answer_as(&answers);
@@ -253,7 +257,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
         matches!(kind, ErrorKind::WaitQueueTimeout { .. }),
         "{kind:?}"
     );
-    // Without a limit of its own an operation waits for the pool as long as the pool allows.
+    // An operation without a time limit waits for the pool without a limit.
     world.pass(millis(60_000), &answers);
     world.finish(exchange);
     assert_eq!(world.answer_as(&answers), [third]);
@@ -261,7 +265,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
 
 #[test]
 fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
-    // SDAM-119, SEL-43
+    // While operations wait, servers are checked every 500 ms (SDAM-119, SEL-43).
     let mut world = World::silent("mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=4000");
     let secondary = || {
         rawdoc! {
@@ -280,13 +284,13 @@ fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
     world.answer_as(&counted);
     assert_eq!(asked.get(), 1, "at once");
     world.pass(millis(400), &counted);
-    // Who comes later does not disturb the pace.
+    // A later operation does not change the interval.
     let second = world.waits(insert());
     world.answer_as(&counted);
     assert_eq!(asked.get(), 1);
     world.pass(millis(100), &counted);
     assert_eq!(asked.get(), 2);
-    // A check that takes its time is the only one; the next comes 500 ms after its end.
+    // During a long check no other check starts. The next one starts 500 ms after its end.
     world.pass(millis(500), &silence);
     for _ in 0..3 {
         world.pass(millis(500), &counted);
@@ -338,7 +342,8 @@ fn who_failed_before_the_client_closed_hears_its_own_failure() {
 
 #[test]
 fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
-    // SEL-40, trap 10; SDAM-34, SDAM-61
+    // Selection fails while the topology is incompatible (SEL-40, SEL trap 10). The client itself
+    // remains (SDAM-34) and recovers when the server is compatible (SDAM-61).
     let mut world = World::silent("mongodb://a/?replicaSet=rs");
     let id = world.waits(insert());
     assert_eq!(world.answer_as(&|_| Some(member(true, 7))), [id]);
@@ -353,7 +358,8 @@ fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
 
 #[test]
 fn a_limit_of_staleness_that_cannot_be_told_ends_the_wait_once_a_set_is_found() {
-    // STALE-6, trap 2
+    // A `maxStalenessSeconds` that is too small is an error with a replica set (STALE-6), and not a
+    // reason to wait (STALE trap 2).
     let mut world = World::silent("mongodb://a,b/");
     let preference = ReadPreference::new(ReadMode::Secondary);
     let preference = preference
@@ -397,7 +403,8 @@ fn at_the_end_of_time_nothing_spins() {
 
 #[test]
 fn the_longest_times_that_options_can_say_are_survived() {
-    // SDAM-31, SEL-3, SEL-4; `INT32` is what a connection string can say at most.
+    // The longest `heartbeatFrequencyMS` (SDAM-31), `localThresholdMS` (SEL-3) and
+    // `serverSelectionTimeoutMS` (SEL-4). A connection string can have at most the largest int32.
     let (most, none) = (Duration::MAX, Duration::ZERO);
     for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
         let mut world = World::silent(URI);
@@ -419,7 +426,8 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let answers = |host: &str| Some(member(host == "a", 21));
         assert_eq!(world.answer_as(&answers), [write]);
         let exchange = world.resumed(write);
-        // The primary steps down; the next write waits, and servers are asked all the same.
+        // The primary fails an operation. The next write waits, and servers are checked every 500
+        // ms nevertheless.
         world.finish(exchange);
         world.pass(millis(1), &answers);
         let verdict = world.client.start(world.now, insert());
@@ -445,7 +453,8 @@ fn the_longest_times_that_options_can_say_are_survived() {
 
 #[test]
 fn addresses_of_waits_are_those_of_the_set() {
-    // SDAM-17: what is dialled is what the set names, whatever a member calls itself.
+    // The client dials the addresses that the replica set names, never the `me` of a member
+    // (SDAM-17).
     let mut world = World::silent("mongodb://A/?replicaSet=rs");
     let mut reply = primary();
     reply.append(

@@ -4,7 +4,7 @@
 //! has a time limit of its own, the hello included.
 //!
 //! The time limit of an operation does not end a connection. When the time of an operation is over,
-//! the operation stops waiting, and the connection is established for the next one. Otherwise work
+//! the operation stops waiting, and the handshake continues for the next one. Otherwise work
 //! that is nearly done would be lost, and operations with short time limits could clear the pool
 //! (scenario 28).
 
@@ -16,8 +16,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The smallest share of one of several addresses. It is about the time of a TCP handshake between
-/// continents.
+/// The smallest share of one of several addresses, unless a quarter of `connectTimeoutMS` is
+/// shorter. It is about the time of a TCP handshake between continents.
 const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {

@@ -7,15 +7,16 @@ use crate::{connection::Awaited, time::Instant};
 pub(super) enum State {
     /// The socket is being connected.
     Dialling,
-    /// The opening conversations of the layers run, the lowest layer first.
+    /// The layers hold their opening conversations, such as the TLS handshake, the lowest layer
+    /// first.
     OpeningLayers,
     /// The hello was sent and is not answered yet.
     AwaitingHello {
         /// The time at which the hello was sent.
         sent: Instant,
     },
-    /// Authentication runs: the reply to its last command is expected. The state is also passed if
-    /// no command is needed.
+    /// The reply to an authentication command is expected. The connection enters this state also if
+    /// no command is needed, and leaves it at once.
     Authenticating {
         /// The number of authentication commands that were sent.
         rounds: u32,

@@ -1,4 +1,4 @@
-//! Wrong messages at each step of a connection.
+//! Unexpected messages in each step of a connection.
 
 use super::*;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use bson::{RawDocumentBuf, rawdoc};
 
-/// The first 20 bytes of messages that are not the reply to the request of this number.
+/// Returns the first 20 bytes of messages that are not the reply to the request with this id.
 pub(crate) fn wrong_heads(id: i32) -> Vec<(&'static str, Vec<u8>)> {
     let head = |length: i32, response_to: i32, op_code: i32, flags: u32| {
         let mut bytes = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn wrong_heads(id: i32) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("another request", head(1000, id.wrapping_add(1), 2013, 0)),
         ("more to come", head(1000, id, 2013, 2)),
-        // MSG-15
+        // An unknown required flag is an error (MSG-15).
         ("an unknown required flag", head(1000, id, 2013, 1 << 5)),
         ("another kind", head(1000, id, 1, 0)),
         ("no such kind", head(1000, id, 77, 0)),
@@ -45,7 +45,7 @@ fn reply(id: i32, flags: Flags) -> Vec<u8> {
     bytes
 }
 
-/// The number of the request that a connection sends.
+/// Returns the id of the request that a connection sends.
 fn request(connection: &mut Connection) -> i32 {
     let mut bytes = Vec::new();
     assert!(connection.poll_transmit(&mut bytes), "a request");
@@ -59,10 +59,11 @@ fn receive(connection: &mut Connection, bytes: &[u8]) {
     connection.handle_received(Instant::ZERO, bytes, &mut random, &mut KeyCache::new());
 }
 
-/// Leads a connection to a step, at which it waits for the reply to the request of this number.
+/// Brings a connection to a step in which it waits for a reply. Returns the connection and the id
+/// of the request.
 type Step = &'static dyn Fn() -> (Connection, i32);
 
-/// A connection that waits for the reply to its hello, and the number of the hello.
+/// Returns a connection that waits for the reply to its hello, and the id of the hello.
 fn greeting(purpose: ConnectionPurpose) -> (Connection, i32) {
     let mut connection = dialled(purpose, options());
     connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
@@ -70,7 +71,7 @@ fn greeting(purpose: ConnectionPurpose) -> (Connection, i32) {
     (connection, id)
 }
 
-/// A monitor's connection between two checks, and the number of its last request.
+/// Returns a monitor's connection between two checks, and the id of its last request.
 fn idle() -> (Connection, i32) {
     let (mut connection, id) = greeting(ConnectionPurpose::Monitor);
     receive(&mut connection, &reply(id, Flags::default()));
@@ -81,7 +82,7 @@ fn idle() -> (Connection, i32) {
     (connection, id)
 }
 
-/// A monitor's connection whose check was sent, and the number of the check.
+/// Returns a monitor's connection whose check was sent, and the id of the check.
 fn checking(streaming: bool) -> (Connection, i32) {
     let (mut connection, _) = idle();
     let version = crate::error::TopologyVersion {
@@ -118,7 +119,7 @@ fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
             receive(&mut connection, &head);
             let failed = failure(&mut connection);
             if (step, name) == ("a stream", "more to come") {
-                // MSG-23: a check that may stream asked for more replies.
+                // A check with `exhaustAllowed` accepts several replies (MSG-23).
                 assert!(failed.is_none());
                 continue;
             }
@@ -133,7 +134,8 @@ fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
 
 #[test]
 fn a_stream_goes_on_with_the_number_of_the_reply_before() {
-    // MSG-20, MSG-21, MSG-22
+    // After a reply with `moreToCome`, another reply follows without a request (MSG-20). It answers
+    // the reply before (MSG-21). A reply without `moreToCome` ends the stream (MSG-22).
     let (mut connection, id) = checking(true);
     for (answered, flags, more) in [
         (id, Flags::MORE_TO_COME, true),

@@ -73,7 +73,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
 
 #[test]
 fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
-    // A request that `maxConnecting` blocks takes a connection that is checked in meanwhile
+    // A request that `maxConnecting` blocks takes a connection that another operation checks in
     // (CMAP-77, CMAP-78, CMAP trap 6).
     let mut pool = ready_pool(options(10, 0, 1));
     let a = fresh(&mut pool, at(0), 1);

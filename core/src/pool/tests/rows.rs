@@ -146,8 +146,8 @@ fn the_queue_is_bounded() {
 
 #[test]
 fn a_closed_connection_never_comes_back() {
-    // A connection is not used after it was closed in any way, whatever later inputs report about
-    // it (CMAP-18).
+    // A connection is not used after it was closed in any way, even if later inputs name it
+    // (CMAP-18).
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)

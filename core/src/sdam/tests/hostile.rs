@@ -351,7 +351,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The debug assertions of each step are a part of this test.
+    /// Each step also runs the debug assertions of `check_invariants`.
     #[test]
     fn replies_of_wrong_types_are_survived(
         script in prop::collection::vec((reply(), 0_u64..6, 0_u8..4, any::<u64>()), 1..40),

@@ -98,7 +98,8 @@ fn answer(
 
 #[test]
 fn no_manner_of_answering_sets_the_pace() {
-    // The work of 20 seconds has a bound, whatever the server does (MON-31; E.6, property 2).
+    // No behaviour of the server makes the work of 20 seconds exceed the bound (MON-31; E.6,
+    // property 2).
     type Versions = fn(u32) -> i64;
     let versions: [(&str, Versions); 4] = [
         ("equal", |_| 1),

@@ -164,7 +164,7 @@ fn scans_are_half_a_second_apart() {
     bench.sdam.set_waiting(bench.now, true);
     bench.orders();
     assert_eq!(bench.sleeps(), Some(500));
-    // When the operation ends before that, the next scan is no longer planned.
+    // The next scan is no longer planned after the operation has ended.
     bench.sdam.set_waiting(bench.now, false);
     assert_eq!(bench.sdam.deadline(), None);
     bench.sdam.set_waiting(bench.now, true);

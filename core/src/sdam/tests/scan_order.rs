@@ -1,5 +1,5 @@
-//! Tests that scans leave 500 ms between two checks of one server, whatever operations do meanwhile
-//! (MON-31).
+//! Tests that scans leave 500 ms between two checks of one server, also while operations begin and
+//! end (MON-31).
 
 use super::{Bench, Phase, member, reset, standalone};
 use crate::{random::Seed, sdam::MIN_HEARTBEAT_FREQUENCY};
@@ -25,8 +25,8 @@ fn wait(bench: &mut Bench, waiting: bool) {
 
 #[test]
 fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
-    // The checks of a server are 500 ms apart (MON-31), also when each operation ends 0 or 1 ms
-    // after its start and so cancels its check (MON-60).
+    // Each operation ends 0 or 1 ms after its start and so cancels its check (MON-60). The checks
+    // are 500 ms apart nevertheless (MON-31).
     for millis in [0, 1] {
         let mut bench = scanning(&["a:1"]);
         let mut opened = 0;
@@ -46,7 +46,7 @@ fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
 
 #[test]
 fn a_cancelled_check_is_repeated_after_half_a_second() {
-    // A cancelled check counts for the interval of 500 ms, so the next operation waits for its end
+    // The next check begins 500 ms after the end of the cancelled one, so the next operation waits
     // (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);

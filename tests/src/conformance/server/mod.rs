@@ -53,7 +53,7 @@ struct SystemDoor {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// Opens a listener on a real socket. Port zero stands for any free port.
+/// Opens a listener on a real socket. Port zero means any free port.
 #[must_use]
 pub fn system_door(address: SocketAddr) -> Box<dyn Door> {
     Box::new(SystemDoor::new(address, None))

@@ -14,7 +14,7 @@ use std::{
 /// The most bytes that the proxy reads at once.
 const PIECE: usize = 16 * 1024;
 
-/// What the proxy does to a connection.
+/// A failure that the proxy causes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Resets the connection after so many bytes to the server.

@@ -82,7 +82,7 @@ async fn serve(runtime: SimRuntime, desk: Desk, mut socket: SimSocket) {
     desk.state.closed(number);
 }
 
-/// How a script ends a connection.
+/// The end of a connection by a script.
 enum End {
     Closed,
     Reset,

@@ -235,7 +235,7 @@ pub fn standalone() -> Vec<u8> {
 pub struct Attack {
     /// The part of the message that is repeated.
     pub name: &'static str,
-    /// Where the client handles the message.
+    /// The place where the client handles the message.
     pub place: Place,
     /// Returns a message of about this number of bytes.
     pub frame: fn(usize) -> Vec<u8>,
@@ -247,7 +247,8 @@ impl std::fmt::Debug for Attack {
     }
 }
 
-/// Where the client handles the bytes of a peer. The place decides which operations have to wait.
+/// A place where the client handles the bytes of a peer. The place decides which operations have to
+/// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A reply to `hello`, which is handled under the client's lock. The reply arrives in pieces of

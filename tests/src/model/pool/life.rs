@@ -1,4 +1,4 @@
-//! What happens to the pool as a whole: ready, clear, close, and time.
+//! The model of what changes a pool as a whole: ready, clear, close, and time.
 
 use super::{Connection, Mistake, Model, Place, SERVER, Said, Waiter, Why};
 use onionskin_core::{
@@ -8,7 +8,8 @@ use onionskin_core::{
 };
 
 impl Model {
-    /// CMAP-58, CMAP-59.
+    /// Marks the pool as ready (CMAP-59). For a pool that is ready already nothing happens
+    /// (CMAP-58).
     pub(super) fn ready(&mut self, now: Instant) {
         match self.state {
             PoolState::Ready if !self.makes(Mistake::ReadyIsToldAgain) => return,
@@ -23,7 +24,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// CMAP-90 to CMAP-98.
+    /// Clears the pool (CMAP-90 to CMAP-98): raises the generation, pauses the pool, fails the wait
+    /// queue, and interrupts connections if `interrupt` is set.
     pub(super) fn clear(&mut self, now: Instant, interrupt: bool) {
         if self.state == PoolState::Closed {
             return;
@@ -56,7 +58,8 @@ impl Model {
         }
     }
 
-    /// CMAP-96: those that the pool had before, pending ones included (CMAP-98).
+    /// Interrupts the connections of the generation before the clear and of older ones (CMAP-96),
+    /// including pending connections (CMAP-98).
     fn interrupt(&mut self, now: Instant, up_to: u64) {
         let why = self.cleared();
         for (id, connection) in self.connections.clone() {
@@ -90,7 +93,7 @@ impl Model {
         }
     }
 
-    /// CMAP-39, CMAP-55.
+    /// Closes the pool and its unused connections (CMAP-55), and fails waiting requests (CMAP-39).
     pub(super) fn close(&mut self, now: Instant) {
         if self.state == PoolState::Closed {
             return;
@@ -120,7 +123,8 @@ impl Model {
         }
     }
 
-    /// Those who wait for something to become possible do so no longer (CMAP-93).
+    /// Fails all requests in the wait queue (CMAP-93). A request whose connection is being
+    /// established is not in the queue.
     pub(super) fn fail_queue(&mut self, now: Instant) {
         let why = self.cleared();
         let waits = |w: &Waiter| w.connection.is_none();
@@ -132,7 +136,7 @@ impl Model {
         }
     }
 
-    /// When a waiter has to be sent away (CMAP-32).
+    /// Returns the time at which a request times out (CMAP-32).
     pub(super) fn end(&self, waiter: &Waiter) -> Option<Instant> {
         let in_queue =
             waiter.connection.is_none() || self.makes(Mistake::QueueLimitBoundsEstablishment);
@@ -140,7 +144,8 @@ impl Model {
         [waiter.deadline, patience].into_iter().flatten().min()
     }
 
-    /// CMAP-81, CMAP-107, CMAP-109.
+    /// Advances the time. Fails requests that timed out (CMAP-81), closes perished connections and
+    /// populates the pool (CMAP-107), all without waiting (CMAP-109).
     pub(super) fn timeout(&mut self, now: Instant) {
         self.speech.stage();
         let is_over = |w: &Waiter| self.end(w).is_some_and(|end| end <= now);
@@ -171,12 +176,12 @@ impl Model {
         }
     }
 
-    /// CMAP-111.
+    /// True if perished connections are closed, as in a paused pool, too (CMAP-111).
     pub(super) fn prunes(&self) -> bool {
         self.state == PoolState::Ready || !self.makes(Mistake::NoPruningWhilePaused)
     }
 
-    /// CMAP-67 to CMAP-69.
+    /// True if a connection may be created for `minPoolSize` (CMAP-67 to CMAP-69).
     pub(super) fn may_populate(&self) -> bool {
         let state = self.state == PoolState::Ready
             || self.state == PoolState::Paused && self.makes(Mistake::PopulatesWhilePaused);
@@ -196,13 +201,14 @@ impl Model {
         }
     }
 
-    /// A server that is not in doubt, yet cannot be reached, is not asked without pause.
+    /// Pauses population after a failure, so that the client does not dial an unreachable server
+    /// all the time.
     pub(super) fn rest_from(&mut self, now: Instant) {
         self.rest = now + POPULATION_PAUSE;
     }
 }
 
-/// CMAP-97.
+/// Returns the interruption of an operation, with the text of CMAP-97.
 fn interruption(id: u64) -> Said {
     let text = format!("Connection to {SERVER} interrupted due to server monitor timeout");
     Said::Interrupt(id, Why::Text(text))

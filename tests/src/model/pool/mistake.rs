@@ -1,166 +1,168 @@
-//! Mistakes that a pool could make: each is one line of the model gone wrong.
+//! Deliberate errors of the model of pools, each of which a driver could make.
 
-/// A wrong reading of the requirements of pools; most are traps that section 1.3 names.
+/// A wrong reading of a rule. Each variant says what the model does wrong and which rule that
+/// violates; most are traps of CMAP section 1.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// The check out's failure is told before its connection's end (trap 1, CMAP-151).
+    /// The check out fails before its connection is closed (CMAP trap 1, CMAP-151).
     FailureBeforeClosed,
-    /// A failed establishment is subtracted twice (trap 2).
+    /// A connection whose establishment failed is subtracted from the counts twice (CMAP trap 2).
     DoubleDecrement,
-    /// The texts of the specification, not of its tests (trap 3, CMAP-141, CMAP-143).
+    /// Errors have the specification's text, with an upper case letter (CMAP trap 3, CMAP-141,
+    /// CMAP-143).
     CapitalConnection,
-    /// A paused pool's clear does not count (trap 4, CMAP-92).
+    /// A clear of a paused pool does not raise the generation (CMAP trap 4, CMAP-92).
     PausedClearDoesNotCount,
-    /// A paused pool's clear is told (CMAP-92).
+    /// A clear of a paused pool emits an event (CMAP-92).
     PausedClearIsTold,
-    /// A `maxPoolSize` of 0 leaves no room (trap 5, CMAP-8).
+    /// A `maxPoolSize` of 0 permits no connection (CMAP trap 5, CMAP-8).
     ZeroIsNoRoom,
-    /// A request whose connection is being established takes a returned one (trap 6).
+    /// A request whose connection is being established takes a returned one (CMAP trap 6).
     EstablishingTakesReturned,
-    /// Nobody behind a request is served until its connection is established (trap 6, CMAP-82).
+    /// A request whose connection is being established holds up the queue (CMAP trap 6, CMAP-82).
     EstablishingHoldsQueue,
-    /// What comes back is for whoever asks next, although others wait (CMAP-31, CMAP-33).
+    /// A returned connection goes to the next check out although requests wait (CMAP-31, CMAP-33).
     NewcomersOvertake,
-    /// Last come, first served (CMAP-30).
+    /// The last request in the queue is served first (CMAP-30).
     LastFirst,
-    /// The slot of a connection made for `minPoolSize` is free before the connection is there to
-    /// be had (trap 7, CMAP-72).
+    /// A populated connection is subtracted from the pending count before it is available (CMAP
+    /// trap 7, CMAP-72).
     SlotFirst,
-    /// Stale comes before broken (trap 8).
+    /// The reason `stale` comes before `error` (CMAP trap 8).
     StaleBeforeError,
-    /// Broken comes before a closed pool (trap 8).
+    /// The reason `error` comes before `poolClosed` (CMAP trap 8).
     ErrorBeforePoolClosed,
-    /// Stale comes before a closed pool (trap 8).
+    /// The reason `stale` comes before `poolClosed` (CMAP trap 8).
     StaleBeforePoolClosed,
-    /// Interrupting leaves pending connections alone (trap 9, CMAP-98).
+    /// A clear that interrupts leaves pending connections alone (CMAP trap 9, CMAP-98).
     InterruptSparesPending,
-    /// An interrupted connection is closed at once, and again when it comes back (trap 9).
+    /// An interrupted connection is closed twice (CMAP trap 9).
     InterruptCloses,
-    /// An operation is interrupted by each clear anew (trap 9).
+    /// Each further clear interrupts an operation again (CMAP trap 9).
     InterruptsAgain,
-    /// Nothing is ever interrupted (CMAP-94).
+    /// No clear interrupts connections (CMAP-94).
     NeverInterrupts,
-    /// Each clear interrupts (CMAP-94, CMAP-152).
+    /// Each clear interrupts connections (CMAP-94, CMAP-152).
     AlwaysInterrupts,
-    /// Nothing is pruned while the pool is paused (trap 10, CMAP-111).
+    /// No perished connection is closed while the pool is paused (CMAP trap 10, CMAP-111).
     NoPruningWhilePaused,
-    /// Connections are made for `minPoolSize` while the pool is paused (trap 10, CMAP-67).
+    /// The pool is populated while it is paused (CMAP trap 10, CMAP-67).
     PopulatesWhilePaused,
-    /// Population is seen before the ready event (trap 10, CMAP-59).
+    /// The pool is populated before the ready event (CMAP trap 10, CMAP-59).
     PopulatesBeforeReady,
-    /// A refused check out has no started event (trap 11, CMAP-73).
+    /// A check out that fails at once has no started event (CMAP trap 11, CMAP-73).
     RefusedIsNotStarted,
-    /// Durations begin when the establishment does (trap 11, CMAP-121, CMAP-122).
+    /// Durations begin with the establishment of the connection (CMAP trap 11, CMAP-121, CMAP-122).
     DurationOfEstablishment,
-    /// A connection that was in use for long is idle when it comes back (trap 12).
+    /// The time in use counts as idle time (CMAP trap 12).
     IdleWhileInUse,
-    /// Idle is who was unused for just as long as the limit (trap 12).
+    /// A connection is idle at `maxIdleTimeMS`, not only after it (CMAP trap 12).
     IdleAtLimit,
-    /// Idle times count from the first time that the connection was available (CMAP-89).
+    /// The idle time starts when the connection is first available (CMAP-89).
     IdleSinceFirst,
-    /// A zero `maxIdleTimeMS` is a limit of zero (CMAP-10).
+    /// A `maxIdleTimeMS` of 0 is a limit of zero (CMAP-10).
     ZeroIdleIsLimit,
-    /// A clear does not pause (CMAP-90).
+    /// A clear does not pause the pool (CMAP-90).
     ClearDoesNotPause,
-    /// A clear leaves the queue alone (CMAP-93).
+    /// A clear does not fail the requests in the wait queue (CMAP-93).
     ClearKeepsQueue,
-    /// The clear is told after those who waited have been sent away (CMAP-91).
+    /// The cleared event comes after the failures of waiting requests (CMAP-91).
     ClearedAfterFailures,
-    /// A ready pool tells again that it is (CMAP-58).
+    /// Marking a ready pool as ready emits an event (CMAP-58).
     ReadyIsToldAgain,
-    /// A closed pool becomes ready (CMAP-51).
+    /// A closed pool can become ready (CMAP-51).
     ReadyReopens,
-    /// The pool's closed event comes before its connections' (CMAP-55).
+    /// The pool closed event comes before those of the pool's connections (CMAP-55).
     PoolClosedFirst,
-    /// Closing leaves those who wait alone (CMAP-39).
+    /// Closing the pool does not fail waiting requests (CMAP-39).
     CloseKeepsQueue,
-    /// A connection's closed event comes before its checked in event (CMAP-88).
+    /// A closed event comes before the checked in event of the connection (CMAP-88).
     ClosedBeforeCheckedIn,
-    /// Pending connections do not count in `maxPoolSize` (CMAP-8).
+    /// Pending connections do not count for `maxPoolSize` (CMAP-8).
     PendingIsNotCounted,
-    /// Connections whose reply is outstanding do not count in `maxPoolSize` (CMAP-42).
+    /// Draining connections do not count for `maxPoolSize` (CMAP-42).
     DrainingIsNotCounted,
-    /// Connections whose reply is outstanding are handed out (CMAP-20).
+    /// Draining connections are checked out (CMAP-20).
     DrainingIsHandedOut,
-    /// `maxConnecting` does not bind requests (CMAP-43).
+    /// `maxConnecting` does not limit check outs (CMAP-43).
     NoRateLimit,
-    /// `maxConnecting` does not bind population (CMAP-69).
+    /// `maxConnecting` does not limit population (CMAP-69).
     PopulationIgnoresRateLimit,
-    /// `minPoolSize` overrules `maxPoolSize` (CMAP-42).
+    /// Population exceeds `maxPoolSize` (CMAP-42).
     PopulationIgnoresMaxSize,
-    /// A waiter past its deadline is only found when something comes back (CMAP-32).
+    /// A request times out only at the next change in the pool (CMAP-32).
     TimeoutsWait,
-    /// `waitQueueTimeoutMS` also ends an establishment (CMAP-12, CMAP-153).
+    /// `waitQueueTimeoutMS` also limits the establishment of a connection (CMAP-12, CMAP-153).
     QueueLimitBoundsEstablishment,
-    /// `waitQueueTimeoutMS` counts although the operation has a time limit (CMAP-153).
+    /// `waitQueueTimeoutMS` applies although the operation has a `timeoutMS` (CMAP-153).
     QueueLimitAlwaysCounts,
-    /// What is stale is handed out (CMAP-75).
+    /// A stale connection is checked out (CMAP-75).
     StaleIsHandedOut,
-    /// What is stale comes back and stays (CMAP-89).
+    /// A stale connection becomes available after its check in (CMAP-89).
     StaleStays,
-    /// What was established across a clear is handed out (CMAP-25).
+    /// A connection that became stale while it was established is checked out (CMAP-25).
     StaleAfterEstablishment,
-    /// A paused pool lets requests wait (CMAP-80).
+    /// Check outs of a paused pool wait (CMAP-80).
     PausedWaits,
-    /// A check out on a closed pool is told as a failed connection (CMAP-79).
+    /// A check out of a closed pool fails with the reason `connectionError` (CMAP-79).
     ClosedIsConnectionError,
-    /// Numbers begin at zero (CMAP-21).
+    /// Connection ids start at 0 (CMAP-21).
     NumbersFromZero,
-    /// A created event only once the connection is established (CMAP-60).
+    /// The created event comes after the establishment (CMAP-60).
     CreatedWhenReady,
-    /// The clear of a service pauses the pool (CMAP-102).
+    /// A clear of a service pauses the pool (CMAP-102).
     ServiceClearPauses,
-    /// The clear of a service sends away who waits (CMAP-102).
+    /// A clear of a service fails waiting requests (CMAP-102).
     ServiceClearFailsQueue,
-    /// The clear of a service concerns all of them (LB-52).
+    /// A clear of a service affects all services (LB-52).
     ServiceClearHitsAll,
-    /// The clear of a service is one of the pool as well (CMAP-99).
+    /// A clear of a service raises the generation of the pool (CMAP-99).
     ServiceClearCountsForPool,
-    /// The clear of a service is not told (CMAP-101).
+    /// A clear of a service emits no event (CMAP-101).
     ServiceClearIsSilent,
-    /// The clear of a service aborts what is being established (CMAP-102).
+    /// A clear of a service closes connections that are being established (CMAP-102).
     ServiceClearClosesPending,
-    /// A service without connections is cleared, and that is told.
+    /// A clear of a service without connections emits an event.
     UnknownClearIsTold,
-    /// The clear of a service without connections makes an entry for it, which nobody removes.
+    /// A clear of a service without connections makes an entry, which is never removed.
     ClearMakesService,
-    /// The entry of a service stays after its last connection (CMAP-100).
+    /// The entry of a service stays after its last connection was closed (CMAP-100).
     ServiceNotForgotten,
-    /// A service begins anew while a connection is left (CMAP-100).
+    /// The generation of a service is reset while a connection is left (CMAP-100).
     ForgottenTooEarly,
-    /// Connections begin at the generation of the pool (CMAP-99, LB-49).
+    /// A connection takes the generation of the pool (CMAP-99, LB-49).
     BeginsAtPoolGeneration,
-    /// A connection is of the generation that its service has when all is established, not when
-    /// it answered (CMAP-99).
+    /// A connection takes the generation of its service at the end of its establishment, not at its
+    /// `hello` (CMAP-99).
     GenerationAtTheEnd,
-    /// A second service can claim a connection.
+    /// A connection can get another service by a second `hello`.
     GreetedTwice,
-    /// What is stale stays among the available until it is the oldest (CMAP-107).
+    /// A stale connection stays available while an older one is not stale (CMAP-107).
     StaleBetweenFreshStays,
-    /// A request whose connection a clear made stale while it was established fails (CMAP-102).
+    /// A request fails if a clear makes its connection stale while it is established (CMAP-102).
     StaleEstablishmentFails,
-    /// Such a request goes to the end of the queue (CMAP-31).
+    /// Such a request moves to the end of the queue (CMAP-31).
     AskAgainGoesLast,
-    /// Such a request begins to count its time anew (CMAP-122).
+    /// The duration of such a request starts again (CMAP-122).
     AskAgainStartsAnew,
-    /// A connection that came back still counts as a cursor's or transaction's (LB-43).
+    /// After its check in a connection still counts as in use by a cursor or a transaction (LB-43).
     HoldNotReleased,
-    /// A connection that nobody has is held for somebody (LB-43).
+    /// A connection that is not checked out can be pinned (LB-43).
     UnusedIsHeld,
-    /// A cursor in a transaction counts as both (LB-44).
+    /// A cursor in a transaction counts in both classes (LB-44).
     CursorInTransactionCountsTwice,
-    /// Pending and draining connections count as used by other operations (LB-46).
+    /// Pending and draining connections count as in use by other operations (LB-46).
     UnusedCountAsOthers,
-    /// A full pool behind a load balancer does not tell who has its connections (LB-46).
+    /// Behind a load balancer, a timeout of a full pool has the short message (LB-46).
     FullIsNotTold,
-    /// Who waited for a turn to connect is told of a full pool (LB-45).
+    /// A request that `maxConnecting` held up gets the message of a full pool (LB-45).
     AnyWaitIsToldOfUsers,
-    /// Who waited for the establishment of a connection is told of a full pool (LB-45).
+    /// A request whose connection was being established gets the message of a full pool (LB-45).
     EstablishingIsToldOfUsers,
 }
 
 impl Mistake {
-    /// Those that the traps of section 1.3 name.
+    /// The mistakes that the traps of CMAP section 1.3 name.
     pub const TRAPS: [Self; 26] = [
         Self::FailureBeforeClosed,
         Self::DoubleDecrement,
@@ -190,7 +192,7 @@ impl Mistake {
         Self::PausedClearIsTold,
     ];
 
-    /// Other rows of section 1.1, read wrongly.
+    /// Mistakes about the other rules of pools without a load balancer.
     pub const OTHERS: [Self; 26] = [
         Self::IdleSinceFirst,
         Self::ZeroIdleIsLimit,
@@ -220,7 +222,7 @@ impl Mistake {
         Self::CreatedWhenReady,
     ];
 
-    /// Rows of load-balanced pools, read wrongly.
+    /// Mistakes about the rules of load-balanced pools.
     pub const BALANCED: [Self; 24] = [
         Self::ServiceClearPauses,
         Self::ServiceClearFailsQueue,

@@ -1,14 +1,18 @@
-//! The independent judge of connection pools: a slow, obvious model of one pool.
+//! A slow, obvious model of one connection pool, with which tests compare the core.
 //!
-//! It is written as section 1 of the requirements of pools reads, with its counters as they stand
-//! there, and shares no code with the core's machine: only its plain types. Where that text leaves
-//! a choice, the model takes the one that the machine documents: the newest available connection
-//! is used first, population makes one connection at a time and rests after a failure, an
-//! establishment goes on when its request gives up, a connection that a clear made stale before it
-//! was established is not handed out, and one whose reply is outstanding counts until that came.
-//! Behind a load balancer the request that such a connection was for asks again, with its place
-//! and its time, and who has the connections is told to those who stand in the queue. Where only
-//! an order is left open, any will do.
+//! The model follows the rules in `docs/requirements/pool.md`, with their counters. It shares no
+//! code with the core's machine except for plain types. Where the rules leave a choice, the model
+//! does what the machine documents:
+//!
+//! - The newest available connection is used first.
+//! - Population makes one connection at a time, and pauses after a failure.
+//! - An establishment continues when its request is cancelled.
+//! - A connection that became stale while it was established is not checked out. Behind a load
+//!   balancer its request returns to its place in the queue and keeps its start time.
+//! - A draining connection counts until its late reply has arrived.
+//! - A timeout in the queue of a full load-balanced pool says what uses the connections.
+//!
+//! Where the rules leave only an order open, every order is accepted.
 
 mod life;
 mod mistake;
@@ -28,133 +32,137 @@ use onionskin_core::{
 use services::Service;
 use std::{collections::BTreeMap, time::Duration};
 
-/// How the tests call the pool's server.
+/// The address of the pool's server.
 pub const SERVER: &str = "db:27017";
 
-/// What clears and failed establishments are caused by.
+/// The text of the error that causes clears and failed establishments.
 pub const CAUSE: &str = "reset";
 
-/// What happens to a pool. One with a load balancer is never cleared as a whole, and no other
-/// hears of services and of what connections are held for.
+/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs `Greeted`,
+/// `ClearService` and `Hold` concern load-balanced pools only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The server was checked.
+    /// A check of the server succeeded.
     Ready,
-    /// The server is in doubt.
+    /// The pool is cleared.
     Clear {
-        /// Operations are to be broken too.
+        /// True if connections in use are interrupted.
         interrupt: bool,
     },
-    /// The client is closed, or the server was removed.
+    /// The pool is closed, because the client was closed or the server was removed.
     Close,
-    /// Somebody asks for a connection.
+    /// An operation checks a connection out.
     CheckOut {
-        /// Who asks.
+        /// The id of the request.
         request: u64,
-        /// How long it can wait.
+        /// The deadline of the operation.
         deadline: Option<Instant>,
-        /// The operation has a time limit of its own, which overrules the older options.
+        /// True if the operation has a `timeoutMS`, so that `waitQueueTimeoutMS` does not apply.
         timed: bool,
     },
-    /// The request is no longer wanted.
+    /// The request is cancelled by its operation.
     Cancel(u64),
-    /// A connection comes back.
+    /// A connection is checked in.
     CheckIn {
-        /// Which.
+        /// The id of the connection.
         connection: u64,
-        /// It cannot be used any more.
+        /// True after an error that rules out further use.
         broken: bool,
     },
-    /// A connection comes back while a reply that nobody waits for is outstanding.
+    /// A connection is checked in while the reply to an abandoned request is outstanding.
     CheckInDue(u64),
-    /// That reply has come.
+    /// The late reply of a draining connection has arrived.
     Drained(u64),
     /// A connection is established.
     Established(u64),
     /// A connection could not be established.
     EstablishFailed(u64),
-    /// The peer closed a connection.
+    /// The peer closed an idle connection.
     IdleClosed(u64),
-    /// Time has passed.
+    /// A deadline was reached.
     Timeout,
-    /// A service answered the hello on a connection that is being established.
+    /// A service replied to the `hello` on a connection that is being established.
     Greeted {
         /// The connection.
         connection: u64,
         /// The service.
         service: u8,
     },
-    /// This service is in doubt.
+    /// The connections of a service are cleared.
     ClearService(u8),
-    /// What a checked out connection is kept for.
+    /// A checked-out connection is pinned.
     Hold {
         /// The connection.
         connection: u64,
-        /// What for.
+        /// The purpose of the pin.
         pinned_for: PinnedFor,
     },
 }
 
-/// What the call itself answers.
+/// The result of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing.
+    /// The input has no result.
     Done,
-    /// This connection.
+    /// This connection is checked out.
     Granted(u64),
-    /// Later.
+    /// The request waits.
     Waiting,
-    /// No.
+    /// The check out failed.
     Failed(Why),
-    /// It was not checked out of this pool (CMAP-87).
+    /// The connection is not checked out of this pool (CMAP-87).
     NotCheckedOut,
-    /// The connection is of this generation of its service, if it could be greeted at all.
+    /// The generation that the connection has after its `hello`; `None` for a connection that is
+    /// closed or has a service already.
     Greeted(Option<u64>),
 }
 
-/// The states of CMAP-24; what is closed is forgotten.
+/// The state of a connection (CMAP-24). Closed connections are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Pending,
     Available,
     InUse,
-    /// Not a state of the specification: like in use, but by nobody.
+    /// The connection was checked in and waits for a late reply. The specification has no such
+    /// state.
     Draining,
 }
 
 #[derive(Clone, Debug)]
 struct Connection {
     generation: u64,
-    /// Whom the load balancer connected it to.
+    /// The service to which the load balancer connected.
     service: Option<u8>,
     place: Place,
     pinned_for: PinnedFor,
-    /// It was held for a cursor since it was checked out.
+    /// True if a cursor has used the connection since its check out.
     was_cursors: bool,
-    /// When it was created, and first and last became available.
+    /// The time of creation. The next three fields are the times at which the connection was first
+    /// available, last available and last checked out.
     created: Instant,
     first_available: Option<Instant>,
     available: Instant,
     taken: Instant,
-    /// Pending for `minPoolSize`.
+    /// True if the connection is pending for `minPoolSize`.
     populates: bool,
     interrupted: bool,
 }
 
-/// A request that has not been answered yet.
+/// A request that has got neither a connection nor an error.
 #[derive(Clone, Debug)]
 struct Waiter {
     request: u64,
     started: Instant,
     deadline: Option<Instant>,
-    /// When `waitQueueTimeoutMS` sends it away.
+    /// The time at which `waitQueueTimeoutMS` ends the wait.
     patience: Option<Instant>,
-    /// The connection that is being established for it. It has left the queue (CMAP-82).
+    /// The connection that is being established for the request, which has left the queue
+    /// (CMAP-82).
     connection: Option<u64>,
     establishing: Instant,
 }
 
-/// A pool, as the specification's fields have it (CMAP-48).
+/// A pool with the fields of the specification (CMAP-48).
 #[derive(Clone, Debug)]
 pub struct Model {
     options: PoolOptions,
@@ -168,19 +176,19 @@ pub struct Model {
     pending: u32,
     last_id: u64,
     connections: BTreeMap<u64, Connection>,
-    /// CMAP-99.
+    /// The services with connections (CMAP-99).
     services: BTreeMap<u8, Service>,
-    /// The available connections, in the order in which they became so.
+    /// The available connections, in the order in which they became available.
     shelf: Vec<u64>,
-    /// All who wait, in the order in which they came.
+    /// All waiting requests, in the order of their arrival.
     waiters: Vec<Waiter>,
-    /// Population rests until then.
+    /// The earliest time of the next population.
     rest: Instant,
     speech: Speech,
 }
 
 impl Model {
-    /// A new pool, and what it says first (CMAP-52).
+    /// Returns a new pool and its first outputs (CMAP-52).
     #[must_use]
     pub fn new(options: PoolOptions, subscribed: bool, mistake: Option<Mistake>) -> (Self, Speech) {
         let mut model = Self {
@@ -209,7 +217,7 @@ impl Model {
         (model, speech)
     }
 
-    /// What has to be answered and said.
+    /// Handles an input. Returns its result and the outputs that must follow.
     pub fn hear(&mut self, now: Instant, input: &Input) -> (Answer, Speech) {
         let mut answer = Answer::Done;
         match *input {
@@ -258,13 +266,13 @@ impl Model {
         speech
     }
 
-    /// Whether the pool serves.
+    /// Returns the state of the pool.
     #[must_use]
     pub const fn state(&self) -> PoolState {
         self.state
     }
 
-    /// How often it was cleared.
+    /// Returns the generation of the pool.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
@@ -276,14 +284,14 @@ impl Model {
         Some(self.connections.get(&connection)?.generation)
     }
 
-    /// Whether it is being established for `minPoolSize` (CMAP-154).
+    /// True if a connection is being established for `minPoolSize` (CMAP-154).
     #[must_use]
     pub fn is_population(&self, connection: u64) -> bool {
         let connection = self.connections.get(&connection);
         connection.is_some_and(|c| c.place == Place::Pending && c.populates)
     }
 
-    /// Its counters.
+    /// Returns the counters of the pool.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let waiting = self.waiters.iter().filter(|w| w.connection.is_none());
@@ -299,7 +307,8 @@ impl Model {
         }
     }
 
-    /// When time does something next; a moment in the past if it could at once.
+    /// Returns the time at which the pool changes without an input, which is `now` if it could at
+    /// once.
     #[must_use]
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let mut due: Vec<Instant> = self.waiters.iter().filter_map(|w| self.end(w)).collect();
@@ -308,7 +317,7 @@ impl Model {
                 due.push(Instant::ZERO);
             }
             if let Some(limit) = self.idle_limit() {
-                // Longer than the limit, not just as long.
+                // A connection is idle after the limit, not at the limit.
                 let last = self.connections[id].available + limit;
                 due.push(last + Duration::from_nanos(1));
             }
@@ -322,7 +331,7 @@ impl Model {
         due.into_iter().min().map(|due| due.max(now))
     }
 
-    /// Those that wait for a reply.
+    /// Returns the draining connections.
     fn draining(&self) -> impl Iterator<Item = u64> {
         let drains = |(_, c): &(&u64, &Connection)| c.place == Place::Draining;
         self.connections.iter().filter(drains).map(|(id, _)| *id)
@@ -343,7 +352,7 @@ impl Model {
         self.options.max_connecting.max(1)
     }
 
-    /// CMAP-42.
+    /// True if `maxPoolSize` is reached (CMAP-42).
     fn is_full(&self) -> bool {
         let mut total = self.total;
         if self.makes(Mistake::PendingIsNotCounted) {
@@ -356,7 +365,7 @@ impl Model {
         !unlimited && total >= self.options.max_size
     }
 
-    /// CMAP-25.
+    /// True if the generation of a connection is old (CMAP-25).
     fn is_stale(&self, connection: u64) -> bool {
         let connection = &self.connections[&connection];
         match connection.service {
@@ -365,7 +374,7 @@ impl Model {
         }
     }
 
-    /// Why an available connection is perished (CMAP-25, CMAP-26).
+    /// Returns why an available connection is perished: it is stale (CMAP-25) or idle (CMAP-26).
     fn perished(&self, now: Instant, id: u64) -> Option<CloseReason> {
         if self.is_stale(id) && !self.makes(Mistake::StaleIsHandedOut) {
             return Some(CloseReason::Stale);
@@ -381,7 +390,7 @@ impl Model {
         (unused > limit || at_limit).then_some(CloseReason::Idle)
     }
 
-    /// CMAP-60.
+    /// Creates a pending connection, without I/O (CMAP-60).
     fn create(&mut self, now: Instant, populates: bool) -> u64 {
         self.last_id = self.last_id.wrapping_add(1);
         let id = self.last_id;
@@ -409,7 +418,7 @@ impl Model {
         id
     }
 
-    /// CMAP-63: what is said about it is for the caller to place.
+    /// Removes a connection (CMAP-63). The caller places the returned outputs.
     fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Said> {
         self.leave_service(id);
         let place = self.connections[&id].place;
@@ -430,8 +439,8 @@ impl Model {
         connection.first_available.get_or_insert(now);
     }
 
-    /// The newest available connection that is good; the bad ones that are met are closed
-    /// (CMAP-75).
+    /// Returns the newest available connection that is usable. Closes perished connections on the
+    /// way (CMAP-75).
     fn find_available(&mut self, now: Instant) -> Option<u64> {
         while let Some(&id) = self.shelf.last() {
             let Some(reason) = self.perished(now, id) else {
@@ -443,7 +452,7 @@ impl Model {
         None
     }
 
-    /// CMAP-84.
+    /// Sets a connection to in use (CMAP-84).
     fn lend(&mut self, now: Instant, id: u64) {
         self.shelf.retain(|shelved| *shelved != id);
         let connection = self.connections.get_mut(&id).expect("it exists");

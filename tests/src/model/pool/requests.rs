@@ -1,5 +1,4 @@
-//! Who gets a connection: sections "check out" and "check in" of the requirements, and the wait
-//! queue.
+//! The model of check out, check in and wait queue of a pool.
 
 use super::{Answer, CAUSE, Mistake, Model, Place, SERVER, Said, Waiter, Why};
 use onionskin_core::{
@@ -36,7 +35,7 @@ impl Model {
             self.speech.then([Said::CheckedOut(id, Duration::ZERO)]);
             return Answer::Granted(id);
         }
-        // CMAP-153
+        // With a `timeoutMS`, `waitQueueTimeoutMS` does not apply (CMAP-153).
         let counts = !timed || self.makes(Mistake::QueueLimitAlwaysCounts);
         let limit = self.options.wait_queue_timeout.filter(|_| counts);
         let waiter = Waiter {
@@ -52,7 +51,7 @@ impl Model {
         Answer::Waiting
     }
 
-    /// CMAP-79, CMAP-80.
+    /// Returns why a check out fails at once: the pool is closed (CMAP-79) or paused (CMAP-80).
     fn refusal(&self) -> Option<(CheckOutFailure, Why)> {
         match self.state {
             PoolState::Ready => None,
@@ -65,7 +64,7 @@ impl Model {
         }
     }
 
-    /// Serves the queue, first come first served, until its head has to wait (CMAP-77, CMAP-33).
+    /// Serves the queue in order (CMAP-33), until its first request has to wait (CMAP-77).
     pub(super) fn pump(&mut self, now: Instant) {
         if self.state == PoolState::Closed {
             return;
@@ -87,7 +86,7 @@ impl Model {
         }
     }
 
-    /// Who is next.
+    /// Returns the index of the next request to serve.
     fn head(&self) -> Option<usize> {
         let takes_returned = self.makes(Mistake::EstablishingTakesReturned) && self.available > 0;
         if takes_returned || self.makes(Mistake::EstablishingHoldsQueue) {
@@ -107,7 +106,7 @@ impl Model {
         now.saturating_since(waiter.started)
     }
 
-    /// CMAP-84, CMAP-86.
+    /// Gives a connection to a waiting request (CMAP-84, CMAP-86).
     fn grant(&mut self, now: Instant, waiter: &Waiter, id: u64) {
         self.lend(now, id);
         let duration = self.duration(now, waiter);
@@ -117,7 +116,7 @@ impl Model {
         ]);
     }
 
-    /// What is said to a waiter that gets nothing.
+    /// Returns the outputs for a request that fails.
     pub(super) fn refuse(
         &self,
         now: Instant,
@@ -129,19 +128,20 @@ impl Model {
         vec![failed, Said::Fail(waiter.request, why.clone())]
     }
 
-    /// The request for which this connection is being established.
+    /// Removes and returns the request for which this connection is being established.
     pub(super) fn take_owner(&mut self, id: u64) -> Option<Waiter> {
         let at = self.waiters.iter().position(|w| w.connection == Some(id))?;
         Some(self.waiters.remove(at))
     }
 
-    /// The caller gave up. What is being established goes on; whose it is shows in the end.
+    /// Cancels a request. An establishment for the request continues, and its connection goes to
+    /// the next request.
     pub(super) fn cancel(&mut self, now: Instant, request: u64) {
         let Some(at) = self.waiters.iter().position(|w| w.request == request) else {
             return;
         };
         let waiter = self.waiters.remove(at);
-        // The specification has no reason for this; the wait was too long for somebody.
+        // The specification has no reason for this case, so the project uses `timeout`.
         let duration = self.duration(now, &waiter);
         let why = self.timed_out(&waiter);
         let failed = Said::Failed(CheckOutFailure::Timeout, why, duration);
@@ -149,7 +149,7 @@ impl Model {
         self.pump(now);
     }
 
-    /// CMAP-88, CMAP-89; false if it was not checked out.
+    /// Checks a connection in (CMAP-88, CMAP-89). Returns false if it was not checked out.
     pub(super) fn check_in(&mut self, now: Instant, id: u64, broken: bool, due: bool) -> bool {
         let Some(connection) = self.connections.get(&id) else {
             return false;
@@ -212,7 +212,8 @@ impl Model {
         true
     }
 
-    /// The reply that was outstanding has come: the connection is like one that comes back.
+    /// The late reply of a draining connection has arrived: the connection becomes available, or is
+    /// closed if it is stale.
     pub(super) fn drained(&mut self, now: Instant, id: u64) {
         if !self.draining().any(|draining| draining == id) {
             return;
@@ -226,7 +227,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// CMAP-61, CMAP-84.
+    /// Handles an established connection (CMAP-61), which goes to its request if there is one
+    /// (CMAP-84).
     pub(super) fn established(&mut self, now: Instant, id: u64) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -259,7 +261,8 @@ impl Model {
         } else if let Some(owner) = owner {
             self.grant(now, &owner, id);
         } else {
-            // CMAP-72: both in one step, or the head would open a connection without need.
+            // The connection leaves pending and becomes available in one step. Otherwise the first
+            // request would open another one (CMAP-72).
             self.pending -= 1;
             if self.makes(Mistake::SlotFirst) {
                 self.pump(now);
@@ -269,7 +272,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// CMAP-83, CMAP-151.
+    /// Handles a failed establishment: its check out fails (CMAP-83) after the connection was
+    /// closed (CMAP-151).
     pub(super) fn establish_failed(&mut self, now: Instant, id: u64) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -296,7 +300,7 @@ impl Model {
         self.pump(now);
     }
 
-    /// An available connection turned out to be closed by the peer (CMAP-27).
+    /// Closes an available or draining connection that its peer has closed (CMAP-27).
     pub(super) fn idle_closed(&mut self, now: Instant, id: u64) {
         if self.shelf.contains(&id) || self.draining().any(|draining| draining == id) {
             let words = self.discard(id, CloseReason::Error);
@@ -306,7 +310,7 @@ impl Model {
         }
     }
 
-    /// CMAP-141, in lower case.
+    /// Returns the error of a closed pool, in lower case (CMAP-141).
     pub(super) fn closed(&self) -> Why {
         let connection = self.connection();
         Why::Text(format!(
@@ -314,7 +318,7 @@ impl Model {
         ))
     }
 
-    /// CMAP-142.
+    /// Returns the error of a cleared pool (CMAP-142).
     pub(super) fn cleared(&self) -> Why {
         if !self.was_cleared {
             return Why::NeverReady;
@@ -325,7 +329,8 @@ impl Model {
         ))
     }
 
-    /// CMAP-143, in lower case; behind a load balancer a full pool tells what it is full of.
+    /// Returns the error of a timeout, in lower case (CMAP-143). In a full load-balanced pool the
+    /// error says what uses the connections.
     pub(super) fn timed_out(&self, waiter: &Waiter) -> Why {
         if let Some(text) = self.who_has_the_connections(waiter) {
             return Why::Text(text);

@@ -1,5 +1,4 @@
-//! Behind a load balancer: the section on clear and bookkeeping of load-balanced pools, and whom a
-//! time limit tells of.
+//! The model of the services of a load-balanced pool, and of the detailed message of a timeout.
 
 use super::{Mistake, Model, Place, Said, Waiter};
 use bson::oid::ObjectId;
@@ -9,14 +8,14 @@ use onionskin_core::{
     time::Instant,
 };
 
-/// The entry of a service (CMAP-99).
+/// The entry of a service in the pool (CMAP-99).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Service {
     pub(super) generation: u64,
     pub(super) connections: u32,
 }
 
-/// The id by which the tests know this service.
+/// Returns the id of a service with this number.
 #[must_use]
 pub fn service(number: u8) -> ObjectId {
     let mut bytes = [0; 12];
@@ -25,7 +24,8 @@ pub fn service(number: u8) -> ObjectId {
 }
 
 impl Model {
-    /// CMAP-99, LB-49.
+    /// Sets the service of a connection that is being established. The connection takes the
+    /// generation of the service (CMAP-99, LB-49), which is returned.
     pub(super) fn greeted(&mut self, id: u64, service: u8) -> Option<u64> {
         let connection = self.connections.get(&id)?;
         let is_pending = connection.place == Place::Pending;
@@ -45,7 +45,7 @@ impl Model {
         Some(generation)
     }
 
-    /// The mistake of looking at the service only when all is done.
+    /// Applies the mistake [`Mistake::GenerationAtTheEnd`] at the end of an establishment.
     pub(super) fn take_late_generation(&mut self, id: u64) {
         if self.makes(Mistake::GenerationAtTheEnd)
             && let Some(service) = self.connections[&id].service
@@ -55,13 +55,14 @@ impl Model {
         }
     }
 
-    /// CMAP-101, CMAP-102.
+    /// Clears the connections of a service (CMAP-101). Neither pauses the pool nor fails requests
+    /// (CMAP-102).
     pub(super) fn clear_service(&mut self, now: Instant, service: u8) {
         if self.state == PoolState::Closed {
             return;
         }
         let Some(entry) = self.services.get_mut(&service) else {
-            // Nothing is left that could be cleared, and whoever keeps books should know.
+            // The service has no connections, so there is nothing to clear and no event.
             let told = self.makes(Mistake::UnknownClearIsTold);
             let word = told.then_some(Said::ServiceCleared(service));
             self.speech.then(word.into_iter().collect::<Vec<_>>());
@@ -97,7 +98,8 @@ impl Model {
         }
     }
 
-    /// LB-43; a connection has one purpose at a time (LB-44).
+    /// Pins a checked-out connection, which then counts in another class (LB-43). A connection is
+    /// in one class at a time (LB-44).
     pub(super) fn hold(&mut self, id: u64, pinned_for: PinnedFor) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -108,14 +110,15 @@ impl Model {
         }
     }
 
-    /// It came back, and is kept for nothing any more.
+    /// Ends the pin of a connection that is checked in.
     pub(super) fn release(&mut self, id: u64) {
         let connection = self.connections.get_mut(&id).expect("it exists");
         connection.pinned_for = PinnedFor::Operation;
         connection.was_cursors = false;
     }
 
-    /// A connection of a service is no more; the service, if it was the last (CMAP-100).
+    /// Removes a connection from its service. A service without connections loses its entry
+    /// (CMAP-100).
     pub(super) fn leave_service(&mut self, id: u64) {
         let (forgets_never, forgets_early) = (
             self.makes(Mistake::ServiceNotForgotten),
@@ -129,7 +132,7 @@ impl Model {
         };
         entry.connections -= 1;
         if forgets_early && entry.connections == 1 {
-            // The next connection begins anew, and the one that is left belongs to nothing.
+            // The mistake resets the generation although a connection is left.
             entry.generation = 0;
         }
         if entry.connections == 0 && !forgets_never {
@@ -137,7 +140,7 @@ impl Model {
         }
     }
 
-    /// Closes all of these connections, in any order.
+    /// Closes all these connections. The order is open.
     pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
         for (id, reason) in all {
             let words = self.discard(id, reason);
@@ -145,21 +148,22 @@ impl Model {
         }
     }
 
-    /// The connection came to nothing for a reason that is not the request's: it keeps its turn
-    /// and its time.
+    /// Returns a request to the queue whose connection became stale while it was established. The
+    /// request keeps its place and its start time.
     pub(super) fn ask_again(&mut self, now: Instant, mut waiter: Waiter) {
         waiter.connection = None;
         if self.makes(Mistake::AskAgainStartsAnew) {
             waiter.started = now;
         }
-        // Those who came later wait for something to become possible.
+        // The requests in the queue came later than this one, whose connection was opened first.
         match self.makes(Mistake::AskAgainGoesLast) {
             true => self.waiters.push(waiter),
             false => self.waiters.insert(0, waiter),
         }
     }
 
-    /// LB-45, LB-46: it waited for a connection because there may be no more of them.
+    /// Returns the detailed message of a timeout (LB-46), for a request that waited because the
+    /// pool was full (LB-45).
     pub(super) fn who_has_the_connections(&self, waiter: &Waiter) -> Option<String> {
         let balanced = self.options.load_balanced;
         let waits = waiter.connection.is_none() || self.makes(Mistake::EstablishingIsToldOfUsers);

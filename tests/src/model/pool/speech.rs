@@ -1,4 +1,4 @@
-//! What a pool says after an input, and how far its order is fixed.
+//! The outputs of a pool after an input, and the orders of them that the rules permit.
 
 use super::service;
 use bson::oid::ObjectId;
@@ -10,19 +10,20 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// Why a request got nothing, or an operation was broken.
+/// The reason for the failure of a check out or for an interruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// This text, which is the specification's or the cause's.
+    /// An error with this text, which is that of the specification or of the cause.
     Text(String),
-    /// The pool was never ready; the specification has no text for that.
+    /// The pool was never ready. The specification has no text for this case.
     NeverReady,
     /// The request waits already.
     Misuse,
 }
 
 impl Why {
-    /// What this error of the machine says; pool errors name their server (CMAP-141 to CMAP-143).
+    /// Returns the reason for an error of the machine. Fails if an error of the pool lacks the
+    /// pool's address (CMAP-141 to CMAP-143).
     pub fn of(error: &Error, address: &Address) -> Result<Self, String> {
         let text = error.kind().to_string();
         let why = match error.kind() {
@@ -41,7 +42,7 @@ impl Why {
     }
 }
 
-/// One thing that a pool says: an event (without its address) or an order.
+/// An output of a pool: an event without its address, or an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -68,8 +69,8 @@ pub enum Said {
 }
 
 impl Said {
-    /// What the machine said, with what every event must have checked: its address (CMAP-113 on)
-    /// and an error where something failed.
+    /// Returns the output for an action of the machine. Fails if an event lacks the pool's address
+    /// (CMAP-113 and following), or if a failure has no error.
     pub fn of(action: &Action<u64>, address: &Address) -> Result<Self, String> {
         Ok(match action {
             Action::Emit(event) => return Self::of_event(event, address),
@@ -161,7 +162,7 @@ impl Said {
         Ok(said)
     }
 
-    /// True if subscribers hear it.
+    /// True for an event, false for an order.
     #[must_use]
     pub const fn is_event(&self) -> bool {
         !matches!(
@@ -171,7 +172,7 @@ impl Said {
     }
 }
 
-/// The number of a service of the tests.
+/// Returns the number of a service of the tests.
 fn number(id: ObjectId) -> Result<u8, String> {
     let number = id.bytes()[11];
     match id == service(number) {
@@ -180,32 +181,32 @@ fn number(id: ObjectId) -> Result<u8, String> {
     }
 }
 
-/// What belongs together and comes in this order.
+/// Outputs that come one directly after the other.
 #[derive(Clone, Debug)]
 struct Phrase {
     words: Vec<Said>,
-    /// The phrases of the same stage that have to come before.
+    /// The indices of the phrases of the same stage that come before this one.
     after: Vec<usize>,
 }
 
-/// All that is said after one input: stages one after the other. Where nothing is required the
-/// phrases of a stage may come in any order.
+/// All outputs after one input, in stages that come one after the other. The phrases of a stage may
+/// come in any order, except for `after`.
 #[derive(Clone, Debug, Default)]
 pub struct Speech(Vec<Vec<Phrase>>);
 
 impl Speech {
-    /// Next comes this.
+    /// Adds outputs in a stage of their own.
     pub(super) fn then(&mut self, words: impl Into<Vec<Said>>) {
         self.stage();
         self.also(words, Vec::new());
     }
 
-    /// What follows comes after all that was said so far.
+    /// Begins a stage, which comes after all outputs so far.
     pub(super) fn stage(&mut self) {
         self.0.push(Vec::new());
     }
 
-    /// This belongs to the current stage; its number there.
+    /// Adds a phrase to the current stage. Returns its index in the stage.
     pub(super) fn also(&mut self, words: impl Into<Vec<Said>>, after: Vec<usize>) -> usize {
         if self.0.is_empty() {
             self.stage();
@@ -216,14 +217,14 @@ impl Speech {
         stage.len() - 1
     }
 
-    /// Without subscribers no event is said.
+    /// Removes the events, which the machine does not emit without subscribers.
     pub(super) fn without_events(&mut self) {
         for phrase in self.0.iter_mut().flatten() {
             phrase.words.retain(|said| !said.is_event());
         }
     }
 
-    /// Whether this is what was to be said, in an order that is allowed.
+    /// Compares outputs of the machine with these, in any permitted order.
     pub fn agrees(&self, mut said: &[Said]) -> Result<(), String> {
         for stage in &self.0 {
             let mut heard = vec![false; stage.len()];

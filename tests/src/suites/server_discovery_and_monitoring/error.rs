@@ -1,4 +1,4 @@
-//! The errors of operations that a file lists.
+//! The application errors of a test file.
 
 use super::{
     only_keys,
@@ -20,7 +20,7 @@ const KEYS: [&str; 6] = [
     "response",
 ];
 
-/// Reports one entry of `applicationErrors`.
+/// Reports one entry of `applicationErrors` to the machine.
 pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<(), String> {
     only_keys(entry, &KEYS)?;
     let text = |key| entry.get(key).and_then(Value::as_str);
@@ -62,7 +62,7 @@ pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<()
     Ok(())
 }
 
-/// While a connection is made, the pool takes a broken or slow network for overload (SDAM-105).
+/// Adds the labels that the pool gives network errors and timeouts of connecting (SDAM-105).
 fn overload(phase: Phase, error: Error) -> Error {
     match phase {
         Phase::Hello => error
@@ -72,7 +72,7 @@ fn overload(phase: Phase, error: Error) -> Error {
     }
 }
 
-/// The error that a reply is; none for one that reports no error.
+/// Returns the error in a reply; `None` if the reply reports no error.
 fn command_error(reply: Option<&Value>) -> Result<Option<Error>, String> {
     let reply = raw(&document(reply.ok_or("a command without response")?)?)?;
     if onionskin_core::bson::is_ok(&reply) {

@@ -1,4 +1,4 @@
-//! Comparing events with those that a file lists.
+//! The comparison of events with those of a test file.
 
 use super::{equal, list, object, only_keys, outcome::server_type};
 use onionskin_core::{
@@ -8,7 +8,7 @@ use onionskin_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// The events must be exactly these, in this order.
+/// Asserts that the events are exactly `expected`, in this order.
 pub(super) fn compare(expected: &[Value], actual: &[SdamEvent]) -> Result<(), String> {
     let names = || actual.iter().map(name).collect::<Vec<_>>().join(", ");
     if expected.len() != actual.len() {
@@ -29,7 +29,7 @@ fn compare_event(expected: &Map<String, Value>, actual: &SdamEvent) -> Result<()
     only_keys(expected, &[name(actual)])?;
     for (key, value) in object(expected.get(name(actual)).ok_or("no event is named")?)? {
         match (key.as_str(), actual) {
-            // A placeholder: the id is there by its type.
+            // The files have a placeholder here. The type of the event guarantees an id.
             ("topologyId", _) => {}
             ("address", _) => {
                 let address = address(actual).map(ToString::to_string);
@@ -104,7 +104,7 @@ fn compare_server(expected: &Map<String, Value>, actual: &ServerDescription) -> 
     Ok(())
 }
 
-/// Lists of members are sets.
+/// Sorts a list of members, whose order has no meaning.
 fn sorted(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(list) = value.as_array_mut() {

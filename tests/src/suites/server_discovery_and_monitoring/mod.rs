@@ -1,5 +1,5 @@
-//! `server-discovery-and-monitoring`: every phase file is played to the real machine, whose checks
-//! are answered as the file says.
+//! The runner of `server-discovery-and-monitoring`. The runner plays the phases of each file to the
+//! core's discovery machine, whose checks get the replies of the file.
 
 mod error;
 mod events;
@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use world::World;
 
-/// Cases that do not pass, and why.
+/// Cases that are not expected to pass.
 const SKIPS: &[Skip] = &[];
 
-/// Folders whose files are played.
+/// The folders whose files are run.
 const PLAYED: [&str; 6] = [
     "errors",
     "load-balanced",
@@ -27,7 +27,7 @@ const PLAYED: [&str; 6] = [
     "single",
 ];
 
-/// Runs the suite and reports it.
+/// Runs the suite and prints its report.
 ///
 /// # Panics
 ///
@@ -68,14 +68,14 @@ fn play(suite: &mut Suite, file: &TestFile) {
     });
 }
 
-/// Whether a server that others call primary is told apart from an unknown one.
+/// Whether the client uses the type `PossiblePrimary`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hints {
     Followed,
     Ignored,
 }
 
-/// The same file for clients to which `PossiblePrimary` is the same as `Unknown` (SDAM-12).
+/// Returns the file for a client in which `PossiblePrimary` is the same as `Unknown` (SDAM-12).
 fn without_hints(content: &Value) -> Value {
     match content {
         Value::String(text) if text == "PossiblePrimary" => Value::from("Unknown"),
@@ -131,7 +131,7 @@ fn object(value: &Value) -> Result<&Map<String, Value>, String> {
         .ok_or_else(|| format!("an object is expected, not {value}"))
 }
 
-/// The entries of a list; a missing one is empty.
+/// Returns the entries of a list, or none if the list is missing.
 fn list(value: Option<&Value>) -> Result<&Vec<Value>, String> {
     static EMPTY: Vec<Value> = Vec::new();
     match value {
@@ -142,7 +142,7 @@ fn list(value: Option<&Value>) -> Result<&Vec<Value>, String> {
     }
 }
 
-/// A key that this runner does not know means that it would check too little.
+/// Fails on a key that this runner does not know, because the runner would not check its value.
 fn only_keys(object: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
     match object.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => Err(format!("the key {key:?} is not known to the runner")),
@@ -150,7 +150,7 @@ fn only_keys(object: &Map<String, Value>, known: &[&str]) -> Result<(), String> 
     }
 }
 
-/// Fails with both values where they differ.
+/// Fails with both values if they differ.
 fn equal(what: &str, actual: &Value, expected: &Value) -> Result<(), String> {
     if actual == expected {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Comparing the machine's description with a file's outcome.
+//! The comparison of the topology description with the outcome in a test file.
 
 use super::{equal, object, only_keys, world::World};
 use bson::oid::ObjectId;
@@ -19,7 +19,7 @@ const KEYS: [&str; 7] = [
     "compatible",
 ];
 
-/// A key that is present must match, also with null.
+/// Compares each key of the outcome. A null value must match, too.
 pub(super) fn compare(expected: &Map<String, Value>, world: &World) -> Result<(), String> {
     only_keys(expected, &KEYS)?;
     let actual = world.sdam().description();
@@ -111,7 +111,7 @@ fn error_text(actual: &ServerDescription, expected: &Value) -> Result<(), String
     }
 }
 
-/// A server that said nothing has zero here, where the files have null.
+/// Returns a wire version, with null for 0 where the file has null for an unknown server.
 fn wire_version(actual: i32, expected: &Value) -> Value {
     if actual == 0 && expected.is_null() {
         Value::Null

@@ -1,4 +1,4 @@
-//! Plays the servers of a file to the machine.
+//! The simulated servers of a test file.
 
 use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
-/// What the connection of a monitor waits for.
+/// The answer that the connection of a monitor waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waits {
     Handshake,
@@ -23,12 +23,12 @@ enum Waits {
     Nothing,
 }
 
-/// The machine, its time, and the last monitoring connection of each address.
+/// The discovery machine, its time, and the last monitor connection of each address.
 pub(super) struct World {
     sdam: Sdam,
     now: Instant,
     connections: BTreeMap<Address, (MonitorConnectionId, Waits)>,
-    /// How often the pool of each server was cleared.
+    /// The number of clears of the pool of each server.
     generations: BTreeMap<ServerId, u64>,
     events: Vec<SdamEvent>,
 }
@@ -51,8 +51,8 @@ impl World {
         Ok(world)
     }
 
-    /// Answers the check of a server, or breaks it where the reply is empty. A server that rests is
-    /// asked for a check first; one that is gone answers late.
+    /// Answers the check of a server, or fails it if the reply is empty. A check is requested
+    /// first, in case none is under way. A removed server may still answer.
     pub(super) fn answer(&mut self, address: &str, reply: &Value) -> Result<(), String> {
         let address: Address = address.parse().map_err(|e| format!("{address}: {e}"))?;
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
@@ -80,18 +80,18 @@ impl World {
         Ok(())
     }
 
-    /// Hands the machine an input of another kind.
+    /// Gives the machine an input other than a reply.
     pub(super) fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) {
         input(&mut self.sdam, self.now);
         self.drain();
     }
 
-    /// The events since the last call, without those of checks, which no file lists.
+    /// Returns the events since the last call, without heartbeat events, which no file lists.
     pub(super) fn take_events(&mut self) -> Vec<SdamEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// The generation of a server's pool, which counts its clears.
+    /// Returns the generation of a server's pool, which is the number of its clears.
     pub(super) fn generation(&self, server: ServerId) -> u64 {
         self.generations.get(&server).copied().unwrap_or(0)
     }
@@ -100,7 +100,7 @@ impl World {
         &self.sdam
     }
 
-    /// Every file ends with a close, after which nothing may be left.
+    /// Closes the machine at the end of a file, and checks that it does nothing any more.
     pub(super) fn close(mut self) -> Result<(), String> {
         self.feed(|sdam, now| sdam.close(now));
         let open = self.connections.values().any(|c| c.1 != Waits::Nothing);
@@ -133,7 +133,7 @@ impl World {
                 Action::ClearPool { server, .. } => {
                     *self.generations.entry(server).or_insert(0) += 1;
                 }
-                // Measuring connections are never answered; pools do not exist here.
+                // Connections that measure round trip times get no answer, and there are no pools.
                 _ => {}
             }
         }
@@ -148,7 +148,7 @@ impl World {
     }
 }
 
-/// The options of discovery that a connection string gives.
+/// Returns the discovery options of a connection string.
 fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
     let parsed = uri::parse(uri).map_err(|error| error.to_string())?;
     let options = parsed.options;
@@ -161,7 +161,7 @@ fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
     })
 }
 
-/// A document of a file, which may use extended JSON.
+/// Parses a document of a test file, which may be extended JSON.
 pub(super) fn document(value: &Value) -> Result<Document, String> {
     match Bson::try_from(value.clone()) {
         Ok(Bson::Document(document)) => Ok(document),

@@ -1,4 +1,4 @@
-//! The calls in one function's body.
+//! Finds the calls in the body of a function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,15 @@ use super::names::{Function, Names};
 use crate::source::code_only;
 use crate::syntax::{expressions, segments};
 
-/// Walks through a body from top to bottom and remembers what its variables are.
+/// Walks through a body from top to bottom and notes the kinds of its variables.
 pub(super) struct Body<'a> {
     names: &'a Names<'a>,
     function: &'a Function<'a>,
     variables: Vec<BTreeMap<String, Kind>>,
-    /// The functions that are called or handed on, once for each place.
+    /// The functions that are called or passed as values, once for each place.
     pub(super) calls: Vec<usize>,
-    /// Calls of which it is not known whether they lead to a function of the modules.
+    /// The names of methods that are called on a value of unknown type. They may be methods of the
+    /// modules.
     pub(super) unclear: BTreeSet<String>,
 }
 
@@ -71,7 +72,7 @@ impl<'a> Body<'a> {
         result
     }
 
-    /// The kind of a type that is written in the body or the signature.
+    /// Returns the kind of a type that is written in the body or the signature.
     fn written(&self, written: &Type) -> Kind {
         let inner = match written {
             Type::Reference(reference) => &*reference.elem,
@@ -140,7 +141,8 @@ impl<'a> Body<'a> {
             Pat::Type(typed) => {
                 let kind = match &*typed.ty {
                     Type::Infer(_) => kind.clone(),
-                    // `Vec<_>` holds what it is given; a type without a gap says it all.
+                    // In a type such as `Vec<_>` the value decides what the gap is. A type without
+                    // a gap is complete.
                     written if has_gap(written) => self.written(written).or(kind.loose()),
                     written => self.written(written),
                 };
@@ -177,7 +179,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// What a part of a pattern holds.
+    /// Returns the kind of a part of a pattern.
     fn part(&self, path: &syn::Path, name: &str, whole: &Kind) -> Kind {
         let module = self.function.module;
         match self.names.variant(module, self.own(), &segments(path)) {
@@ -255,7 +257,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Expressions that are what they contain.
+    /// Evaluates expressions that have the kind of their parts.
     fn eval_simple(&mut self, expression: &Expr) -> Kind {
         match expression {
             Expr::Reference(inner) => self.eval(&inner.expr),
@@ -292,7 +294,7 @@ impl<'a> Body<'a> {
         variant.map(|(owner, _)| Kind::exactly(owner))
     }
 
-    /// A variable, a function that is handed on, or a constant.
+    /// Evaluates a path: a variable, a function that is passed as a value, or a constant.
     fn path(&mut self, expression: &Expr, path: &syn::Path) -> Kind {
         if let Some(kind) = self.variable(expression) {
             return kind.clone();
@@ -333,7 +335,8 @@ impl<'a> Body<'a> {
         match self.constructed(path) {
             _ if !found.is_empty() => kind,
             Some(kind) => kind,
-            // `Box::new(x)`, `Some(x)`, `mem::take(x)`: of what it was given.
+            // The result of a foreign function, such as `Box::new(x)`, `Some(x)` or `mem::take(x)`,
+            // may contain its arguments.
             None => arguments.loose(),
         }
     }
@@ -357,7 +360,7 @@ impl<'a> Body<'a> {
         if !found.is_empty() {
             return kind;
         }
-        // A collection holds what was put into it.
+        // A method of a collection may store its arguments there.
         if receiver.exact.is_none()
             && let Some(known) = self.variable(&call.receiver)
         {
@@ -369,7 +372,8 @@ impl<'a> Body<'a> {
         receiver.loose().or(arguments.loose())
     }
 
-    /// Evaluates arguments; closures among them are given the rest or what the receiver holds.
+    /// Evaluates arguments. The inputs of closures among them may be the other arguments or values
+    /// of the kind `given`.
     fn arguments(&mut self, all: &mut dyn Iterator<Item = &Expr>, given: &Kind) -> Kind {
         let mut kind = Kind::default();
         let mut closures = Vec::new();
@@ -386,7 +390,7 @@ impl<'a> Body<'a> {
         kind
     }
 
-    /// A closure whose inputs are of this kind; a value of its result's kind.
+    /// Evaluates a closure whose inputs have this kind. Returns the kind of its result.
     fn closure(&mut self, closure: &ExprClosure, given: Option<&Kind>) -> Kind {
         self.within(|body| {
             for input in &closure.inputs {
@@ -399,7 +403,7 @@ impl<'a> Body<'a> {
 
     fn macro_call(&mut self, call: &syn::Macro) -> Kind {
         let Some(all) = expressions(call).or_else(|| first_expression(call)) else {
-            // What cannot be read might call anything.
+            // A macro that cannot be parsed might call each method that it names.
             let text = code_only(&call.tokens.to_string());
             let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
             for word in words.filter(|word| self.names.is_method(word)) {
@@ -411,7 +415,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// `matches!(value, pattern)`: the value.
+/// Returns the value and the guard of `matches!(value, pattern if guard)`.
 fn first_expression(call: &syn::Macro) -> Option<Vec<Expr>> {
     let parser = |input: syn::parse::ParseStream<'_>| {
         let value: Expr = input.parse()?;

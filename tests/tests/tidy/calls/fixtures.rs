@@ -1,9 +1,9 @@
-//! What the graph of calls finds, and what it does not mistake for a call.
+//! Tests of the graph of calls: the calls that it finds, and code that is no call.
 
 use super::{Graph, unlisted};
 use crate::syntax::modules;
 
-/// The graph of the files `client/mod.rs` and `client/other.rs`.
+/// Returns the graph of the files `client/mod.rs` and `client/other.rs`.
 fn graph(first: &str, other: &str) -> Graph {
     let first = format!("{HEAD}{first}");
     let files = [
@@ -18,7 +18,7 @@ fn graph(first: &str, other: &str) -> Graph {
     Graph::of(&modules)
 }
 
-/// The cycles where this is the body of `Client::run`.
+/// Returns the cycles if `body` is the body of `Client::run`.
 fn cycles(body: &str) -> Vec<Vec<String>> {
     let graph = graph(
         &format!("impl Client {{ fn run(&mut self) {{ {body} }} }} {MORE}"),
@@ -29,7 +29,8 @@ fn cycles(body: &str) -> Vec<Vec<String>> {
     cycles.map(|cycle| cycle.members).collect()
 }
 
-/// Types that stand above each fixture. `Client::run` calls what the fixture is about.
+/// The imports and types at the start of `client/mod.rs`. Each fixture is the body of
+/// `Client::run`.
 const HEAD: &str = "mod other;
     use other::{A, Choice, free};
     use crate::pool::Pool;
@@ -46,7 +47,7 @@ const OTHER: &str = "use super::Client;
     impl Part for A { fn part(&mut self, c: &mut Client) { c.run() } }
     pub(super) fn free(client: &mut Client) { client.run() }\n";
 
-/// What some of the fixtures call.
+/// More functions that some of the fixtures call.
 const MORE: &str = "fn each<P: other::Part>(p: &mut P, c: &mut Client) { p.part(c) }
     impl Client {
         fn choice(&self) -> Choice { Choice::Three }
@@ -161,7 +162,7 @@ fn the_figures_count_what_there_is() {
         "files: 2",
         "fields of `Client`: 4",
         "methods of `Client`: 2",
-        // `free` twice, and `run` from `free`, `get` and `part`.
+        // `free` is called twice, and `run` is called from `free`, `get` and `part`.
         "calls from file to file: 5, over 2 pairs of files",
         "pairs of files that call each other: 1",
         "largest cycle: 2 functions",

@@ -1,4 +1,4 @@
-//! What is known of the type of a value.
+//! Kinds: the knowledge about the types of values.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use syn::{FnArg, GenericArgument, PathArguments, ReturnType, Type, TypeParamBoun
 use super::names::{Function, Names, TypeName};
 use crate::syntax::{Module, segments};
 
-/// Types that lead on to the one within them.
+/// The types that have the kind of the type within them.
 const TRANSPARENT: [&str; 4] = ["Box", "Arc", "Rc", "RefMut"];
 
-/// What is known of a value's type.
+/// The knowledge about the type of a value. Only types that the modules define count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kind {
-    /// The type itself, where it is one of ours.
+    /// The type of the value, if the modules define it.
     pub(super) exact: Option<TypeName>,
-    /// Our types of which a value may be got from it, as from a map or an option.
+    /// The types of values that can be taken from this value, such as from a map or an option.
     pub(super) within: BTreeSet<TypeName>,
-    /// Nothing is known.
+    /// True if nothing is known of the type.
     pub(super) is_unknown: bool,
 }
 
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The kind of what may be got from this one.
+    /// Returns the kind of a value that is taken from a value of this kind.
     pub(super) fn loose(&self) -> Self {
         let within = self.all().cloned().collect();
         Self {
@@ -50,7 +50,7 @@ impl Kind {
         self.exact.iter().chain(&self.within)
     }
 
-    /// The kind of a value that is one or the other.
+    /// Returns the kind of a value that has one kind or the other.
     pub(super) fn or(self, other: Self) -> Self {
         if self == other || other == Self::default() {
             return self;
@@ -77,7 +77,7 @@ impl Kind {
 }
 
 impl Names<'_> {
-    /// The kind of a type that is written in a module.
+    /// Returns the kind of a type that is written in a module.
     pub(super) fn kind(&self, module: &Module, own: Option<&str>, written: &Type) -> Kind {
         match written {
             Type::Reference(inner) => self.kind(module, own, &inner.elem),
@@ -96,7 +96,7 @@ impl Names<'_> {
         }
     }
 
-    /// The kind of a value of which only traits are known.
+    /// Returns the kind of a value of which only traits are known.
     pub(super) fn bounds<'b>(
         &self,
         module: &Module,
@@ -155,7 +155,7 @@ impl Names<'_> {
         }
     }
 
-    /// What a function returns.
+    /// Returns the kind of a function's result.
     pub(super) fn result(&self, function: usize) -> Kind {
         let Function {
             module,
@@ -166,7 +166,7 @@ impl Names<'_> {
         self.returned(module, owner.as_deref(), &signature.output)
     }
 
-    /// What a function's closures may be given.
+    /// Returns the kind of values that a function may pass to closures.
     pub(super) fn inputs(&self, function: usize) -> Kind {
         let Function {
             module,
@@ -193,7 +193,7 @@ impl Names<'_> {
             .iter()
             .filter_map(|owner| self.fields.get(&key(owner)));
         let Some(first) = found.next() else {
-            // A part of a tuple, or of a type of elsewhere that holds ours.
+            // The value is a tuple, or it has a foreign type that contains types of the modules.
             return of.loose();
         };
         found.fold(first.clone(), |kind, next| kind.or(next.clone()))

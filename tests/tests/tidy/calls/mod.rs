@@ -1,9 +1,9 @@
-//! Which function of a set of modules calls which, and which reaches itself.
+//! The graph of calls between the functions of some modules. It shows which functions reach
+//! themselves.
 //!
-//! Calls are followed by the types that are written: of fields, parameters, results and variables.
-//! A value that comes out of a collection, an option or a closure may be of any of our types that
-//! the collection's type names. What the compiler calls by itself (`Drop`, operators, `into`) is
-//! not followed.
+//! Calls are found by the written types of fields, parameters, results and variables. A value from
+//! a collection, an option or a closure may have each type of the modules that the type of the
+//! collection names. Calls that the compiler adds (`Drop`, operators, `into`) are not followed.
 
 mod body;
 #[cfg(test)]
@@ -17,16 +17,16 @@ use crate::syntax::Module;
 use body::Body;
 use names::{Function, Names};
 
-/// The type whose size is told.
+/// The type whose number of fields is printed.
 const CLIENT: &str = "client::Client";
 
 /// The functions of some modules and their calls.
 pub(crate) struct Graph {
-    /// By number: the file, and the name that tells it from others.
+    /// The file and the label of each function, by number.
     functions: Vec<(String, String)>,
-    /// From, to; once for each place.
+    /// The caller and the called function, once for each place of a call.
     calls: Vec<(usize, usize)>,
-    /// Calls that could not be followed.
+    /// Messages about calls that could not be followed.
     pub(crate) unclear: Vec<String>,
     files: usize,
     client_fields: usize,
@@ -67,7 +67,8 @@ impl Graph {
         next
     }
 
-    /// Groups of functions that reach each other, each sorted, with one way around.
+    /// Returns the groups of functions that reach each other. Each group is sorted and has its
+    /// shortest cycle.
     pub(crate) fn cycles(&self) -> Vec<Cycle> {
         let next = self.next();
         let reached: Vec<BTreeSet<usize>> = (0..self.functions.len())
@@ -106,7 +107,7 @@ impl Graph {
         groups.into_iter().map(cycle).collect()
     }
 
-    /// Sentences with the size of things, to be compared before and after a change.
+    /// Returns lines about the size of the graph, to compare before and after a change.
     pub(crate) fn figures(&self) -> Vec<String> {
         let is_method = |(_, label): &&(String, String)| label.starts_with("Client::");
         let methods = self.functions.iter().filter(is_method).count();
@@ -132,7 +133,7 @@ impl Graph {
         ]
     }
 
-    /// Calls between files: how many places from one to the other.
+    /// Returns the number of calls from one file to another one.
     fn between_files(&self) -> BTreeMap<(&str, &str), usize> {
         let mut found = BTreeMap::new();
         for &(from, to) in &self.calls {
@@ -145,10 +146,10 @@ impl Graph {
     }
 }
 
-/// Functions that reach each other, or one that reaches itself.
+/// A group of functions that reach each other, or one function that reaches itself.
 pub(crate) struct Cycle {
     pub(crate) members: Vec<String>,
-    /// The shortest way from one of them to itself.
+    /// The shortest path from one of the functions to itself.
     pub(crate) shortest: Vec<String>,
 }
 
@@ -182,7 +183,8 @@ fn way_around(next: &BTreeMap<usize, BTreeSet<usize>>, from: usize) -> Option<Ve
     None
 }
 
-/// Cycles that are not in the list, and entries of the list that are no cycles any more.
+/// Returns messages about calls that could not be followed, cycles that are not listed, and listed
+/// groups that are no cycles.
 pub(crate) fn unlisted(graph: &Graph, listed: &[&[&str]]) -> Vec<String> {
     let cycles = graph.cycles();
     let mut found = graph.unclear.clone();

@@ -1,4 +1,4 @@
-//! What the names in a set of modules mean: types with their fields, functions, methods.
+//! The meanings of the names in a set of modules: types with their fields, functions and methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,25 +7,26 @@ use syn::{Fields, ImplItem, Item, Signature, TraitItem, Type};
 use super::kinds::Kind;
 use crate::syntax::{Module, Segments, absolute, imports, segments};
 
-/// A type of the modules, or one of elsewhere that has methods here. Traits count as types.
+/// The name of a type that the modules define, or of a foreign type with methods in the modules.
+/// Traits count as types.
 pub(super) type TypeName = String;
 
 /// A function or method that is defined in the modules.
 pub(super) struct Function<'a> {
     pub(super) module: &'a Module,
-    /// The type whose method it is.
+    /// The type or trait that has the method.
     pub(super) owner: Option<TypeName>,
     pub(super) name: String,
     pub(super) signature: &'a Signature,
     pub(super) body: Option<&'a syn::Block>,
 }
 
-/// Everything that is defined in a set of modules.
+/// All names that a set of modules defines.
 #[derive(Default)]
 pub(super) struct Names<'a> {
     scopes: BTreeMap<Segments, Scope>,
     pub(super) types: BTreeSet<TypeName>,
-    /// By type, variant if it is an enum, and field or position.
+    /// The kinds of fields, by type, variant (empty for a struct) and name or position.
     pub(super) fields: BTreeMap<(TypeName, String, String), Kind>,
     variants: BTreeSet<(TypeName, String)>,
     pub(super) functions: Vec<Function<'a>>,
@@ -175,8 +176,8 @@ impl<'a> Names<'a> {
         });
     }
 
-    /// A method of a trait of ours is each of its implementations; a type that leaves one out has
-    /// the trait's own.
+    /// Makes a method of a trait stand for all its implementations. A type without its own method
+    /// gets that of the trait.
     fn take_traits(&mut self, module: &Module, item: &Item) {
         let Item::Impl(block) = item else {
             return;
@@ -205,7 +206,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The name under which a type is known here. Types of elsewhere go by their last name.
+    /// Returns the name of a type. For a foreign type it is the last segment of the path.
     pub(super) fn type_name(&self, module: &Module, path: &[String]) -> TypeName {
         match self.resolve(module, path) {
             Some(path) if self.is_ours(&path) => path.join("::"),
@@ -221,8 +222,8 @@ impl<'a> Names<'a> {
         parent.is_some()
     }
 
-    /// The path from the root of the crate to what a path in a module means; `None` for what is
-    /// local or of another crate.
+    /// Returns the meaning of a path in a module, as a path from the root of the crate; `None` for
+    /// local names and for other crates.
     pub(super) fn resolve(&self, module: &Module, path: &[String]) -> Option<Segments> {
         if let Some(path) = absolute(&module.name, path) {
             return Some(self.follow(path));
@@ -232,7 +233,7 @@ impl<'a> Names<'a> {
         Some(self.follow([found.as_slice(), rest].concat()))
     }
 
-    /// Where a module's name leads, through its imports.
+    /// Returns the meaning of a name in a module, which may be imported.
     fn find(&self, module: &[String], name: &str, depth: usize) -> Option<Segments> {
         let scope = self.scopes.get(module).filter(|_| depth < 8)?;
         if scope.declared.contains(name) {
@@ -254,7 +255,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// Replaces re-exports by what they lead to.
+    /// Replaces re-exports in a path by the items that they name.
     fn follow(&self, mut path: Segments) -> Segments {
         for _ in 0..8 {
             let split = (1..path.len())
@@ -273,7 +274,7 @@ impl<'a> Names<'a> {
         path
     }
 
-    /// The function to which a path leads.
+    /// Returns the functions or methods that a path can mean.
     pub(super) fn function(
         &self,
         module: &Module,
@@ -300,7 +301,7 @@ impl<'a> Names<'a> {
             .unwrap_or_default()
     }
 
-    /// The methods that a call on a value may lead to.
+    /// Returns the methods that a call on a value can reach.
     pub(super) fn method(&self, receiver: &Kind, name: &str) -> Vec<usize> {
         let of = |owner: &TypeName| self.methods.get(&(owner.clone(), name.to_owned()));
         match &receiver.exact {
@@ -326,7 +327,7 @@ impl<'a> Names<'a> {
             .count()
     }
 
-    /// The type, and the variant or nothing, that a pattern or a literal is written with.
+    /// Returns the type, and the variant or an empty string, of a pattern or a struct literal.
     pub(super) fn variant(
         &self,
         module: &Module,

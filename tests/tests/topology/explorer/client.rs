@@ -1,5 +1,5 @@
-//! The clients of all worlds. What a client does next depends on what it knows and on what it
-//! hears, so each pair of both is played once, on the machine and the model side by side.
+//! The states of the clients of all worlds. The next state of a client depends only on its state
+//! and on its input, so each pair of them is played once, on machine and model.
 
 use super::{SERVERS, world::Reply};
 use crate::bench::{Bench, Found, Known};
@@ -17,67 +17,67 @@ use std::{
     time::Duration,
 };
 
-/// What a client knows, hashed: without times, numbers of connections and counts of generations.
+/// The hash of a client's state, without times, numbers of connections and counts of generations.
 pub(super) type Knowledge = (u64, u64);
 
-/// Something that a client hears about a server.
+/// An input of a client about a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum News {
-    /// The running check is answered.
+    /// The check under way is answered by this reply.
     Hello(Reply),
-    /// The running check finds nobody.
+    /// The check under way fails, because the server is down.
     Nobody,
-    /// A new connection of the pool shook hands.
+    /// The handshake of a new connection of the pool is answered.
     Handshake(Reply),
-    /// An operation's connection breaks.
+    /// The connection of an operation breaks.
     Broken(Age),
-    /// The server refuses an operation.
+    /// The server answers an operation with this error.
     Refused(Reply, Age),
 }
 
-/// How old the connection of an operation is.
+/// The age of an operation's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Age {
-    /// Of the pool's generation.
+    /// The connection is of the pool's current generation.
     Current,
-    /// Of an earlier generation.
+    /// The connection is of an earlier generation of the pool.
     Stale,
-    /// Of an earlier life of the server.
+    /// The connection belongs to an earlier life of the server, before the server was removed.
     Dead,
 }
 
-/// What came of some news.
+/// The effect of an input on a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) knowledge: Knowledge,
-    /// Servers whose pool was cleared.
+    /// True for each server whose pool was cleared.
     pub(super) cleared: [bool; SERVERS],
-    /// Servers that were removed.
+    /// True for each server that was removed.
     pub(super) removed: [bool; SERVERS],
 }
 
-/// A server as the client sees it.
+/// The state of a server in the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) known: bool,
     pub(super) was_cleared: bool,
 }
 
-/// All clients so far, and what news made of them.
+/// All states of clients so far, and the effects of inputs on them.
 pub(super) struct Clients {
     clients: BTreeMap<Knowledge, Bench>,
     outcomes: BTreeMap<(Knowledge, usize, News), Outcome>,
     replies: Vec<RawDocumentBuf>,
     numbers: BTreeMap<Vec<u8>, Reply>,
-    /// What the servers of a set answer.
+    /// The hello replies of the servers of each set.
     answers: BTreeMap<ReplicaSet, [Option<Reply>; SERVERS]>,
-    /// Sets at rest that were seen with clients.
+    /// The pairs of a set at rest and a client that were already tested.
     rested: BTreeSet<(ReplicaSet, Knowledge)>,
     first: Knowledge,
 }
 
 impl Clients {
-    /// One client that was just started; its model makes that mistake.
+    /// Creates the first client, which was just started. Its model makes `mistake`, if any.
     pub(super) fn new(mistake: Option<Mistake>) -> Result<Self, String> {
         let mut config = Config::new((0..SERVERS).map(address));
         config.replica_set = Some("rs".to_owned());
@@ -98,17 +98,17 @@ impl Clients {
         self.first
     }
 
-    /// How many different ones there are.
+    /// Returns the number of different states.
     pub(super) fn count(&self) -> usize {
         self.clients.len()
     }
 
-    /// How many different things happened to them.
+    /// Returns the number of different pairs of a state and an input.
     pub(super) fn transitions(&self) -> usize {
         self.outcomes.len()
     }
 
-    /// The number of a reply.
+    /// Returns the number of a reply. Equal replies have the same number.
     pub(super) fn number(&mut self, reply: &RawDocument) -> Reply {
         let next = Reply(self.replies.len());
         let number = *self
@@ -121,7 +121,7 @@ impl Clients {
         number
     }
 
-    /// What that server of the set answers; `None` while it is down.
+    /// Returns the hello reply of a server of the set; `None` if the server is down.
     pub(super) fn answer(&mut self, set: &ReplicaSet, server: usize) -> Option<Reply> {
         if let Some(answers) = self.answers.get(set) {
             return answers[server];
@@ -134,12 +134,12 @@ impl Clients {
         answers[server]
     }
 
-    /// True for the first time that this client meets that set.
+    /// Notes a pair of a set and a client. Returns true if the pair is new.
     pub(super) fn meet(&mut self, set: &ReplicaSet, knowledge: Knowledge) -> bool {
         self.rested.insert((set.clone(), knowledge))
     }
 
-    /// What the client knows of the server, if it knows of it at all.
+    /// Returns the state of the server in the client; `None` if the server is not in its topology.
     pub(super) fn seen(&self, knowledge: Knowledge, server: usize) -> Option<Seen> {
         let bench = &self.clients[&knowledge];
         let sdam = &bench.sdam;
@@ -152,13 +152,13 @@ impl Clients {
         })
     }
 
-    /// Whom the client takes for the primary.
+    /// Returns the server that is the primary in the client's topology description.
     pub(super) fn primary(&self, knowledge: Knowledge) -> Option<usize> {
         let primary = self.clients[&knowledge].sdam.description().primary()?;
         (0..SERVERS).find(|&server| address(server) == primary.address)
     }
 
-    /// The client hears it.
+    /// Returns the effect of an input on a client. The input is played if it is new.
     pub(super) fn hear(
         &mut self,
         knowledge: Knowledge,
@@ -226,7 +226,7 @@ fn fail_operation(bench: &mut Bench, server: usize, age: Age, cause: Cause) -> F
     bench.application_error(&known, generations, &failure, None)
 }
 
-/// The present life of a server, or one that is over.
+/// Returns the current life of a server, or an earlier one for [`Age::Dead`].
 fn life(bench: &Bench, server: usize, age: Age) -> Known {
     let address = address(server);
     let current = bench.sdam.server_id(&address);
@@ -246,7 +246,7 @@ fn generation(bench: &Bench, server: usize) -> u64 {
     id.map_or(0, |id| bench.watch.generation(id, None))
 }
 
-/// Time is of no interest here: whoever could be checked is being checked.
+/// Lets time pass until each server has a check under way.
 fn check_everybody(bench: &mut Bench) -> Found {
     let servers = &bench.sdam.description().servers;
     if servers.keys().all(|a| bench.watch.pending(a).is_some()) {
@@ -256,7 +256,7 @@ fn check_everybody(bench: &mut Bench) -> Found {
     bench.pass(Duration::from_millis(500))
 }
 
-/// A primary that was replaced never comes back.
+/// Checks that a replaced primary never becomes the primary again.
 fn succession(before: &Bench, after: &Bench) -> Found {
     let newest = before.sdam.description().max_election_id;
     let description = after.sdam.description();
@@ -267,8 +267,8 @@ fn succession(before: &Bench, after: &Bench) -> Found {
     Ok(())
 }
 
-/// From every state the client can be closed, and nothing is left; answers on connections that are
-/// gone change nothing (E.6-5, E.6-6).
+/// Closes the client in this state, and checks that nothing is left (E.6-5). Late replies on closed
+/// connections change nothing, before and after the close (E.6-6).
 fn farewell(bench: &Bench) -> Found {
     let mut bench = bench.clone();
     let late = rawdoc! { "ok": 1, "msg": "isdbgrid" };

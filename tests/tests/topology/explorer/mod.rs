@@ -1,15 +1,19 @@
-//! Small worlds, exhaustively: a replica set of three, and a client that hears of it late. All
-//! interleavings of what happens to the set, of replies that arrive when they like, and of errors
-//! of operations with current and stale generations are walked through, breadth first; machine and
-//! model must agree in each state.
+//! Walks through all states of small worlds, breadth first.
 //!
-//! A server's check is always running, so that time plays no part here; what else is left out of a
-//! state (times, numbers of connections, how often a pool was cleared) cannot change what follows.
+//! A world is a replica set of three members with a client that receives replies late. The moves
+//! are the changes of the set, the arrival of replies in any order, and errors of operations with
+//! current and stale generations. Machine and model must agree in each state.
 //!
-//! Larger worlds:
-//! `ONIONSKIN_WORLD=terms,reconfigurations,restarts,step-downs,delays,errors,wire-version`, for
-//! example, in two minutes, `ONIONSKIN_WORLD=2,0,0,0,1,1,21 cargo test -p onionskin-tests --test
-//! topology asked_for -- --nocapture`.
+//! A check of each server is always under way, so the state contains no times. Numbers of
+//! connections and counts of clears are also left out, because they do not affect what follows.
+//!
+//! Larger worlds, with `terms,reconfigurations,restarts,step-downs,delays,errors,wire-version`,
+//! take for example two minutes:
+//!
+//! ```sh
+//! ONIONSKIN_WORLD=2,0,0,0,1,1,21 \
+//!     cargo test -p onionskin-tests --test topology asked_for -- --nocapture
+//! ```
 
 mod client;
 mod world;
@@ -24,32 +28,33 @@ use std::{
 };
 use world::{Move, World};
 
-/// How many processes there are.
+/// The number of servers.
 const SERVERS: usize = 3;
 
-/// The variable that sets other bounds.
+/// The environment variable that sets other bounds.
 const BOUNDS: &str = "ONIONSKIN_WORLD";
 
-/// How much may happen.
+/// The largest numbers of events in a world.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Elections.
+    /// The number of elections.
     terms: u64,
-    /// Members removed or added.
+    /// The number of reconfigurations that remove or add a member.
     reconfigurations: i64,
-    /// Processes started again.
+    /// The number of restarts of servers.
     restarts: u32,
-    /// Primaries that give up.
+    /// The number of step-downs of a primary.
     step_downs: u8,
-    /// Replies that take their time, one after the other.
+    /// The number of late replies. At most one reply is late at a time.
     delays: u8,
-    /// Errors of operations.
+    /// The number of errors of operations.
     errors: u8,
-    /// Which version the servers speak: from 17 on the newer rule for primaries holds.
+    /// The `maxWireVersion` of the servers. From 17 on, `electionId` decides between primaries
+    /// before `setVersion`.
     wire_version: i32,
 }
 
-/// What a walk has found.
+/// The statistics of a walk, and the first disagreement.
 #[derive(Debug, Default)]
 struct Walk {
     states: usize,
@@ -60,7 +65,7 @@ struct Walk {
     disagreement: Option<String>,
 }
 
-/// Walks through every state that can be reached, or until machine and model disagree.
+/// Walks through all states that can be reached, until machine and model disagree.
 fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
     let mut walk = Walk::default();
     match Clients::new(mistake) {
@@ -76,7 +81,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, clients: &mut Clients, walk: &mut Walk) -> Result<(), String> {
     let first = World::new(bounds, clients);
     let mut seen = BTreeSet::from([key(&first)]);
-    // Each state's predecessor and the move from it, for the way to a disagreement.
+    // The predecessor of each state, the move from it, and the depth. They give the moves to a
+    // disagreement.
     let mut origins: Vec<(usize, Option<Move>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {
@@ -101,7 +107,7 @@ fn wander(bounds: Bounds, clients: &mut Clients, walk: &mut Walk) -> Result<(), 
     Ok(())
 }
 
-/// The moves that led to a state.
+/// Returns the moves that lead to a state.
 fn way(origins: &[(usize, Option<Move>, usize)], mut number: usize) -> Vec<Move> {
     let mut moves = Vec::new();
     while let (origin, Some(what), _) = origins[number] {
@@ -121,7 +127,8 @@ fn key(world: &World) -> (u64, u64) {
     (hash(0), hash(1))
 }
 
-/// Walks, tells how far, and insists on at least that many states.
+/// Walks through all states, prints statistics, and asserts that there are at least `at_least`
+/// states.
 fn explore(bounds: Bounds, at_least: usize) {
     let began = Instant::now();
     let walk = walk(bounds, None);
@@ -138,7 +145,7 @@ fn explore(bounds: Bounds, at_least: usize) {
     assert!(walk.states >= at_least, "only {} states", walk.states);
 }
 
-/// The bounds that the environment wants instead.
+/// Returns the bounds that the environment variable sets.
 fn wanted() -> Option<Bounds> {
     let text = env::var(BOUNDS).ok()?;
     let numbers = text.split(',').map(|n| n.trim().parse::<u8>().ok());
@@ -168,7 +175,7 @@ fn wanted() -> Option<Bounds> {
     })
 }
 
-/// Two elections; each test adds what it is about.
+/// Two elections and no other event. Each test adds the events that it is about.
 const CALM: Bounds = Bounds {
     terms: 2,
     reconfigurations: 0,
@@ -234,7 +241,7 @@ fn every_interleaving_of_elections_and_a_restart() {
 
 #[test]
 fn every_interleaving_of_the_world_that_was_asked_for() {
-    // Without a wish, one election and what follows it.
+    // Without the variable `ONIONSKIN_WORLD` there is one election.
     let mut bounds = CALM;
     bounds.terms = 1;
     explore(wanted().unwrap_or(bounds), 1);

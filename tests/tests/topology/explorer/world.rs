@@ -1,4 +1,4 @@
-//! One world: a replica set, what is on its way, and what the client knows.
+//! One world: a replica set, its replies under way, and the state of the client.
 
 use super::{
     Bounds, SERVERS,
@@ -7,44 +7,44 @@ use super::{
 use bson::{RawDocument, cstr, rawdoc};
 use onionskin_simulations::strategies::{ReplicaSet, Role, Step};
 
-/// The number of a reply.
+/// The number of a reply in [`Clients`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Reply(pub(super) usize);
 
-/// One thing that happens.
+/// One event of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Move {
-    /// Something happens to the set.
+    /// The set changes.
     Set(Step),
-    /// The server answers the running check, and the reply arrives.
+    /// The server answers the check under way, and the reply arrives at once.
     Hear(usize),
-    /// The server answers the running check, but the reply takes its time.
+    /// The server answers the check under way, but the reply is late.
     Delay(usize),
-    /// The server answers a new connection of the pool, but the reply takes its time.
+    /// The server answers the handshake of a new connection of the pool, but the reply is late.
     DelayHandshake(usize),
-    /// The reply that took its time arrives.
+    /// The late reply arrives.
     Arrive,
-    /// The check finds nobody.
+    /// The check under way fails, because the server is down.
     Lose(usize),
-    /// An operation's connection breaks.
+    /// The connection of an operation breaks.
     Break(usize, Age),
-    /// The server refuses an operation, for example because it is no primary any more.
+    /// The server answers an operation with this error code.
     Refuse(usize, i32),
-    /// That refusal arrives.
+    /// The error reply of `Refuse` arrives.
     Refused,
 }
 
-/// A reply to hello on its way.
+/// A late reply to hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Delayed {
     server: usize,
     reply: Reply,
     handshake: bool,
-    /// The server was removed meanwhile.
+    /// True if the reply is dropped, because the server was removed or the check was cancelled.
     dead: bool,
 }
 
-/// A refusal on its way, and how old its connection will be by then.
+/// An error reply under way, and the age that its connection has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Refusal {
     server: usize,
@@ -52,7 +52,7 @@ struct Refusal {
     age: Age,
 }
 
-/// The set, what is on its way, and what the client knows.
+/// The set, the replies under way, and the state of the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     set: ReplicaSet,
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Everything that can happen now.
+    /// Returns all events that are possible now.
     pub(super) fn moves(&self, bounds: Bounds, clients: &Clients) -> Vec<Move> {
         let mut moves = Vec::new();
         for server in 0..SERVERS {
@@ -95,7 +95,8 @@ impl World {
 
     fn set_moves(&self, server: usize, bounds: Bounds, moves: &mut Vec<Move>) {
         let more_versions = self.set.version() - 1 < bounds.reconfigurations;
-        // All servers are alike at first, so it is always the same that wins first.
+        // All servers are equal before the first election, so only server 0 can win it. Other
+        // winners would give equivalent worlds.
         let may_win = server == 0 || self.set.term() > 0;
         let steps = [
             (true, Step::Learn(server)),
@@ -106,7 +107,7 @@ impl World {
             ),
             (more_versions, Step::Remove(server)),
             (more_versions, Step::Add(server, Role::Normal)),
-            // Who goes down comes back.
+            // A server that is down starts again later, so it already counts as a restart.
             (
                 self.set.restarts() + self.down() < bounds.restarts,
                 Step::Stop(server),
@@ -154,7 +155,7 @@ impl World {
             moves.push(Move::Break(server, Age::Stale));
         }
         if up && self.refusal.is_none() && seen.known {
-            // NotWritablePrimary, ShutdownInProgress
+            // The codes are `NotWritablePrimary` and `ShutdownInProgress`.
             moves.extend([Move::Refuse(server, 10107), Move::Refuse(server, 91)]);
         }
     }
@@ -164,7 +165,7 @@ impl World {
         u32::try_from(down.count()).unwrap_or(0)
     }
 
-    /// Lets it happen; false if it is not possible.
+    /// Applies the event. Returns false if the event is not possible.
     pub(super) fn apply(&mut self, what: Move, clients: &mut Clients) -> Result<bool, String> {
         match what {
             Move::Set(step) => {
@@ -190,7 +191,8 @@ impl World {
                 });
             }
             Move::Arrive => match self.delayed.take() {
-                // That the dead change nothing is tried in each state of the client.
+                // A reply of a removed server changes nothing. `farewell` tests this in each state
+                // of the client.
                 Some(delayed) if !delayed.dead => {
                     let news = if delayed.handshake {
                         News::Handshake(delayed.reply)
@@ -238,14 +240,15 @@ impl World {
         }
         if let Some(delayed) = &mut self.delayed {
             delayed.dead |= outcome.removed[delayed.server];
-            // A check that an operation's error cancelled is answered no more.
+            // A check that the error of an operation cancelled gets no reply.
             let cancelled = news == News::Broken(Age::Current) && server == delayed.server;
             delayed.dead |= cancelled && !delayed.handshake;
         }
         Ok(())
     }
 
-    /// The set comes to rest, and everybody is asked: the client must find what is there.
+    /// Starts all servers, lets them learn the state of the set, and has the client check each
+    /// server. Then the client must know the primary of the set.
     pub(super) fn converges(&self, clients: &mut Clients) -> Result<(), String> {
         let mut world = self.clone();
         (world.delayed, world.refusal) = (None, None);
@@ -271,7 +274,7 @@ impl World {
     }
 }
 
-/// An operation's reply with an error, with the topology version that the server has now.
+/// Returns an error reply to an operation, with the current topology version of the server.
 fn refusal(code: i32, hello: &RawDocument) -> bson::RawDocumentBuf {
     let mut reply = rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
     if let Ok(version) = hello.get_document("topologyVersion") {

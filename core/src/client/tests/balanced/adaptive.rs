@@ -1,9 +1,10 @@
-//! Retries after overload of what is bound to a connection.
+//! Tests of retries after overload on pinned connections.
 
 use super::{super::adaptive::overloaded, *};
 use std::time::Duration;
 
-/// Answers with overload and lets the backoff pass; the connection is nobody's meanwhile.
+/// Replies with overload and waits until the backoff is over. No operation uses the connection
+/// during the backoff. Returns the exchange of the retry.
 fn overload(world: &mut World, mut exchange: Exchange) -> Exchange {
     let socket = exchange.socket();
     World::answer(&mut exchange, &overloaded());
@@ -21,7 +22,8 @@ fn overload(world: &mut World, mut exchange: Exchange) -> Exchange {
 
 #[test]
 fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
-    // BP-2, trap 4: pins stay, and there is no check-out.
+    // Commands of cursors are retried after overload (BP-2). The connection stays pinned, and none
+    // is checked out (BP trap 4).
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     told(&mut world);
@@ -53,8 +55,9 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
 
 #[test]
 fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
-    // BP-2, BP-10; `transactions/tests/unified/backpressure-retryable-writes`: the first command
-    // pins its connection before it is sent.
+    // Commands of transactions are retried after overload (BP-2, BP-10). The first command pins its
+    // connection before it is sent. Official test
+    // `transactions/tests/unified/backpressure-retryable-writes`.
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     let mut exchange = overload(&mut world, exchange);
@@ -69,7 +72,7 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
 
 #[test]
 fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_error() {
-    // RR-15: the retry reaches no server, so the earlier error is raised.
+    // The retry reaches no server, so the earlier error is raised (RR-15).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -113,7 +116,8 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
 
 #[test]
 fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
-    // RR-15: the retry waits for the reply to another command when the pin is released.
+    // The retry waits for the late reply to another command. Then the pin is released, so the
+    // earlier error is raised (RR-15).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &overloaded());

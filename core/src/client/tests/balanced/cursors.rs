@@ -1,11 +1,11 @@
-//! Cursors keep their connections.
+//! Tests of cursors, which pin their connections.
 
 use super::*;
 use crate::operation::{Abandoned, Decode, Runner, Single};
 
 #[test]
 fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
-    // LB-30 to LB-34
+    // A cursor pins its connection until a reply has the cursor id 0 (LB-30 to LB-34).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     assert_eq!(facts.service, Some(id(1)));
@@ -13,7 +13,7 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
         told(&mut world),
         ["started", "created 1", "ready 1", "out 1"]
     );
-    // Somebody else needs another one.
+    // Another operation uses another connection.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), facts.socket);
     told(&mut world);
@@ -37,7 +37,7 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
 
 #[test]
 fn a_first_batch_that_is_all_keeps_nothing() {
-    // LB-32
+    // A command whose reply has the cursor id 0 pins nothing (LB-32).
     let mut world = world();
     let mut exchange = world.begin_exchange(find());
     World::answer(&mut exchange, &cursor_reply(0, "firstBatch"));
@@ -55,7 +55,8 @@ fn a_first_batch_that_is_all_keeps_nothing() {
 
 #[test]
 fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
-    // LB-35
+    // `killCursors` is sent on the pinned connection. The connection is checked in after any
+    // outcome (LB-35).
     for outcome in ["ok", "error", "reset"] {
         let mut world = world();
         let (mut cursor, facts) = open_cursor(&mut world);
@@ -90,7 +91,8 @@ fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
 
 #[test]
 fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
-    // LB-36, trap 5; scenario 34: nothing leaks where the cursor cannot be ended any more.
+    // After a network error the connection stays pinned. The close of the cursor sends no
+    // `killCursors` (LB-36, LB trap 5) and leaks no connection (scenario 34).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let exchange = more(&mut world, &mut cursor);
@@ -110,7 +112,8 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
 
 #[test]
 fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
-    // LB-37
+    // After an error that is not a network error, the close of the cursor still sends `killCursors`
+    // (LB-37).
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     let refused = rawdoc! { "ok": 0, "code": 7, "errmsg": "host not found" };
@@ -126,7 +129,7 @@ fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
 
 #[test]
 fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
-    // The caller leaves in mid-exchange, then closes the cursor.
+    // The caller abandons the exchange of a batch and then closes the cursor.
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -169,7 +172,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
     let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
         panic!("it waits for the reply");
     };
-    // The process did not stand still, time passed.
+    // Time passes in small steps, because a long step would look like a frozen process.
     for _ in 0..8 {
         world.wait(std::time::Duration::from_millis(500));
     }
@@ -197,7 +200,7 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
         panic!("its time is over");
     };
     assert!(error.is_timeout(), "{error}");
-    // It was the last to use the connection, which drains on in its pool.
+    // The command was the last holder of the pin. The connection now drains in its pool.
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().in_use, 0);
 }
@@ -215,7 +218,7 @@ fn a_client_that_closes_closes_what_cursors_keep() {
         events.contains(&format!("closed 1: {:?}", CloseReason::PoolClosed)),
         "{events:?}"
     );
-    // Its owner hears of it later.
+    // The owner of the cursor closes it later.
     let kill = cursor.end().expect("it does not know");
     world.client.discard(world.now, kill);
     assert!(world.client.is_over());
@@ -259,7 +262,8 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
 
 #[test]
 fn where_there_is_no_load_balancer_nothing_is_pinned() {
-    // LB-26 for the hello is held by the tests of `hello`.
+    // Connections are pinned only behind a load balancer. The tests of `hello` cover the handshake
+    // (LB-26).
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
     let mut exchange = world.begin_exchange(find());
     assert_eq!(exchange.pin(PinnedFor::Cursor), None);
@@ -274,7 +278,7 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
 
 #[test]
 fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
-    // LB-32: the same for every command whose reply has a cursor.
+    // Every command that creates a cursor pins its connection (LB-32).
     for name in ["find", "aggregate", "listCollections", "listIndexes"] {
         let mut world = world();
         let mut command = Command::new(name, "db", CommandKind::Read);
@@ -292,7 +296,7 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
 
 #[test]
 fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
-    // CMAP-103: neither a batch nor a kill goes out on the parent's connection.
+    // The child sends neither `getMore` nor `killCursors` on a connection of the parent (CMAP-103).
     let mut world = world();
     let (mut resting, facts) = open_cursor(&mut world);
     let (mut draining, second) = open_cursor(&mut world);
@@ -322,7 +326,7 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
 
 #[test]
 fn a_full_pool_tells_what_keeps_its_connections() {
-    // LB-43 to LB-46
+    // The error of a full pool counts the connections by their use (LB-43 to LB-46).
     let text = format!("{URI}&maxPoolSize=2&waitQueueTimeoutMS=50");
     let mut world = World::with_subscriptions(&text, service(1), Subscriptions::all());
     let (_cursor, _) = open_cursor(&mut world);
@@ -337,7 +341,7 @@ fn a_full_pool_tells_what_keeps_its_connections() {
             other => panic!("its time is over: {other:?}"),
         }
     };
-    // What an exchange keeps counts from its end on.
+    // A new pin counts from the end of its exchange.
     let during = refused(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);

@@ -1,13 +1,13 @@
-//! A client that closes while its operations wait for pinned connections.
+//! Tests of a client that closes while operations wait for pinned connections.
 
 use super::{super::adaptive::overloaded, *};
 use crate::error::ErrorKind;
 
 #[test]
 fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
-    // One operation has the last use of the pin and pauses. A later one waits for the late reply on
-    // the same connection. The close ends both, the first one releases the pin, and so the
-    // connection has no holder any more while its next operation has failed already.
+    // One operation has the last use of the pin and backs off. A later one waits for the late reply
+    // on the same connection. The close of the client fails both, and the first one releases the
+    // pin. The connection then has no pin holder, and its next operation has failed already.
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });

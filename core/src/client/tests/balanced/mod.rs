@@ -1,5 +1,5 @@
-//! Behind a load balancer: services instead of servers, and connections that cursors and
-//! transactions keep.
+//! Tests of a client behind a load balancer: services, and connections that are pinned to cursors
+//! and transactions.
 
 mod adaptive;
 mod cursors;
@@ -38,7 +38,7 @@ fn world() -> World {
     world
 }
 
-/// What was told of the pool since, in short.
+/// Returns the pool events since the last call, as short texts.
 fn told(world: &mut World) -> Vec<String> {
     std::iter::from_fn(|| world.client.poll_event())
         .filter_map(|event| match event.kind {
@@ -73,7 +73,7 @@ fn shutting_down() -> RawDocumentBuf {
     rawdoc! { "ok": 0, "code": 11600, "errmsg": "interrupted at shutdown" }
 }
 
-/// A find that leaves a cursor open on the server.
+/// Runs a find that leaves a cursor open on the server.
 fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
     let mut exchange = world.begin_exchange(find());
     let facts = exchange.facts().clone();
@@ -84,12 +84,13 @@ fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
     (cursor, facts)
 }
 
-/// Exchanges the next batch and asserts that no check-out was needed.
+/// Begins the exchange of the next batch of a cursor.
 fn more(world: &mut World, cursor: &mut Cursor) -> Exchange {
     let command = cursor.more().expect("it is open");
     world.begin_exchange(command)
 }
 
+/// Runs the exchange of the next batch with this reply, and returns its result.
 fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<(), Error> {
     let mut exchange = more(world, cursor);
     World::answer(&mut exchange, reply);

@@ -1,10 +1,10 @@
-//! Pins that go back at odd moments, or come from elsewhere.
+//! Tests of pins that are released at unusual moments, or that belong to another client.
 
 use super::*;
 use crate::operation::OperationId;
 
-/// A transaction whose command was left in its midst, and its next one, which waits for the reply:
-/// the number of that, its socket, and the late reply.
+/// Returns the pin of a transaction whose command was abandoned, its next command, which waits for
+/// the late reply, their socket, and the late reply.
 fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Vec<u8>) {
     let (mut exchange, pin) = pinned_transaction(world);
     let (socket, request) = (exchange.socket(), exchange.context.request_id);
@@ -72,7 +72,7 @@ fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_
 
 #[test]
 fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted() {
-    // CMAP-103
+    // A child process closes the connections of its parent (CMAP-103).
     let mut world = world();
     let (_pin, id, socket, late) = transaction_that_drains(&mut world);
     world.client.handle_received(world.now, socket, &late);
@@ -85,7 +85,8 @@ fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted(
 
 #[test]
 fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
-    // LB-39: the first command of a transaction, of a kind that is tried again elsewhere.
+    // All commands of a transaction use its connection (LB-39). So its first command is not retried
+    // on another one, as other writes are.
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     told(&mut world);
@@ -101,7 +102,8 @@ fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
 
 #[test]
 fn a_pin_of_another_client_means_nothing_here() {
-    // CMAP-19, CMAP-87: its numbers may be those of a connection that somebody keeps here.
+    // The client refuses a pin of another client (CMAP-19, CMAP-87), although it has a pinned
+    // connection with the same ids.
     let text = "mongodb://lb/?loadBalanced=true";
     let options = uri::parse(text).expect("a connection string").options;
     let seed = Seed::new([8; 32]);
@@ -124,7 +126,8 @@ fn a_pin_of_another_client_means_nothing_here() {
 
 #[test]
 fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
-    // LB-41
+    // The late command of the first transaction fails, because another transaction has pinned the
+    // connection. Two transactions never use the same connection at once (LB-41).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();
@@ -143,7 +146,7 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
 
 #[test]
 fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
-    // CMAP-103: as it does where there is no load balancer.
+    // A fork interrupts exchanges behind a load balancer too (CMAP-103).
     let mut world = world();
     let exchange = world.begin_exchange(find());
     let socket = exchange.socket();
@@ -189,7 +192,7 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
 
 #[test]
 fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
-    // A cursor in a transaction, of which the caller lets go at once.
+    // A transaction opens a cursor, which the caller drops at once.
     let mut world = world();
     let (mut exchange, transaction) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
@@ -223,7 +226,7 @@ fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
 
 #[test]
 fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
-    // SEL-72
+    // A preliminary ping (SEL-72) is not a command of the application, so it pins nothing.
     let options = uri::parse_for(URI, crate::options::Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, service(1), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -241,7 +244,8 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
 
 #[test]
 fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
-    // CMAP-103
+    // A child process closes the connections of its parent (CMAP-103), also that of an inherited
+    // exchange.
     let mut world = world();
     let mut exchange = world.begin_exchange(find());
     let socket = exchange.socket();
@@ -259,7 +263,7 @@ fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
     assert!(world.client.snapshot().pins.is_empty());
 }
 
-/// Clears the only pool as a hanging server does, which interrupts what is in use.
+/// Clears the only pool and interrupts its connections in use, as after a check that timed out.
 fn interrupt(world: &mut World) {
     let cause = Error::network(NetworkFault::Other, "the server hangs");
     let now = world.now;
@@ -275,7 +279,7 @@ fn is_interrupted(error: &Error) -> bool {
 
 #[test]
 fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to() {
-    // CMAP-97
+    // The next command of the cursor fails with the error of the interruption (CMAP-97).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     interrupt(&mut world);
@@ -294,7 +298,7 @@ fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to(
 
 #[test]
 fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() {
-    // CMAP-97
+    // The next command of the transaction fails with the error of the interruption (CMAP-97).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();
@@ -302,7 +306,7 @@ fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() 
     interrupt(&mut world);
     let told = world.interrupted.pop().map(|(socket, _)| socket);
     assert_eq!(told, Some(socket));
-    // Its holder has the reply already, and does not look.
+    // The exchange has its reply already, so its holder ignores the interruption.
     world.check_in(exchange, Outcome::Completed);
     let mut command = ping();
     command.set_pin(&pin);
@@ -317,7 +321,7 @@ fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() 
 
 #[test]
 fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupted() {
-    // CMAP-97
+    // The waiting command fails with the error of the interruption (CMAP-97).
     let mut world = world();
     let (pin, id, socket, _) = transaction_that_drains(&mut world);
     interrupt(&mut world);
@@ -330,7 +334,8 @@ fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupt
 
 #[test]
 fn a_granted_kept_connection_that_is_interrupted_is_not_written_to() {
-    // CMAP-97
+    // The command fails with the error of the interruption (CMAP-97), although its connection was
+    // granted before.
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
     let fate = world.client.handle_received(world.now, socket, &late);

@@ -1,10 +1,12 @@
-//! Services instead of servers: what the handshake wants, and whom errors concern.
+//! Tests of services behind a load balancer: what their handshakes require, and which connections
+//! an error concerns.
 
 use super::*;
 
 #[test]
 fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
-    // LB-14, LB-25, LB-27
+    // The client opens no connection for monitoring (LB-14). Its handshake is `hello` by OP_MSG
+    // (LB-27), with `loadBalanced: true` (LB-25).
     let options = uri::parse(URI).expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let client = Client::new(config.with_subscriptions(Subscriptions::all()));
@@ -37,7 +39,7 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
 
 #[test]
 fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
-    // LB-28, LB-47
+    // A hello reply without `serviceId` is an error (LB-28). SDAM does not handle it (LB-47).
     let mut world = World::with_subscriptions(URI, mongos(), Subscriptions::all());
     told(&mut world);
     for connection in [1, 2] {
@@ -66,7 +68,8 @@ fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
 
 #[test]
 fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
-    // LB-48, LB-50: trap 11, a shutdown error in hello clears nothing.
+    // An error in hello clears nothing (LB-48), not even a shutdown error (LB trap 11). A later
+    // error of establishment clears the service (LB-50).
     let mut world = World::with_subscriptions(URI, shutting_down(), Subscriptions::all());
     let started = world.client.start(world.now, ping());
     assert!(matches!(started, Progress::Waiting(_)));
@@ -82,7 +85,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
     let started = world.client.start(world.now, ping());
     assert!(matches!(started, Progress::Waiting(_)));
-    // The same reply is no answer to authentication.
+    // The server answers authentication with its hello reply, which is an error.
     world.run();
     let events = told(&mut world);
     let after = events.iter().position(|e| e == "cleared 1");
@@ -98,7 +101,8 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
 
 #[test]
 fn an_error_of_one_service_leaves_the_others_alone() {
-    // LB-51 to LB-54; scenario 24
+    // An error clears only the service of its connection (LB-51 to LB-54), not the whole pool
+    // (scenario 24).
     let mut world = world();
     let first = world.begin_exchange(ping());
     let second = world.begin_exchange(ping());
@@ -108,7 +112,7 @@ fn an_error_of_one_service_leaves_the_others_alone() {
     let before = world.client.topology().clone();
     world.check_in(first, reset());
     assert_eq!(told(&mut world), ["cleared 1", "in 1", "closed 1: Error"]);
-    // Of the same generation, and so old news.
+    // The connection is of the generation before the clear, so its error is ignored.
     world.check_in(second, reset());
     assert_eq!(told(&mut world), ["in 2", "closed 2: Error"]);
     World::answer(&mut other, &rawdoc! { "ok": 1 });
@@ -124,7 +128,8 @@ fn an_error_of_one_service_leaves_the_others_alone() {
 
 #[test]
 fn a_read_preference_is_sent_as_to_a_router() {
-    // LB-23, LB-24
+    // The single server suits every read preference (LB-23). The command sends the read preference
+    // as to a mongos (LB-24).
     let mut world = world();
     for (mode, expected) in [
         (ReadMode::Primary, None),
@@ -144,7 +149,7 @@ fn a_read_preference_is_sent_as_to_a_router() {
 
 #[test]
 fn sessions_are_always_there_and_never_too_old() {
-    // LB-21, LB-22
+    // Sessions are always supported (LB-21) and do not expire (LB-22).
     let hello = rawdoc! {
         "ok": 1, "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21,
         "serviceId": id(1),

@@ -1,5 +1,5 @@
-//! Transactions keep their connections, and share them with their cursors. Scripted, as the owner
-//! of a transaction goes about it.
+//! Tests of transactions, which pin their connections and share them with their cursors. The tests
+//! act as the owner of a transaction does.
 
 use super::*;
 use crate::{
@@ -9,7 +9,9 @@ use crate::{
 
 #[test]
 fn a_transaction_and_its_cursor_share_a_connection() {
-    // LB-39, LB-41, LB-42, LB-44
+    // All commands of a transaction use one connection (LB-39), and no other operation uses it
+    // (LB-41). The cursor shares the connection and does not check it in (LB-42). The connection
+    // counts for the transaction (LB-44).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();
@@ -23,12 +25,12 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     command.set_pin(&pin);
     let mut exchange = world.begin_exchange(command);
     assert_eq!(exchange.socket(), socket);
-    // No second command at the same time.
+    // A second command cannot run at the same time.
     let mut hasty = ping();
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
-    // Nobody else's operation runs on it either.
+    // Other operations use other connections.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), socket);
     told(&mut world);
@@ -44,7 +46,8 @@ fn a_transaction_and_its_cursor_share_a_connection() {
 
 #[test]
 fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
-    // LB-40, trap 9: scripted, as a transaction's owner does it.
+    // A failed commit unpins its connection (LB-40). The connection is checked in before the retry
+    // checks out another one (LB trap 9).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
@@ -61,7 +64,7 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     let socket = exchange.socket();
     told(&mut world);
     let verdict = world.check_in(exchange, reset());
-    // It is its owner who tries again, not the client, on the same connection.
+    // The owner of the transaction retries the commit. The client does not.
     assert!(
         matches!(verdict, AfterExchange::Done(Err(_))),
         "{verdict:?}"
@@ -105,24 +108,24 @@ fn a_pin_that_is_released_during_a_command_ends_with_it() {
     assert_eq!(told(&mut world), ["in 1"]);
 }
 
-/// What the server makes of a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug)]
 enum Answered {
     Well,
-    /// An error of this code, which carries that label if one is given.
+    /// The server replies with an error that has this code and, if one is given, this label.
     Badly(i32, Option<&'static str>),
-    /// The network breaks, and the owner of the transaction adds that label.
+    /// A network error occurs, and the owner of the transaction adds this label.
     Lost(&'static str),
 }
 
-/// A session with a transaction, led as its owner does.
+/// A session with a transaction. The test acts as its owner.
 struct Session {
     world: World,
     pin: TransactionPin,
 }
 
 impl Session {
-    /// One that has inserted a document in its transaction.
+    /// Returns a session that has inserted a document in its transaction.
     fn begun() -> Self {
         let mut session = Self {
             world: world(),
@@ -136,7 +139,7 @@ impl Session {
         session
     }
 
-    /// Runs a command of the transaction, and gives up what is to be given up after it.
+    /// Runs a command of the transaction, and releases the pin if the result requires that.
     fn perform(&mut self, step: TransactionStep, answered: Answered) {
         let mut command = insert();
         self.pin.apply(&mut command);
@@ -179,7 +182,8 @@ impl Session {
 
 #[test]
 fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_server() {
-    // LB-40: the cases of the official file on transactions.
+    // A transaction unpins its connection in the cases in which a sharded transaction unpins its
+    // mongos (LB-40). These are the cases of the official tests.
     use Answered::{Badly, Lost, Well};
     use TransactionStep as Step;
     let transient = Some("TransientTransactionError");
@@ -210,7 +214,7 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
     }
     for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
         let mut session = Session::begun();
-        // A commit that succeeded may be repeated, on the same connection.
+        // A commit that succeeded may be repeated on the same connection.
         session.perform(Step::Commit, Well);
         session.perform(Step::Commit, Well);
         assert!(told(&mut session.world).is_empty());
@@ -223,7 +227,7 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
 
 #[test]
 fn a_first_command_that_fails_has_kept_its_connection_all_the_same() {
-    // LB-31: one check-out and one check-in, however short the transaction.
+    // A transaction has one check out and one check in (LB-31), even if its first command fails.
     let mut session = Session {
         world: world(),
         pin: TransactionPin::default(),

@@ -1,4 +1,5 @@
-//! Any order of inputs: nothing leaks, nothing is closed twice, nothing hangs.
+//! Random inputs in any order. The client leaks nothing, closes nothing twice, and lets no
+//! operation wait forever.
 
 mod play;
 mod server;
@@ -9,7 +10,7 @@ use play::Play;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// One input, with a number that picks whom it concerns.
+/// One input. Its index selects the object that the input concerns, such as a socket.
 #[derive(Clone, Debug)]
 enum Input {
     Start { kind: u8, timeout: Option<u16> },
@@ -70,7 +71,7 @@ impl Play {
             Input::Probe(what) => self.probe = what,
             Input::Resume(which) if !self.waiting.is_empty() => {
                 let id = self.waiting.remove(which % self.waiting.len());
-                // A task may be polled without having been woken.
+                // A task may be polled although its operation was not woken.
                 self.woken.remove(&id);
                 let start = self.client.resume(self.now, id);
                 self.started(start);
@@ -147,12 +148,12 @@ fn extra() -> impl Strategy<Value = Extra> {
     ]
 }
 
-/// Ends an exchange in one way or another.
+/// Ends an exchange in one of several ways, and returns its outcome.
 fn finish(exchange: &mut Exchange, outcome: u8) -> Outcome {
     let reply = match outcome {
         0 => return Outcome::Abandoned,
         6 | 7 => {
-            // The whole request goes out, or a part of it.
+            // The whole request is sent, or only its first byte.
             let whole = exchange.output().len();
             exchange.sent(if outcome == 6 { whole } else { 1 });
             return Outcome::Abandoned;
@@ -171,11 +172,11 @@ fn finish(exchange: &mut Exchange, outcome: u8) -> Outcome {
     Outcome::Completed
 }
 
-/// What the client of a random test has that others have not.
+/// A feature of the client that not every run has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Extra {
     Nothing,
-    /// Its servers require authentication.
+    /// The servers require authentication.
     Login,
     /// The application has a server selector.
     Selector,
@@ -211,7 +212,7 @@ fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> Play {
             timeout: None,
         });
     }
-    // The first check succeeds, so that most of what follows concerns operations.
+    // The first check succeeds, so that most of the later inputs concern operations.
     play.apply(Input::Connect(0));
     play.apply(Input::Answer {
         which: 0,
@@ -250,7 +251,8 @@ proptest! {
 
 #[test]
 fn the_servers_of_the_random_test_know_the_password() {
-    // Otherwise the test would play no operation of a client that logs in.
+    // If the servers did not know it, the random tests would run no operation of an authenticated
+    // client.
     let mut play = begin(Monitoring::Background, Extra::Login, 0);
     let (which, hello) = (0, u8::MAX);
     for _ in 0..3 {

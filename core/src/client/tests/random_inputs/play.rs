@@ -1,4 +1,4 @@
-//! A client and whoever drives it: what there is, and what must hold between any two inputs.
+//! The driver of a client in random tests: its state, and the invariants between two inputs.
 
 use super::{server::Servers, *};
 use crate::{
@@ -8,33 +8,37 @@ use crate::{
     selection::{SelectorQuestion, suitable},
 };
 
-/// What the driver of the client knows: sockets, unanswered requests, operations, exchanges.
+/// A client and the state of its driver: sockets, unanswered requests, operations and exchanges.
 pub(super) struct Play {
     pub(super) client: Client,
     contract: Contract,
     pub(super) now: Instant,
+    /// Sockets that were dialled and are not connected.
     pub(super) dialling: Vec<SocketId>,
+    /// Requests without a reply, each with its socket.
     pub(super) unanswered: Vec<(SocketId, Vec<u8>)>,
+    /// Sockets that were not closed.
     pub(super) open: BTreeSet<SocketId>,
-    /// The latest request on each socket.
+    /// The id of the last request on each socket whose exchange was checked in.
     pub(super) left: BTreeMap<SocketId, i32>,
-    /// Sockets that drain, with the number of the request.
+    /// Draining sockets, each with the id of the request whose reply is outstanding.
     pub(super) draining: BTreeMap<SocketId, i32>,
+    /// Operations that wait.
     pub(super) waiting: Vec<OperationId>,
     pub(super) exchanges: Vec<Exchange>,
-    /// Sockets of the process that this one was forked from.
+    /// After a fork, the sockets of the parent process.
     of_parent: BTreeSet<SocketId>,
     interrupted: BTreeSet<SocketId>,
     pub(super) servers: Servers,
-    /// Questions of the client, each with what it asks until that is derived.
+    /// Questions of the client that are not answered.
     pub(super) questions: BTreeMap<QuestionId, KeyDerivation>,
-    /// Those of `questions` that the client does not want to be answered any more.
+    /// The part of `questions` that the client has withdrawn.
     withdrawn: BTreeSet<QuestionId>,
-    /// Questions to the application.
+    /// Server selector questions that are not answered.
     pub(super) asking: BTreeMap<OperationId, SelectorQuestion>,
     /// Operations that were woken and have not resumed.
     pub(super) woken: BTreeSet<OperationId>,
-    /// What a probe of the next connection that rested finds.
+    /// The result of the next probes. The function `look` defines the numbers.
     pub(super) probe: u8,
     extra: Extra,
 }
@@ -140,7 +144,8 @@ impl Play {
         self.watch_waits();
     }
 
-    /// Each operation that its own task has to resume was woken, or its task was asked at once.
+    /// Asserts that each operation whose task has to act was woken, or that its task has a server
+    /// selector question.
     fn watch_wakes(&mut self) {
         let snapshot = self.client.snapshot();
         for waiting in &snapshot.operations {
@@ -153,12 +158,14 @@ impl Play {
         }
     }
 
-    /// No operation waits for selection while a known server suits it (SEL-36, MON-18), nor longer
-    /// than its limit (SEL-35). While one waits, the servers are checked again (SDAM-119).
+    /// Asserts that no operation waits for server selection while a known server is suitable
+    /// (SEL-36, MON-18), or longer than its limit (SEL-35). While an operation waits, the servers
+    /// are checked again (SDAM-119).
     fn watch_waits(&self) {
         let client = &self.client;
         if client.settings.scanning.is_some() {
-            // There they wait for scans, also while a server is known (MON-25).
+            // A client that checks servers on demand waits for scans, even while a suitable server
+            // is known (MON-25).
             return;
         }
         let selection = client.settings.selection;
@@ -181,7 +188,8 @@ impl Play {
             is_asking |= !is_paused;
             let limit = *all.get(&id).expect("there is one by default");
             if is_paused {
-                // It met a server that may be overloaded, and does not dial that at once again.
+                // The operation met a server that may be overloaded, and pauses before it dials
+                // that server again.
                 assert!(limit <= self.now + MIN_HEARTBEAT_FREQUENCY);
             } else {
                 let criteria = waiting.criteria.as_ref().expect("it did not fail");
@@ -233,7 +241,8 @@ impl Play {
                 }
                 match exchange.begin(self.now) {
                     Ok(_) => self.exchanges.push(exchange),
-                    // Its time ran out while it waited: nothing was sent, the connection is whole.
+                    // The time limit passed while the operation waited. Nothing was sent, so the
+                    // connection can be used again.
                     Err(error) => {
                         assert!(error.is_timeout(), "{error}");
                         let outcome = Outcome::Failed(error);
@@ -250,7 +259,7 @@ impl Play {
         }
     }
 
-    /// This is a child from here on: what is in use is its parent's, and nothing else is left open.
+    /// Reports a fork. Afterwards only the connections in use are open, which belong to the parent.
     pub(super) fn fork(&mut self) {
         self.of_parent = self.open.clone();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
@@ -261,7 +270,8 @@ impl Play {
         assert!(left.eq(in_use));
     }
 
-    /// Something comes on a connection that drains.
+    /// Reports bytes on a draining connection: the end of the stream, a wrong message or the late
+    /// reply.
     pub(super) fn late(&mut self, which: usize, what: u8) {
         let place = which % self.draining.len().max(1);
         let Some((&socket, &id)) = self.draining.iter().nth(place) else {
@@ -285,7 +295,7 @@ impl Play {
         let connections = self.client.snapshot().connections;
         let is_closed = connections.iter().all(|(open, _)| *open != socket);
         assert_eq!(fate == SocketUse::Closed, is_closed);
-        // A whole reply closes what a clear has made stale.
+        // After a complete reply, the connection is closed if a clear has made it stale.
         assert!(
             is_closed || (what >= 2 && fate == SocketUse::Parked),
             "{fate:?}"
@@ -311,7 +321,7 @@ impl Play {
         assert_empty(&self.client);
     }
 
-    /// Reads what there is on a connection that rested.
+    /// Probes a connection that was idle.
     fn look(&self, exchange: &mut Exchange) -> Result<(), Error> {
         if !exchange.wants_probe() {
             return Ok(());
@@ -320,12 +330,12 @@ impl Play {
             0 => exchange.handle_probe(None),
             1 => exchange.handle_probe(Some(&[])),
             2 => exchange.handle_probe(Some(&[1, 2, 3])),
-            // Whoever drives the client may leave the probe out.
+            // The driver of a client may omit the probe.
             _ => Ok(()),
         }
     }
 
-    /// Answers a question, perhaps twice, perhaps after it was withdrawn.
+    /// Answers a question, possibly twice or after the client has withdrawn it.
     pub(super) fn answer(&mut self, which: usize, what: u8) {
         let place = which % self.questions.len();
         let id = *self.questions.keys().nth(place).expect("it is one of them");
@@ -341,7 +351,7 @@ impl Play {
         }
     }
 
-    /// The application answers, perhaps after its operation has left.
+    /// Answers a server selector question, possibly after its operation was cancelled.
     pub(super) fn narrow(&mut self, which: usize) {
         let place = which % self.asking.len();
         let id = *self.asking.keys().nth(place).expect("it is one of them");

@@ -1,4 +1,4 @@
-//! What the servers of the random tests answer: hellos and SCRAM conversations.
+//! The replies of the servers in the random tests: hellos and SCRAM conversations.
 
 use super::*;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -9,34 +9,36 @@ use sha2::Sha256;
 const ITERATIONS: u32 = 4096;
 const SALTS: [&str; 3] = ["c2FsdDA=", "c2FsdDE=", "c2FsdDI="];
 
-/// `HMAC(Hi("pencil", salt, 4096), "Server Key")` of each salt.
+/// The server key for each salt: `HMAC(Hi("pencil", salt, 4096), "Server Key")`.
 const SERVER_KEYS: [&str; 3] = [
     "Vntni1x9VxGQIyF7k/qpfxtE/+KYgVQHSyRpZd+tKj4=",
     "0eVSICrTT3nDaQHVyojyK8vRqL0aC379R/e1AXfxsa0=",
     "ptkKBG/qrgNkgVuCjbLvNmF9re6tAIPUxb5nyIVDjvI=",
 ];
 
-/// The server's side of one conversation.
+/// The server's side of one SCRAM conversation.
 #[derive(Clone, Debug)]
 struct Login {
-    /// What both sides sign, without the client's last message.
+    /// The messages that both sides sign, without the client's last message.
     messages: String,
+    /// The index of the salt in `SALTS`.
     salt: usize,
 }
 
-/// What is known of the connections of all servers.
+/// The SCRAM conversations on the connections of all servers.
 #[derive(Default)]
 pub(super) struct Servers {
     logins: BTreeMap<SocketId, Login>,
 }
 
 impl Servers {
-    /// The reply to a request. `choice` says which: small numbers are refusals and other members.
+    /// Returns the reply to a request. For small values of `choice` it is an error or the hello of
+    /// another server.
     pub(super) fn reply(&mut self, socket: SocketId, request: &[u8], choice: u8) -> Vec<u8> {
         let header = Header::decode(request, 1 << 20).expect("a request");
         let body = match Message::decode(request) {
             Ok(message) => self.reply_to(socket, message.body, choice),
-            // The older hello.
+            // The request is not an OP_MSG, so it can only be a legacy hello.
             Err(_) => answer(choice),
         };
         let mut bytes = Vec::new();
@@ -64,7 +66,7 @@ impl Servers {
         hello
     }
 
-    /// The end of a conversation: the server's signature, or a refusal.
+    /// Returns the last reply of a conversation: the server's signature, or an error.
     fn last(&self, socket: SocketId, last: &str, choice: u8) -> RawDocumentBuf {
         let login = &self.logins[&socket];
         let (without_proof, _) = last.split_once(",p=").expect("a proof");

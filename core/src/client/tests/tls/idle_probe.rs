@@ -1,10 +1,10 @@
-//! What TLS says to connections that rest.
+//! Tests of TLS messages that arrive on idle connections.
 
 use super::*;
 
 #[test]
 fn a_close_notify_at_rest_costs_its_connection_alone() {
-    // CMAP-27
+    // A connection that its server has closed cannot be used again (CMAP-27).
     let uri = format!("{URI}&retryReads=false&retryWrites=false");
     for version in [&TLS12, &TLS13] {
         let (mut scene, mut exchange) = Scene::rested(&uri, version);
@@ -34,7 +34,7 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
     }
 }
 
-/// Looks at a connection that rested, as adapters do.
+/// Probes a connection that was idle, as adapters do.
 fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
     while exchange.wants_probe() {
         let count = bytes.len().min(64);
@@ -46,7 +46,7 @@ fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
 
 #[test]
 fn a_close_notify_behind_other_messages_at_rest_is_found() {
-    // The first read of a probe has less than one of these records.
+    // The first read of a probe has 64 bytes, which end before the `close_notify`.
     let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
     let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
@@ -99,7 +99,8 @@ fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
     }
     probe(&mut exchange, &bytes).expect("it is TLS's own");
     assert!(!exchange.wants_probe());
-    // The server reads the request, whose records come with the keys that it asked for.
+    // The client answers the key updates together with its next request, which the server can
+    // decrypt.
     let request = scene.send(&mut exchange);
     let peer = scene.peer(&exchange);
     peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });

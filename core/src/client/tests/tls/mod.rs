@@ -1,4 +1,4 @@
-//! Connections behind TLS: what the protocol's own messages do to a client.
+//! Tests of connections with TLS: how alerts and other messages of TLS affect a client.
 
 mod idle_probe;
 mod pinned;
@@ -18,7 +18,7 @@ use std::{
 
 const URI: &str = "mongodb://db.example.net/?replicaSet=rs&tls=true";
 
-/// A client and one TLS server for each of its sockets.
+/// A client, and a TLS server for each of its sockets.
 struct Scene {
     client: Client,
     contract: Contract,
@@ -27,7 +27,9 @@ struct Scene {
     version: &'static SupportedProtocolVersion,
     peers: BTreeMap<SocketId, Peer>,
     closed: Vec<SocketId>,
+    /// The number of pool cleared events.
     clears: usize,
+    /// The number of changes of server descriptions.
     changes: usize,
     hello: RawDocumentBuf,
 }
@@ -36,14 +38,14 @@ struct Scene {
 struct Peer {
     tls: ServerConnection,
     requests: FrameDecoder,
-    /// The error by which the server's TLS ended.
+    /// The error with which the server's TLS connection ended.
     failure: Option<rustls::Error>,
-    /// True once `close_notify` came.
+    /// True once the `close_notify` of the client arrived.
     is_closed: bool,
 }
 
 impl Peer {
-    /// Takes ciphertext of the client's.
+    /// Receives ciphertext from the client.
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.failure.is_none() {
             self.tls.read_tls(&mut bytes).expect("room");
@@ -57,7 +59,7 @@ impl Peer {
         }
     }
 
-    /// The number of the next request.
+    /// Returns the id of the next request.
     fn request(&mut self) -> Option<i32> {
         let (header, _) = self.requests.frame().expect("a message")?;
         self.requests.consume(header.length);
@@ -72,7 +74,7 @@ impl Peer {
         self.tls.writer().write_all(&bytes).expect("room");
     }
 
-    /// The server's TLS meets a record that is none, and says so.
+    /// Gives the server an invalid record. Its TLS connection fails and sends an alert.
     fn break_off(&mut self) {
         let garbage = [
             0x17, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -81,7 +83,7 @@ impl Peer {
         assert!(self.failure.is_some());
     }
 
-    /// What waits to be sent to the client.
+    /// Returns the bytes that are to be sent to the client.
     fn output(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.tls.wants_write() {
@@ -162,7 +164,7 @@ impl Scene {
         scene
     }
 
-    /// Carries out orders until there are none: every socket connects, every hello is answered.
+    /// Carries out actions until there are none. Sockets connect, and each hello is answered.
     fn run(&mut self) {
         harness::drain(self);
         while let Some(event) = self.client.poll_event() {
@@ -176,7 +178,7 @@ impl Scene {
         }
     }
 
-    /// Gives the control plane what the peer has to say.
+    /// Gives the output of the server to the client, which drives this connection itself.
     fn deliver(&mut self, socket: SocketId) {
         let bytes = self.peers.get_mut(&socket).expect("a socket").output();
         if !bytes.is_empty() {
@@ -190,7 +192,7 @@ impl Scene {
         self.run();
     }
 
-    /// An exchange that is not begun.
+    /// Returns the exchange of an operation, which is not begun.
     fn start(&mut self, command: Command) -> Exchange {
         let start = self.client.start(self.now, command);
         self.exchange_of(start)
@@ -213,7 +215,7 @@ impl Scene {
         self.peers.get_mut(&exchange.socket()).expect("a socket")
     }
 
-    /// Sends the request; its number.
+    /// Sends the request and returns its id.
     fn send(&mut self, exchange: &mut Exchange) -> i32 {
         exchange.begin(self.now).expect("it fits");
         let bytes = exchange.output().to_vec();
@@ -241,7 +243,7 @@ impl Scene {
         verdict
     }
 
-    /// A client one of whose connections rested, and an exchange of it.
+    /// Returns a client, and an exchange on a connection that was idle.
     fn rested(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Exchange) {
         let mut scene = Self::new(uri, version);
         scene.perform(ping());
@@ -271,7 +273,7 @@ fn hello(is_balanced: bool) -> RawDocumentBuf {
     }
 }
 
-/// Gives an exchange ciphertext; true if its reply is whole.
+/// Gives ciphertext to an exchange. Returns true if its reply is complete.
 fn feed(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let room = exchange.input()?;
@@ -328,7 +330,8 @@ fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
 
 #[test]
 fn a_fatal_alert_during_an_operation_is_a_network_error() {
-    // RR-2, RW-14, SDAM-100
+    // The alert is a network error: the operation is retried (RR-2, RW-14), and the server becomes
+    // `Unknown` (SDAM-100).
     for version in [&TLS12, &TLS13] {
         for (command, is_write) in [(find(), false), (insert(), true)] {
             let mut scene = Scene::new(URI, version);
@@ -460,9 +463,9 @@ fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
     let refused = all
         .iter()
         .position(|bytes| feed(&mut exchange, bytes).is_err());
-    // The library's limit is 32 of them without data in between.
+    // rustls permits 32 key updates without data in between.
     assert_eq!(refused, Some(32));
-    // One answer, whatever the number, and the alert.
+    // The output has one answer to all key updates, and the alert.
     assert!(exchange.output().len() < 100, "{}", exchange.output().len());
 }
 

@@ -1,12 +1,12 @@
-//! What TLS says to connections that are pinned.
+//! Tests of TLS messages that arrive on pinned connections.
 
 use super::*;
 use crate::operation::Cursor;
 
 const URI: &str = "mongodb://db.example.net/?loadBalanced=true&tls=true";
 
-/// A cursor that keeps its connection; the server ended TLS together with its first batch, or after
-/// it.
+/// Returns an open cursor, and the `close_notify` of its server if that was not sent with the first
+/// batch.
 fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(find());
@@ -34,7 +34,7 @@ fn is_closed(error: &Error) -> bool {
 
 #[test]
 fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
-    // LB-36
+    // The connection stays pinned after the network error. It is closed with the cursor (LB-36).
     let (mut scene, mut cursor, _) = cut_off(true);
     let command = cursor.more().expect("it is open");
     let Progress::Failed(error) = scene.client.start(scene.now, command) else {
@@ -55,7 +55,7 @@ fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
     scene.wait(PROBE_AFTER);
     let command = cursor.more().expect("it is open");
     let mut exchange = scene.start(command);
-    // There is no other connection that it could use.
+    // The cursor can use no other connection, so its connection is not probed.
     assert!(!exchange.wants_probe());
     scene.send(&mut exchange);
     let error = feed(&mut exchange, &farewell).expect_err("it is closed");

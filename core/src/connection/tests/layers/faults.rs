@@ -1,11 +1,12 @@
-//! Failures of layers: whose they are, and how they are told.
+//! Failures of layers: their errors and phases.
 
 use super::*;
 use Kind::{Proxy, Tls, Xor as Changed};
 
 #[test]
 fn errors_of_a_proxy_are_its_own() {
-    // SOCKS-19
+    // A failure to connect to a proxy counts as a network error, and is no sign of an overloaded
+    // server (SOCKS-19).
     for kinds in [&[Proxy][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
         let new = |answer| Pair::with(kinds, ConnectionPurpose::Operations, 1, answer, NOW);
         let mut pair = new(b"not from here\n");
@@ -80,7 +81,7 @@ fn a_proxy_that_cannot_be_reached_is_not_the_server() {
 fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
     for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
         let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, usize::MAX);
-        // The server has no TLS.
+        // The server sends bytes that are not TLS.
         pair.server = Transport::new(match kinds {
             [Changed, ..] => vec![
                 Box::new(Xor::default()),

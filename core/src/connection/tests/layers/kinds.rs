@@ -1,5 +1,4 @@
-//! Layers for tests: one that changes bytes, one whose peer demands a greeting first, and the
-//! server's side of TLS.
+//! Layers for tests: one that changes bytes, one of a proxy, and the server's side of TLS.
 
 use crate::{
     address::Address,
@@ -9,10 +8,10 @@ use crate::{
 use rustls::ServerConnection;
 use std::io::{Read, Write};
 
-/// Most bytes of the answer to a greeting.
+/// The size of the longest accepted answer of the proxy, in bytes.
 pub(crate) const MAX_ANSWER_BYTES: usize = 64;
 
-/// Moves the first bytes of `from` into `buffer`; their number.
+/// Moves the first bytes of `from` into `buffer`. Returns their number.
 fn take(from: &mut Vec<u8>, buffer: &mut [u8]) -> usize {
     let count = from.len().min(buffer.len());
     buffer[..count].copy_from_slice(&from[..count]);
@@ -20,7 +19,7 @@ fn take(from: &mut Vec<u8>, buffer: &mut [u8]) -> usize {
     count
 }
 
-/// Moves all bytes to the end of `out`; true if there were any.
+/// Moves all bytes of `from` to the end of `out`. Returns true if there were any.
 fn give(from: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
     let is_any = !from.is_empty();
     out.append(from);
@@ -71,11 +70,11 @@ impl LayerPlan for XorPlan {
     }
 }
 
-/// A proxy, from the client's side: sends `TO address` as one line, and waits for the line `OK`.
+/// The client's side of a proxy. Sends the line `TO address`, and waits for the line `OK`.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     below: Vec<u8>,
-    /// The answer as far as it came; afterwards what came behind it.
+    /// The bytes of the answer so far; after the answer, the bytes that follow it.
     received: Vec<u8>,
     is_over: bool,
 }
@@ -146,7 +145,7 @@ impl Layer for Greeting {
     }
 }
 
-/// A plan of [`Greeting`], and where the proxy listens.
+/// A plan of [`Greeting`], with the address of the proxy.
 #[derive(Debug)]
 pub(crate) struct GreetingPlan(pub(crate) Address);
 
@@ -160,7 +159,7 @@ impl LayerPlan for GreetingPlan {
     }
 }
 
-/// The proxy itself: waits for a line, keeps it, and answers.
+/// The proxy's side. Waits for a line, keeps it from the layers above, and answers.
 #[derive(Debug)]
 pub(super) struct Greeted {
     answer: &'static [u8],
@@ -237,7 +236,7 @@ impl Layer for ServerTls {
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        // Without plaintext the library gives an error.
+        // Without plaintext, `read` of the library returns an error.
         Ok(self.0.reader().read(buffer).unwrap_or(0))
     }
 

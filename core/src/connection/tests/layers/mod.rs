@@ -1,5 +1,5 @@
-//! Layers in any order: a layer that changes bytes, one whose peer demands a greeting first, and
-//! TLS. None of them is known to the handshake, to the function that reads messages, or to drains.
+//! Layers in different orders: one that changes bytes, one of a proxy, and TLS. The handshake, the
+//! function that reads messages and the drains have no code for any of them.
 
 mod faults;
 mod kinds;
@@ -21,7 +21,7 @@ use rustls::version::{TLS12, TLS13};
 
 const HOST: &str = "db.example.net";
 
-/// What may stand between the socket and the messages.
+/// The layers of these tests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Xor,
@@ -31,7 +31,7 @@ enum Kind {
 
 use Kind::{Proxy, Tls, Xor as Changed};
 
-/// The lowest first.
+/// Stacks of layers, the lowest layer first.
 const STACKS: [&[Kind]; 10] = [
     &[],
     &[Changed],
@@ -45,13 +45,13 @@ const STACKS: [&[Kind]; 10] = [
     &[Changed, Proxy, Tls, Changed],
 ];
 
-/// A connection of a client, and its server with the same layers.
+/// The connection of a client, and its server with the same layers.
 struct Pair {
     connection: Connection,
     server: Transport,
-    /// All that the client sent below its layers.
+    /// All bytes that the client sent, as the socket carries them.
     sent: Vec<u8>,
-    /// Most bytes that are given to either side at once.
+    /// The largest number of bytes that either side receives at once.
     piece: usize,
 }
 
@@ -60,7 +60,7 @@ impl Pair {
         Self::with(kinds, purpose, piece, b"OK\n", NOW)
     }
 
-    /// A pair whose proxy gives this answer, and whose client sees this time of day.
+    /// Returns a pair whose proxy gives this answer, and whose client has this time of day.
     fn with(
         kinds: &[Kind],
         purpose: ConnectionPurpose,
@@ -104,7 +104,7 @@ impl Pair {
         }
     }
 
-    /// Moves bytes both ways until nothing moves.
+    /// Moves bytes in both directions until there are none left.
     fn run(&mut self) {
         let mut random = Seed::new([0; 32]).random();
         let mut keys = KeyCache::new();
@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    /// The number of the request that the server has received.
+    /// Returns the id of the request that the server has received.
     fn request(&mut self) -> i32 {
         next_request(&mut self.server).expect("a request")
     }
@@ -164,7 +164,7 @@ fn hello() -> RawDocumentBuf {
     rawdoc! { "ok": 1, "isWritablePrimary": true, "minWireVersion": 0, "maxWireVersion": 21 }
 }
 
-/// The transports of both sides after the handshake.
+/// Returns the transports of both sides after the handshake.
 fn established(kinds: &[Kind], piece: usize) -> (Transport, Transport) {
     let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, piece);
     pair.run();
@@ -181,7 +181,7 @@ fn established(kinds: &[Kind], piece: usize) -> (Transport, Transport) {
     (transport, pair.server)
 }
 
-/// Sends a request and gives the server's reply to it, below the layers.
+/// Sends a request, and returns the bytes of the server's reply as the socket carries them.
 fn exchange(client: &mut Transport, server: &mut Transport, body: &RawDocument) -> Vec<u8> {
     client.send(|buffer| {
         let message = MessageWriter::begin(buffer, 5, 0);
@@ -377,7 +377,7 @@ fn a_reply_before_the_end_of_a_layer_counts_wherever_the_layer_stands() {
     }
 }
 
-/// Bytes as the layer changes them, if it is there.
+/// Returns `bytes` as `layer` changes them, or unchanged if the layer is absent.
 fn passed(layer: &mut Xor, is_there: bool, bytes: Vec<u8>) -> Vec<u8> {
     if !is_there {
         return bytes;

@@ -1,5 +1,5 @@
-//! Any order of inputs behind a load balancer: cursors and transactions keep connections, services
-//! come and go, the process is forked; and nothing is left behind.
+//! Random inputs in any order behind a load balancer, with cursors, transactions, several services
+//! and forks. The client leaks nothing.
 
 mod play;
 
@@ -9,7 +9,7 @@ use play::{Play, Purpose, nth};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// One input, with a number that picks whom it concerns.
+/// One input. Its index selects the object that the input concerns, such as a socket.
 #[derive(Clone, Debug)]
 enum Input {
     Start { kind: u8, timeout: Option<u16> },
@@ -144,7 +144,7 @@ impl Play {
         let Some(key) = nth(&self.cursors, which) else {
             return;
         };
-        // A batch may be on its way.
+        // The exchange of a batch may be under way.
         let mut kept = self.cursors.remove(&key).expect("it was just looked at");
         match kept.cursor.end() {
             Ok(command) if runs => self.begin(command, None, Purpose::Kill(Some(kept.socket))),
@@ -175,7 +175,7 @@ impl Play {
         self.begin(command, None, Purpose::Transact { key, opens_cursor });
     }
 
-    /// A transaction ends, whether or not a command of it is on its way.
+    /// Ends a transaction. One of its commands may be under way.
     fn step(&mut self, which: usize, step: u8) {
         let steps = [
             TransactionStep::Abort,
@@ -190,7 +190,7 @@ impl Play {
         }
     }
 
-    /// The runtime ends, and with it whoever carries out orders.
+    /// Reports that the runtime has ended. All exchanges have to be interrupted.
     fn abandon(&mut self) {
         self.interrupted.clear();
         let was_over = self.client.is_over() || self.client.life.lost().is_some();
@@ -207,14 +207,16 @@ impl Play {
         self.interrupted.clear();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
         self.drain();
-        // Nobody reads what the parent is answered, nor keeps a connection for later.
+        // Each exchange on a connection of the parent is interrupted. All other connections of the
+        // parent are closed.
         let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
         assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
         let in_use = self.exchanges.len();
         assert_eq!(self.open.intersection(&self.of_parent).count(), in_use);
     }
 
-    /// Something comes on a connection that drains.
+    /// Reports bytes on a draining connection: the end of the stream, a wrong message or the late
+    /// reply.
     fn late(&mut self, which: usize, what: u8) {
         let place = which % self.draining.len().max(1);
         let Some((&socket, &id)) = self.draining.iter().nth(place) else {
@@ -232,7 +234,8 @@ impl Play {
         self.client.handle_received(self.now, socket, &bytes);
     }
 
-    /// Everybody leaves; the client goes on.
+    /// Cancels all operations, and ends all exchanges, cursors and transactions. The client stays
+    /// open.
     fn leave(&mut self) {
         while let Some((&id, _)) = self.waiting.first_key_value() {
             self.waiting.remove(&id);
@@ -263,9 +266,11 @@ impl Play {
         assert!(wait_limits(&self.client).is_empty() && exchange_limits(&self.client).is_empty());
     }
 
-    /// All connections can be had, and the pool knows that nobody keeps one (LB-43).
+    /// Asserts that all connections can be checked out, and that the pool counts none as pinned
+    /// (LB-43).
     fn fill(&mut self) {
-        // The process did not stand still, time passed: what drains is over.
+        // Time passes in small steps, because a long step would look like a frozen process. Every
+        // drain ends.
         for _ in 0..20 {
             self.apply(Input::Wait(500));
         }
@@ -306,7 +311,7 @@ impl Play {
     }
 }
 
-/// Ends an exchange in one way or another.
+/// Ends an exchange in one of several ways, and returns its outcome.
 fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
     let batch = match purpose {
         Purpose::More { .. } => "nextBatch",
@@ -315,7 +320,7 @@ fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
     let reply = match outcome {
         0 => return Outcome::Abandoned,
         1 | 2 => {
-            // The whole request goes out, or a part of it.
+            // The whole request is sent, or only its first byte.
             let whole = exchange.output().len();
             exchange.sent(if outcome == 1 { whole } else { 1 });
             return Outcome::Abandoned;
@@ -341,7 +346,7 @@ fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
     Outcome::Completed
 }
 
-/// The server answers another request, or says more than it was asked.
+/// Lets the server reply to another request, or append bytes to its reply.
 fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[u8]) -> Outcome {
     exchange.sent(exchange.output().len());
     let mut bytes = Vec::new();
@@ -363,7 +368,7 @@ fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[
     }
 }
 
-/// What the load balancer's services answer to a hello.
+/// Returns the reply of a service to a hello.
 fn greeting(id: i32, hello: u8) -> Vec<u8> {
     let reply = match hello {
         0 => shutting_down(),

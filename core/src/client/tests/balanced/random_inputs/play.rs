@@ -1,5 +1,5 @@
-//! A client behind a load balancer, and whoever drives it: what there is, and what must hold of it
-//! between any two inputs.
+//! The driver of a client behind a load balancer in random tests: its state, and the invariants
+//! between two inputs.
 
 use super::*;
 use crate::{
@@ -12,17 +12,17 @@ use crate::{
 const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
                     &connectTimeoutMS=2000&waitQueueTimeoutMS=3000";
 
-/// What an operation is for.
+/// The purpose of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Purpose {
     Plain,
     Open,
-    /// A batch of a cursor, which is on this socket.
+    /// A `getMore` of the cursor with this key, which is pinned to this socket.
     More {
         key: u32,
         socket: SocketId,
     },
-    /// The end of a cursor, which is on this socket.
+    /// A `killCursors` of a cursor, which is pinned to this socket.
     Kill(Option<SocketId>),
     Transact {
         key: u32,
@@ -30,21 +30,23 @@ pub(super) enum Purpose {
     },
 }
 
+/// An open cursor and the socket that it is pinned to.
 pub(super) struct KeptCursor {
     pub(super) cursor: Cursor,
     pub(super) socket: SocketId,
+    /// True while a `getMore` is under way.
     pub(super) is_busy: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Transaction {
     pub(super) pin: TransactionPin,
-    /// Its first command is on its way, so that nothing is pinned yet.
+    /// True while the first command is under way. The transaction has pinned no connection then.
     pub(super) is_first: bool,
     pub(super) socket: Option<SocketId>,
 }
 
-/// What the pool told.
+/// The numbers of pool events so far.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) started: usize,
@@ -55,7 +57,7 @@ pub(super) struct Ledger {
     pub(super) closed: usize,
 }
 
-/// What the driver of the client knows.
+/// A client and the state of its driver: sockets, operations, exchanges, cursors and transactions.
 pub(super) struct Play {
     pub(super) client: Client,
     contract: Contract,
@@ -70,11 +72,11 @@ pub(super) struct Play {
     pub(super) cursors: BTreeMap<u32, KeptCursor>,
     pub(super) transactions: BTreeMap<u32, Transaction>,
     pub(super) next_key: u32,
-    /// Sockets of the process that this one was forked from.
+    /// After a fork, the sockets of the parent process.
     pub(super) of_parent: BTreeSet<SocketId>,
     pub(super) interrupted: BTreeSet<SocketId>,
     pub(super) ledger: Ledger,
-    /// What a probe of the next connection that rested finds.
+    /// The result of the next probes. The function `exchange_of` defines the numbers.
     pub(super) probe: u8,
 }
 
@@ -176,6 +178,7 @@ impl Play {
         }
     }
 
+    /// Asserts the invariants between two inputs.
     pub(super) fn watch(&self) {
         let client = &self.client;
         let due = client.exact_deadline();
@@ -189,7 +192,7 @@ impl Play {
         let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
         let drains = draining(client);
         for socket in self.draining.keys() {
-            // One that somebody keeps stays where it is after its time.
+            // A pinned connection stays in its place after the time limit of its drain.
             assert!(drains.contains(socket) || pinned.contains(socket));
         }
         let asking = snapshot.operations.iter();
@@ -206,7 +209,7 @@ impl Play {
         assert_eq!(started, out + failed + asking.count());
         assert_eq!(client.counts().in_use, out - back);
         assert_eq!(created - closed, self.open.len());
-        // Every connection in use has an exchange, a grant, or somebody who keeps it.
+        // Every connection in use has an exchange, a grant or a pin.
         let granted = |waiting: &&WaitingOperation| {
             waiting.pin.is_none() && matches!(waiting.state, OperationState::Granted(_))
         };
@@ -223,6 +226,7 @@ impl Play {
         self.watch_pins(&snapshot);
     }
 
+    /// Asserts that the pins agree with the exchanges and with the waiting operations.
     pub(super) fn watch_pins(&self, snapshot: &Snapshot) {
         for pinned in &snapshot.pins {
             let socket = pinned.socket;
@@ -289,8 +293,8 @@ impl Play {
         };
         match expected {
             Some(expected) => assert_eq!(socket, expected),
-            // A transaction may be given up while a command of it waits to be resumed, which then
-            // runs where it was to.
+            // The owner may release the pin while a command waits to be resumed. The command then
+            // runs on the pinned connection.
             None if exchange.operation.command.pinned().is_some() => {}
             None => self.assert_free(socket),
         }
@@ -316,7 +320,7 @@ impl Play {
         }
     }
 
-    /// Nobody keeps this connection (LB-41).
+    /// Asserts that no cursor and no transaction has pinned this connection (LB-41).
     pub(super) fn assert_free(&self, socket: SocketId) {
         assert!(self.cursors.values().all(|kept| kept.socket != socket));
         let mut transactions = self.transactions.values();
@@ -405,7 +409,7 @@ impl Play {
         Some(self.cursors.get_mut(&key)?.cursor.handle_reply(exchange))
     }
 
-    /// A batch came, and with it perhaps the command for the next one.
+    /// Takes the next step of a cursor after a batch, possibly another `getMore`.
     fn go_on(&mut self, key: u32, step: Option<Step<bool>>) {
         let (Some(kept), Some(step)) = (self.cursors.get_mut(&key), step) else {
             return;
@@ -417,7 +421,7 @@ impl Play {
                 let socket = kept.socket;
                 self.begin(command, None, Purpose::More { key, socket });
             }
-            // It has let go of its connection.
+            // The cursor has released its connection.
             Step::Done(Ok(_)) if !kept.cursor.is_open() => {
                 self.cursors.remove(&key);
             }
