@@ -33,7 +33,7 @@ fn limited(mut options: DeploymentOptions) -> DeploymentOptions {
 /// The `insert` commands that were sent, retries included.
 fn sent(diary: &Diary) -> Vec<Sent> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command })
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
             if &*facts.name == "insert" =>
         {
             let command = Document::try_from(&**command).expect("BSON");

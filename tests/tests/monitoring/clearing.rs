@@ -133,7 +133,9 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
 /// What changed for a server at a moment: its pool's state, or whether it can be chosen.
 fn change(event: &Event) -> Option<(String, bool, bool)> {
     match &event.kind {
-        EventKind::Pool(PoolEvent::Ready { address }) => Some((address.to_string(), true, true)),
+        EventKind::Pool(PoolEvent::Ready { address, .. }) => {
+            Some((address.to_string(), true, true))
+        }
         EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
             Some((address.to_string(), true, false))
         }

@@ -123,12 +123,13 @@ impl Reader {
 
     fn read_topology(&self, event: &SdamEvent) -> Option<&'static str> {
         let (id, address, name) = match event {
-            SdamEvent::TopologyOpening { topology } => (topology, None, "opening"),
-            SdamEvent::TopologyClosed { topology } => (topology, None, "closed"),
+            SdamEvent::TopologyOpening { topology, .. } => (topology, None, "opening"),
+            SdamEvent::TopologyClosed { topology, .. } => (topology, None, "closed"),
             SdamEvent::TopologyDescriptionChanged {
                 topology,
                 previous,
                 new,
+                ..
             } => {
                 assert_eq!(previous.id, new.id);
                 let is_end = new.servers.is_empty();
@@ -141,17 +142,18 @@ impl Reader {
                 assert!(new.topology_type == expected || is_first, "{new:?}");
                 (topology, None, "changed")
             }
-            SdamEvent::ServerOpening { topology, address } => {
-                (topology, Some(address), "server opening")
-            }
-            SdamEvent::ServerClosed { topology, address } => {
-                (topology, Some(address), "server closed")
-            }
+            SdamEvent::ServerOpening {
+                topology, address, ..
+            } => (topology, Some(address), "server opening"),
+            SdamEvent::ServerClosed {
+                topology, address, ..
+            } => (topology, Some(address), "server closed"),
             SdamEvent::ServerDescriptionChanged {
                 topology,
                 address,
                 previous,
                 new,
+                ..
             } => {
                 assert_eq!((&previous.address, &new.address), (address, address));
                 let types = [previous.server_type, new.server_type];
@@ -190,6 +192,7 @@ impl Reader {
                 awaited,
                 duration,
                 reply,
+                ..
             } => {
                 let (started, connection) = self.started.take().expect("it started");
                 assert_eq!(*driver_connection_id, connection);

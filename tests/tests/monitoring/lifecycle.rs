@@ -100,10 +100,10 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     let mut drain = |sdam: &mut Sdam| {
         while let Some(action) = sdam.poll_action() {
             match action {
-                Action::Emit(event) => life.extend(topology_life(&Event {
-                    at: Instant::ZERO,
-                    kind: EventKind::Sdam(event),
-                })),
+                Action::Emit(event) => {
+                    let event = Event::new(Instant::ZERO, EventKind::Sdam(event));
+                    life.extend(topology_life(&event));
+                }
                 Action::Open { .. } => panic!("nothing is monitored"),
                 _ => {}
             }

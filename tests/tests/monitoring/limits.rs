@@ -21,7 +21,9 @@ async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
 /// `maxTimeMS` of the commands of this name that were sent.
 fn max_times(diary: &Diary, name: &str) -> Vec<Option<i64>> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
+            if &*facts.name == name =>
+        {
             let command = Document::try_from(&**command).expect("BSON");
             let limit = command.get("maxTimeMS");
             Some(limit.map(|limit| limit.as_i32().map(i64::from).expect("an integer")))

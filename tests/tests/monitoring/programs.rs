@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The commands of these names that were sent, each with its operation id.
 fn sent(diary: &Diary, names: &[&str]) -> Vec<(u64, Document)> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command })
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
             if names.contains(&&*facts.name) =>
         {
             let command = Document::try_from(&**command).expect("BSON");

@@ -145,7 +145,9 @@ fn pools_and_descriptions_change_together() {
         watched.insert(3).await.expect("a reply");
         let mut ready = std::collections::BTreeMap::new();
         let changes = watched.diary.notes(|event| match &event.kind {
-            EventKind::Pool(PoolEvent::Ready { address }) => Some((address.clone(), true, true)),
+            EventKind::Pool(PoolEvent::Ready { address, .. }) => {
+                Some((address.clone(), true, true))
+            }
             EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
                 Some((address.clone(), true, false))
             }

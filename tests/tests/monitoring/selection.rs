@@ -65,7 +65,9 @@ fn sent_preferences(watched: &Watched) -> Vec<Option<Document>> {
 /// The `$readPreference` of each command of this name that was sent.
 fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
     watched.diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
+            if &*facts.name == name =>
+        {
             let preference = command.get_document("$readPreference").ok();
             Some(preference.map(|p| Document::try_from(p).expect("a document")))
         }

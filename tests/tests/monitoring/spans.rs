@@ -20,7 +20,7 @@ fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {
 /// What was told of operations and their commands, in order.
 fn told(diary: &Diary) -> Vec<String> {
     diary.notes(|event| match &event.kind {
-        EventKind::Operation(OperationEvent::Started { facts }) => {
+        EventKind::Operation(OperationEvent::Started { facts, .. }) => {
             Some(format!("{} on {} begins", facts.name, facts.database))
         }
         EventKind::Operation(OperationEvent::Ended { facts, failure, .. }) => {
@@ -54,7 +54,7 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
         assert_eq!(told(&watched.diary), expected);
         let ids = watched.diary.notes(|event| match &event.kind {
             EventKind::Operation(
-                OperationEvent::Started { facts } | OperationEvent::Ended { facts, .. },
+                OperationEvent::Started { facts, .. } | OperationEvent::Ended { facts, .. },
             ) => Some(facts.operation_id),
             _ => None,
         });
