@@ -30,7 +30,7 @@ fn overload(command: &str, code: i32) -> Document {
     }
 }
 
-/// Creates a client whose commands meet the fail points of these tests.
+/// Creates a client whose commands the fail points of these tests affect.
 fn client(scene: &Scene, options: &str) -> Watched {
     scene.client(&format!("appname=adaptive&{options}"))
 }
@@ -233,8 +233,8 @@ fn plainly(command: &str, code: i32) -> Document {
     data
 }
 
-/// After an overload error `maxAdaptiveRetries` limits the number of all retries, whatever the
-/// later errors are (RR-P4, RW-P6.4).
+/// After an overload error `maxAdaptiveRetries` limits the number of all retries, also of those
+/// after other errors (RR-P4, RW-P6.4).
 #[test]
 fn overload_sets_the_number_of_retries_after_other_errors() {
     play([replica_set_of(1)], |scene| async move {

@@ -312,8 +312,8 @@ fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
     });
 }
 
-/// An error after all retries ends the insert, ordered or not. The error contains the partial
-/// result (RW-29).
+/// A network error without a successful retry ends the insert, ordered or not. The error contains
+/// the partial result (RW-29).
 #[test]
 fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
     play([limited(standalone())], |scene| async move {

@@ -283,7 +283,7 @@ fn assert_retried(watched: &Watched, command: &str) {
     assert_pool(watched, &again);
 }
 
-/// Official test file `minPoolSize-error`. A connection made in the background meets a shutdown
+/// Official test file `minPoolSize-error`. A connection made in the background gets a shutdown
 /// error, which clears the pool. The next successful check marks the pool as ready (SDAM-84).
 #[test]
 fn a_pool_is_filled_when_its_server_answers_checks_again() {

@@ -1,6 +1,6 @@
 //! Races that pools of drivers really had: those about clearing a pool, about connections that are
-//! checked in with a reply outstanding, and about the state afterwards. Each test says which
-//! mistake it finds.
+//! checked in with a reply outstanding, and about the state afterwards. Each test names the mistake
+//! that it finds.
 
 use crate::{
     diary::{

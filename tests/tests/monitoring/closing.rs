@@ -1,5 +1,5 @@
-//! Races that drivers really had: sockets that are closed under a lock or never. Each test says
-//! which mistake it finds.
+//! Races that drivers really had: sockets that are closed under a lock or never. Each test names
+//! the mistake that it finds.
 
 use crate::{
     diary::{Diary, connection_closed, connection_ready, pool_cleared},

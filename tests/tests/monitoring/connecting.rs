@@ -1,5 +1,5 @@
 //! Races that pools of drivers really had: those about connections that are being established. Each
-//! test says which mistake it finds.
+//! test names the mistake that it finds.
 
 use crate::{
     diary::{

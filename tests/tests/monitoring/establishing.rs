@@ -1,5 +1,5 @@
-//! Time limits of establishing a connection: the prose tests CSOT prose 4a and CSOT prose 4b of
-//! client-side operations timeout, and a connection whose operation has no time left.
+//! Time limits of establishing a connection: two prose tests of client-side operations timeout
+//! (CSOT prose 4a, CSOT prose 4b), and a connection whose operation has no time left.
 //!
 //! All times of the prose tests are multiplied by 20. A simulated socket is full now and then, for
 //! about as long as the original times.

@@ -13,7 +13,7 @@ use onionskin_core::{description::ServerType, event::Event};
 use onionskin_simulations::{deployment::DeploymentOptions, world::plan::Disaster};
 use std::time::Duration;
 
-/// The durations of freezes in seconds, from a moment to a night.
+/// The durations of freezes in seconds, from three seconds to eight hours.
 const PAUSES: [u64; 3] = [3, 600, 8 * 3_600];
 
 const MODES: [&str; 2] = ["stream", "poll"];
@@ -40,8 +40,8 @@ async fn settled(scene: &Scene, mode: &str) -> Watched {
     watched
 }
 
-/// True for a check that starts and is not awaited. It sends a command, while an awaited one may
-/// only read the next reply of a stream.
+/// True for the start of a check that is not awaited, which always sends a command. An awaited
+/// check may only read the next streamed reply.
 fn asked(event: &Event) -> bool {
     heartbeat(event) == Some(("started", false))
 }

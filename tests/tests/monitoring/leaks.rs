@@ -1,5 +1,5 @@
-//! Shutdown and leaks. A client closes at once in any state and leaves nothing behind. While it
-//! lives, nothing grows, and no loop spins.
+//! Shutdown and leaks. A client closes at once in any state and leaves nothing behind. While it is
+//! open, nothing grows, and no loop spins.
 
 use crate::{
     diary::{heartbeat_failed, heartbeat_started, heartbeats_of},
@@ -27,7 +27,7 @@ const MOMENTS: [Duration; 9] = [
     Duration::from_millis(10_001),
 ];
 
-/// A client closes at once, whatever its monitors do (scenario 1, scenario 8). It leaves no
+/// A client closes at once in every state of its monitors (scenario 1, scenario 8), and leaves no
 /// connection of a monitor (scenario 45) or of a round trip time measurement (scenario 26).
 #[test]
 fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {

@@ -78,8 +78,8 @@ fn a_find_that_takes_too_long_changes_nothing() {
     });
 }
 
-/// Official test file `find-shutdown-error`: two operations meet the same shutdown, and the pool is
-/// cleared once (SDAM-98).
+/// Official test file `find-shutdown-error`: two operations get the same shutdown error, and the
+/// pool is cleared once (SDAM-98).
 #[test]
 fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
     play(any_topology(), |scene| async move {

@@ -42,8 +42,8 @@ fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
     })
 }
 
-/// CMAP prose 1, "All ConnectionPoolOptions MUST be specified at the MongoClient level": the client
-/// accepts all pool options (CMAP-5), under the names of the language (CMAP-6).
+/// "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP prose 1): the
+/// client accepts all pool options (CMAP-5), under the names of the language (CMAP-6).
 #[test]
 fn the_options_of_a_client_are_those_of_its_pool() {
     play([standalone()], |scene| async move {
@@ -70,8 +70,8 @@ fn the_options_of_a_client_are_those_of_its_pool() {
     });
 }
 
-/// CMAP prose 2, "All ConnectionPoolOptions MUST be the same for all pools created by a
-/// MongoClient" (CMAP-5).
+/// "All ConnectionPoolOptions MUST be the same for all pools created by a MongoClient" (CMAP
+/// prose 2, CMAP-5).
 #[test]
 fn all_pools_of_a_client_have_the_same_options() {
     play([replica_set()], |scene| async move {
@@ -85,7 +85,7 @@ fn all_pools_of_a_client_have_the_same_options() {
     });
 }
 
-/// CMAP prose 3, "All ConnectionPoolOptions MUST be able to be specified via URI", under their
+/// "All ConnectionPoolOptions MUST be able to be specified via URI" (CMAP prose 3), under their
 /// default names (CMAP-7).
 #[test]
 fn the_options_of_a_connection_string_are_those_of_the_pool() {
@@ -100,9 +100,9 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
     });
 }
 
-/// CMAP prose 4, "A user MUST be able to subscribe to Connection Monitoring Events". The listener
-/// is a closure (CMAP-4, CMAP-38). It gets each of the eleven events as a value (CMAP-124) with all
-/// its fields.
+/// "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP prose 4). The listener
+/// is a closure (CMAP-4, CMAP-38), and gets each of the eleven events as a value (CMAP-124) with
+/// all its fields.
 #[test]
 fn a_listener_hears_each_event_of_a_pool() {
     play([standalone()], |scene| async move {
@@ -247,7 +247,7 @@ impl PoolReader {
                 self.starts.push_back(at);
                 self.count("check out started");
             }
-            // The duration counts from the start of the check out (CMAP-121). It is
+            // The duration counts from the start of the check out (CMAP-121), and is
             // `waitQueueTimeoutMS`.
             PoolEvent::CheckOutFailed {
                 reason,
@@ -294,8 +294,8 @@ impl PoolReader {
     }
 }
 
-/// CMAP prose 5, "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be
-/// published with reason connectionError" (CMAP-83, CMAP-121).
+/// "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be published with
+/// reason connectionError" (CMAP prose 5, CMAP-83, CMAP-121).
 #[test]
 fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
     for command in ["saslContinue", "isMaster"] {

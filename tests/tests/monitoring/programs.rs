@@ -1,5 +1,5 @@
-//! Programs that are no operations of the client. They test what later operations of several
-//! commands need of the runner.
+//! Programs that are no operations of the client. The tests show that the runner has what later
+//! operations of several commands need.
 
 use crate::{
     diary::Diary,

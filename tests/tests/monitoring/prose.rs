@@ -19,7 +19,7 @@ use onionskin_core::{
 };
 use std::{sync::Arc, sync::Mutex, time::Duration};
 
-/// SDAM prose 1, "All servers unavailable": the client can be created (SDAM-33).
+/// "All servers unavailable" (SDAM prose 1): the client can be created (SDAM-33).
 #[test]
 fn a_client_of_servers_that_are_away_is_made_all_the_same() {
     play([standalone()], |scene| async move {
@@ -58,7 +58,7 @@ async fn settled(scene: &Scene, options: &str) -> Watched {
     watched
 }
 
-/// SDAM prose 2, "Network error writing to primary": the former primary is unknown, and no
+/// "Network error writing to primary" (SDAM prose 2): the former primary is unknown, and no
 /// immediate check is requested (SDAM-108).
 #[test]
 fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
@@ -92,7 +92,7 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
     }
 }
 
-/// SDAM prose 3, "Not writable primary error when reading without SecondaryOk bit". The former
+/// "Not writable primary error when reading without SecondaryOk bit" (SDAM prose 3). The former
 /// primary is checked at once (SDAM-96), although the prose test denies it (A.12, point 1).
 #[test]
 fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
@@ -128,7 +128,8 @@ fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
     });
 }
 
-/// SDAM prose 4, "Node is recovering error reading with SecondaryOk bit".
+/// "Node is recovering error reading with SecondaryOk bit" (SDAM prose 4): the secondary is unknown
+/// and checked at once.
 #[test]
 fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
     play([replica_set()], |scene| async move {
@@ -162,7 +163,8 @@ fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
     });
 }
 
-/// SDAM prose 5, "Node is recovering error from a write concern error" (SDAM-93).
+/// "Node is recovering error from a write concern error" (SDAM prose 5): the error makes the
+/// primary unknown (SDAM-93).
 #[test]
 fn a_write_concern_error_may_say_that_the_primary_goes_away() {
     play([replica_set()], |scene| async move {
@@ -186,9 +188,9 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
     });
 }
 
-/// SDAM prose 7a "Topology discovery", SDAM prose 7b "Direct connection" and SDAM prose 7c
-/// "Existing behavior": a write of a client whose seed is a secondary. It fails only with a direct
-/// connection (SDAM-21), which is not the default (SDAM-22).
+/// "Topology discovery" (SDAM prose 7a), "Direct connection" (SDAM prose 7b) and "Existing
+/// behavior" (SDAM prose 7c): a write of a client whose seed is a secondary. The write fails only
+/// with a direct connection (SDAM-21), which is not the default (SDAM-22).
 #[test]
 fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() {
     play([replica_set()], |scene| async move {
@@ -212,7 +214,7 @@ fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() 
     });
 }
 
-/// SDAM prose 8, "Monitors sleep at least minHeartbeatFrequencyMS between checks" (MON-31).
+/// "Monitors sleep at least minHeartbeatFrequencyMS between checks" (SDAM prose 8, MON-31).
 #[test]
 fn checks_that_fail_are_half_a_second_apart() {
     play(
@@ -246,7 +248,7 @@ fn checks_that_fail_are_half_a_second_apart() {
     );
 }
 
-/// SDAM prose 9, "Connection Pool Management": the pool is ready after the first check that
+/// "Connection Pool Management" (SDAM prose 9): the pool is ready after the first check that
 /// succeeds, cleared after a check that fails, and ready again after the next one.
 #[test]
 fn a_pool_follows_the_checks_of_its_server() {

@@ -90,8 +90,8 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
 }
 
 /// Replies of several servers at the same time are all applied (scenario 6), because they are
-/// processed one at a time (SDAM-123). No server has two checks at once, whatever requests them
-/// (scenario 13).
+/// processed one at a time (SDAM-123). No server has two checks at once, even if an operation
+/// requests checks (scenario 13).
 #[test]
 fn answers_at_one_moment_are_all_kept() {
     play([replica_set_of(7), sharded()], |scene| async move {
@@ -193,8 +193,8 @@ fn a_callers_limit_does_not_reach_the_monitors() {
     });
 }
 
-/// A server that is available again is used after the next check that a waiting operation requests,
-/// whatever its round trip times were (scenario 35).
+/// A server that is available again is used after the next check that a waiting operation requests
+/// (scenario 35). Its round trip times do not matter.
 #[test]
 fn a_server_that_comes_back_is_used_at_once() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -256,7 +256,7 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
 }
 
 /// The hello reply of a connection that was being established when the server was lost is older
-/// than the loss. It must not update the server (MON-22).
+/// than the loss, and must not update the server (MON-22).
 #[test]
 fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
     play([standalone()], |scene| async move {
@@ -441,8 +441,9 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {
                 Ok(found) => assert!(found.is_some() && was_cleared),
-                // The retry may have met a hello that is too slow, or its time limit may have ended
-                // while it waited (RR-18). In the second case the earlier error is the cause.
+                // The retry may have failed in a slow hello, or the time limit may have ended while
+                // the retry waited (RR-18). In the second case the earlier error is the cause of
+                // the error.
                 Err(error) if was_cleared => {
                     let cause = error.source().and_then(|e| e.downcast_ref::<Error>());
                     let earlier = cause.unwrap_or(&error);

@@ -1,4 +1,5 @@
-//! A simulated deployment with clients and an operator, who can change the deployment.
+//! A simulated deployment with clients and an operator. The operator sends commands to single
+//! members and causes disasters.
 
 use crate::diary::Diary;
 use bson::{Document, doc};
@@ -392,7 +393,7 @@ impl Watched {
         self.things().find_one(doc! { "_id": 1 }).await
     }
 
-    /// Waits until there were this many events that fulfil the condition.
+    /// Waits until `count` events fulfil the condition. Panics after [`PATIENCE`].
     pub(crate) async fn wait_for(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let limit = self.runtime.now() + PATIENCE;
         while self.diary.count(&is) < count {

@@ -130,7 +130,8 @@ async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize
     }
 }
 
-/// SEL-P4, "operationCount-based selection within the latency window".
+/// A slow router gets fewer operations than a fast one (SEL-P4, "operationCount-based selection
+/// within the latency window").
 #[test]
 fn a_router_that_is_slow_gets_less_to_do() {
     const TASKS: usize = 10;

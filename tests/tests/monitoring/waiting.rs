@@ -1,6 +1,6 @@
 //! Races that pools of drivers really had: those about waiting for a connection or for a server.
-//! Each test says which mistake it finds. Races about clearing and closing are in `clearing` and
-//! `closing`.
+//! Each test names the mistake that it finds. Races about clearing and closing are in `clearing`
+//! and `closing`.
 
 use crate::{
     diary::{
@@ -351,9 +351,10 @@ async fn race_for_the_connection(
     }
 }
 
-/// The time limit of a wait ends at about the time at which a connection is checked in, or between
-/// a grant and its use because the process was suspended (scenario 43). Finds a wait that ends
-/// twice or never, a negative remaining time, and a connection that is lost with its grant.
+/// The time limit of a wait ends at about the time at which a connection is checked in
+/// (scenario 43). If the process is suspended, the limit can also end between a grant and its use.
+/// Finds a wait that ends twice or never, a negative remaining time, and a connection that is lost
+/// with its grant.
 #[test]
 fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     play([standalone()], |scene| async move {
@@ -382,8 +383,8 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     });
 }
 
-/// A connection is granted to an operation that is dropped before it is polled again. Finds a grant
-/// that is lost with the operation.
+/// A connection is granted to an operation that is dropped before its next poll. Finds a grant that
+/// is lost with the operation.
 #[test]
 fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
     play([standalone()], |scene| async move {

@@ -76,7 +76,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
         let watched = scene.client("");
         let mut cursor = open_cursor(&watched).await;
         assert_eq!(moves(&watched), ["connection ready", "checked out"]);
-        // Other operations use the other service meanwhile, which does not know the cursor.
+        // Meanwhile other operations use the other service, where the cursor is unknown.
         for _ in 0..3 {
             watched.find().await.expect("a reply");
         }

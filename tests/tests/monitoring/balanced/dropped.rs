@@ -6,8 +6,8 @@ use bson::doc;
 
 #[test]
 fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
-    // The connection is checked in, whatever the outcome of `killCursors` (LB-35). No monitor would
-    // notice that the service hangs, so without a time limit the client could not close.
+    // The connection is checked in even if `killCursors` fails (LB-35). No monitor would notice
+    // that the service hangs, so without a time limit the client could not close.
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
