@@ -22,14 +22,14 @@ pub(super) enum Selected {
     /// The selected server.
     Server(ServerId),
     /// No server suits now, so the operation waits.
-    Nothing,
+    NoServer,
     /// The application's server selector has to answer this question first.
     Ask(SelectorQuestion),
 }
 
 impl From<Option<ServerId>> for Selected {
     fn from(server: Option<ServerId>) -> Self {
-        server.map_or(Self::Nothing, Self::Server)
+        server.map_or(Self::NoServer, Self::Server)
     }
 }
 
@@ -150,7 +150,7 @@ impl Choice {
             }
         }
         let question = selector.question(version, description, &criteria, avoided)?;
-        Ok(question.map_or(Selected::Nothing, Selected::Ask))
+        Ok(question.map_or(Selected::NoServer, Selected::Ask))
     }
 
     /// Stores facts about the selected server in the operation. For an operation with a deadline,
@@ -208,7 +208,7 @@ impl Choice {
     }
 
     /// Returns the error of an operation for which no server suits.
-    pub(super) fn nothing_suits(&self, topology: &Sdam, operation: &Operation) -> Error {
+    pub(super) fn no_suitable_server_error(&self, topology: &Sdam, operation: &Operation) -> Error {
         if let Some(target) = &operation.command.target {
             return target_is_lost(topology, &target.address);
         }

@@ -254,7 +254,7 @@ impl Pools {
     }
 
     /// Returns the number of connections that are checked out.
-    pub(super) fn exchange_of(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         let in_use = self
             .pools
             .values()
