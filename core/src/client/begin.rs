@@ -112,7 +112,7 @@ impl Client {
         let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
             return self.still_waiting(id);
         };
-        operation.narrowed = Some(answer);
+        operation.selector_answer = Some(answer);
         let attempt = self.attempt(now, operation);
         let start = self.advance(now, id, attempt);
         self.settle(now);
@@ -273,7 +273,7 @@ impl Client {
                 return Attempt::Granted(operation, connection);
             }
             Some(CheckOut::Waiting) => {
-                operation.unwaited = 0;
+                operation.attempts_without_wait = 0;
                 let id = operation.id;
                 self.operations
                     .wait(id, Waiting::ForConnection(operation, server));
@@ -301,8 +301,8 @@ impl Client {
             return Attempt::Ended(operation, End::Stopped(error));
         }
         // The answer of the server selector was for the present topology description only.
-        operation.narrowed = None;
-        operation.unwaited = 0;
+        operation.selector_answer = None;
+        operation.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
             Some(scanning) => scanning.wait_limit(now, &operation),
             None => {
@@ -322,7 +322,7 @@ impl Client {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
-        operation.unwaited = 0;
+        operation.attempts_without_wait = 0;
         let id = operation.id;
         self.arm(Timer::Wait(id), earliest(Some(until), operation.deadline));
         self.operations.wait(id, Waiting::Paused(operation));

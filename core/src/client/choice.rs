@@ -142,7 +142,7 @@ impl Choice {
         let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
         let avoided = &operation.deprioritized;
-        if let Some(answer) = operation.narrowed.take() {
+        if let Some(answer) = operation.selector_answer.take() {
             let id = |address: &Address| topology.server_id(address);
             let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
             if found.is_some() || answer.version() == version {
@@ -227,12 +227,12 @@ impl Choice {
     ) {
         // An operation that is bound to a server does not select one (SEL-2).
         if !self.subscriptions.selection
-            || operation.emitted.started
+            || operation.selection_events.started
             || operation.command.target.is_some()
         {
             return;
         }
-        operation.emitted.started = true;
+        operation.selection_events.started = true;
         let facts = self.facts(topology, operation);
         emit(now, SelectionEvent::Started { facts }, out);
     }
@@ -249,7 +249,7 @@ impl Choice {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
         // The event comes once per operation, not each time that the operation waits (SEL-61).
         let selects = operation.command.target.is_none();
-        if !wanted || !selects || std::mem::replace(&mut operation.emitted.waiting, true) {
+        if !wanted || !selects || std::mem::replace(&mut operation.selection_events.waiting, true) {
             return;
         }
         let facts = self.facts(topology, operation);
@@ -267,7 +267,7 @@ impl Choice {
         server: ServerId,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.emitted.started) {
+        if !std::mem::take(&mut operation.selection_events.started) {
             return;
         }
         let Some(chosen) = topology.server(server) else {
@@ -287,7 +287,7 @@ impl Choice {
         error: &Error,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.emitted.started) {
+        if !std::mem::take(&mut operation.selection_events.started) {
             return;
         }
         let failure = without_topology(error);

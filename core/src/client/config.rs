@@ -153,7 +153,7 @@ impl Settings {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
                 max_adaptive: options.max_adaptive_retries(),
-                retargets: options.enable_overload_retargeting(),
+                overload_retargeting: options.enable_overload_retargeting(),
             },
             without_server: MAX_WAITERS as usize,
             scanning: ScanRules::new(options),

@@ -172,7 +172,7 @@ impl Connections {
                     Ok(true) => self.end_drain(now, id),
                     Err(error) => {
                         // A TLS alert tells the server why the connection is closed.
-                        let bytes = transport.take_farewell();
+                        let bytes = transport.take_closing_output();
                         self.transmit(id, bytes);
                         self.give_up_drain(id, error);
                     }
@@ -303,7 +303,7 @@ impl Connections {
     fn end_drain(&mut self, now: Instant, id: SocketId) {
         if let Some(mut connection) = self.take_draining(id) {
             connection.used = now;
-            connection.transport.rest();
+            connection.transport.free_idle_buffers();
             self.orders.push_back(Order::Drained(connection));
         }
     }
@@ -338,7 +338,7 @@ impl Connections {
         let mut bytes = Vec::new();
         if is_over {
             // A TLS alert tells the server why the connection is closed.
-            bytes = connection.take_farewell();
+            bytes = connection.take_closing_output();
         } else {
             connection.poll_transmit(&mut bytes);
         }

@@ -51,7 +51,7 @@ impl Client {
             .and_then(|rules| rules.ping_limit)
             .and_then(|limit| now.checked_add(limit));
         let deadline = earliest(operation.deadline, limit);
-        ping.behind = Some(operation);
+        ping.after_ping = Some(operation);
         self.new_exchange(connection, ping, deadline)
     }
 
@@ -71,7 +71,7 @@ impl Client {
             operation: ping,
             ..
         } = exchange;
-        let Some(operation) = ping.behind else {
+        let Some(operation) = ping.after_ping else {
             return AfterExchange::Done(Err(Error::argument("this exchange is not a ping's")));
         };
         self.timers.cancel(Timer::Exchange(connection.facts.socket));

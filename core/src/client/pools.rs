@@ -152,14 +152,14 @@ impl Pools {
 
     /// Sets the service of a connection: the service behind the load balancer that answered its
     /// hello (LB-49).
-    pub(super) fn handle_greeted(
+    pub(super) fn handle_hello_answered(
         &mut self,
         server: ServerId,
         pooled: ConnectionId,
         service: ObjectId,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
-            pool.handle_greeted(pooled, service)
+            pool.handle_hello_answered(pooled, service)
         });
     }
 

@@ -249,16 +249,16 @@ impl Client {
         match (role, output) {
             (
                 Role::Monitor(check),
-                Output::Greeted {
+                Output::HelloAnswered {
                     reply, round_trip, ..
                 },
             ) => {
                 self.topology
                     .handle_connected(now, check, &reply, round_trip);
             }
-            (Role::Pooled(server, pooled), Output::Greeted { hello, service, .. }) => {
+            (Role::Pooled(server, pooled), Output::HelloAnswered { hello, service, .. }) => {
                 if let Some(service) = service {
-                    self.pools.handle_greeted(server, pooled, service);
+                    self.pools.handle_hello_answered(server, pooled, service);
                 }
                 self.topology
                     .handle_application_handshake(now, server, *hello);

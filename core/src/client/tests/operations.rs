@@ -345,7 +345,7 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     };
     peer.connect(socket);
     let Some(Action::Transmit { bytes, .. }) = harness::next(&mut peer) else {
-        panic!("it is greeted");
+        panic!("hello is answered");
     };
     let asked = Header::decode(&bytes, 1 << 20).expect("a request");
     let mut hello = mongos();

@@ -104,7 +104,7 @@ impl Play {
             }
             Input::Answer { which, hello } if !self.unanswered.is_empty() => {
                 let (socket, id) = self.unanswered.remove(which % self.unanswered.len());
-                let bytes = greeting(id, hello);
+                let bytes = hello_reply(id, hello);
                 self.client.handle_received(self.now, socket, &bytes);
             }
             Input::Break(which) => {
@@ -369,7 +369,7 @@ fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[
 }
 
 /// Returns the reply of a service to a hello.
-fn greeting(id: i32, hello: u8) -> Vec<u8> {
+fn hello_reply(id: i32, hello: u8) -> Vec<u8> {
     let reply = match hello {
         0 => shutting_down(),
         1 => mongos(),
