@@ -96,7 +96,7 @@ impl<R: Runtime> Batches<R> {
     fn leave_to_parent(&mut self) -> bool {
         let is_left = self.fetch.runtime().process_id() != self.process;
         if is_left {
-            *self.fetch.program_mut() = operation::Cursor::over();
+            *self.fetch.program_mut() = operation::Cursor::exhausted();
         }
         is_left
     }

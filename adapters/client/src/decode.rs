@@ -81,7 +81,7 @@ impl Decode for Counted {
     type Output = u64;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<u64, Error> {
-        crud::counted(
+        crud::count_from_reply(
             exchange
                 .reply()
                 .ok_or_else(|| Error::protocol("no reply came"))?,

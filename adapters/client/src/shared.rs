@@ -481,7 +481,7 @@ impl<S> Inner<S> {
         match (self.core.deadline(), self.timer_set) {
             (Some(deadline), Some(set)) if deadline < set => true,
             (Some(_), None) => true,
-            _ => self.core.is_over(),
+            _ => self.core.is_terminated(),
         }
     }
 

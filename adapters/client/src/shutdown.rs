@@ -12,7 +12,7 @@ impl<R: Runtime> Shared<R> {
     /// polled ends only then.
     pub(crate) async fn end(self: &Arc<Self>) {
         if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
-            self.with(|inner, now| inner.core.end_without_exchanges(now));
+            self.with(|inner, now| inner.core.close_now(now));
         }
     }
 

@@ -60,11 +60,11 @@ pub(crate) async fn run<R: Runtime>(
         }
     };
     let wall = shared.wall_time();
-    let fate = shared.with(|inner, now| {
+    let socket_use = shared.with(|inner, now| {
         inner.core.set_wall_time(wall);
         inner.core.handle_connected(now, id)
     });
-    if fate != SocketUse::Open {
+    if socket_use != SocketUse::Open {
         shared.with(|inner, _| inner.forget(id));
         return;
     }
@@ -294,8 +294,8 @@ impl<R: Runtime> Pump<'_, R> {
             shared, id, stream, ..
         } = self;
         shared.with(|inner, now| {
-            let fate = inner.core.handle_received(now, *id, bytes);
-            match (fate, stream.take()) {
+            let socket_use = inner.core.handle_received(now, *id, bytes);
+            match (socket_use, stream.take()) {
                 (SocketUse::Open, kept) => *stream = kept,
                 // Parked under the same lock in which the connection became ready, so that the next
                 // exchange finds it.
@@ -304,7 +304,7 @@ impl<R: Runtime> Pump<'_, R> {
                 // The stream is closed outside of the lock, after the last bytes were written.
                 (SocketUse::Closed, rest) => *stream = rest,
             }
-            fate
+            socket_use
         })
     }
 

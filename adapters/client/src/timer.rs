@@ -68,7 +68,7 @@ fn poll<R: Runtime>(
             let mut guard = shared.lock();
             let deadline = guard.core.deadline();
             guard.timer_set = deadline;
-            (deadline, guard.core.is_over())
+            (deadline, guard.core.is_terminated())
         };
         if is_over {
             return Poll::Ready(());

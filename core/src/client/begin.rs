@@ -1,13 +1,13 @@
 //! The first step of an attempt: select a server and check out a connection from its pool.
-//! `exchanges.rs` begins the exchange on that connection.
+//! `begin_exchange.rs` begins the exchange on that connection.
 
 use super::{
     Client, Progress, Timer,
     choice::{Selected, View},
     end::{End, Next},
     operations::Waiting,
-    pins::Borrowed,
-    scanning::{Parts, Scanning},
+    pins::PinCheckOut,
+    scanning::{Parts, ScanRules},
 };
 use crate::{
     connection::Established,
@@ -32,14 +32,14 @@ pub(super) enum Attempt {
     Ended(Box<Operation>, End),
 }
 
-/// The reason why an attempt does not begin with an ordinary server selection.
-enum Detour {
+/// How an attempt begins if it does not begin with an ordinary server selection.
+enum AttemptPath {
     /// The operation runs on this pinned connection.
     Pin(PinId),
     /// The attempt begins at this later time.
     Pause(Instant),
     /// The client scans: it checks servers on demand.
-    Scan(Scanning),
+    Scan(ScanRules),
 }
 
 impl Client {
@@ -112,7 +112,7 @@ impl Client {
         let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
             return self.still_waiting(id);
         };
-        operation.narrowed = Some(answer);
+        operation.selector_answer = Some(answer);
         let attempt = self.attempt(now, operation);
         let start = self.advance(now, id, attempt);
         self.settle(now);
@@ -153,7 +153,7 @@ impl Client {
             };
             match self.end_attempt(now, operation, end) {
                 Next::Again(operation) => attempt = self.attempt(now, operation),
-                Next::Over(result) => return Progress::Failed(over(result)),
+                Next::Over(result) => return Progress::Failed(error_of_end(result)),
             }
         }
     }
@@ -177,21 +177,21 @@ impl Client {
 
     /// Begins an attempt: selects a server and checks out a connection from its pool.
     pub(super) fn attempt(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
-        let selected = match self.detour(now, &operation) {
+        let selected = match self.path_of(now, &operation) {
             None => {
                 self.begin_selection(now, &mut operation);
                 self.select(&mut operation)
             }
-            Some(Detour::Pin(pin)) => return self.attempt_pinned(operation, pin),
-            Some(Detour::Pause(until)) => return self.pause(operation, until),
-            Some(Detour::Scan(scanning)) => {
+            Some(AttemptPath::Pin(pin)) => return self.attempt_pinned(operation, pin),
+            Some(AttemptPath::Pause(until)) => return self.pause(operation, until),
+            Some(AttemptPath::Scan(scanning)) => {
                 self.begin_selection(now, &mut operation);
                 self.select_by_scan(now, &mut operation, scanning)
             }
         };
         let server = match selected {
             Ok(Selected::Server(server)) => server,
-            Ok(Selected::Nothing) => return self.wait_for_server(now, operation),
+            Ok(Selected::NoServer) => return self.wait_for_server(now, operation),
             Ok(Selected::Ask(question)) => return Attempt::Asking(operation, question),
             Err(error) => return Attempt::Ended(operation, End::Stopped(error)),
         };
@@ -203,19 +203,18 @@ impl Client {
         self.check_out(now, operation, server)
     }
 
-    /// Returns why the attempt does not begin with an ordinary server selection, if there is a
-    /// reason.
+    /// Returns how the attempt begins; `None` for an ordinary server selection.
     #[inline]
-    fn detour(&self, now: Instant, operation: &Operation) -> Option<Detour> {
+    fn path_of(&self, now: Instant, operation: &Operation) -> Option<AttemptPath> {
         if let Some(until) = operation.paused_until
             && now < until
         {
-            return Some(Detour::Pause(until));
+            return Some(AttemptPath::Pause(until));
         }
         if let Some(pin) = operation.command.pinned() {
-            return Some(Detour::Pin(pin));
+            return Some(AttemptPath::Pin(pin));
         }
-        self.settings.scanning.map(Detour::Scan)
+        self.settings.scanning.map(AttemptPath::Scan)
     }
 
     #[inline]
@@ -240,7 +239,7 @@ impl Client {
         &mut self,
         now: Instant,
         operation: &mut Operation,
-        scanning: Scanning,
+        scanning: ScanRules,
     ) -> Result<Selected, Error> {
         // Behind a load balancer there is nothing to scan.
         if !self.topology.scans() {
@@ -274,7 +273,7 @@ impl Client {
                 return Attempt::Granted(operation, connection);
             }
             Some(CheckOut::Waiting) => {
-                operation.unwaited = 0;
+                operation.attempts_without_wait = 0;
                 let id = operation.id;
                 self.operations
                     .wait(id, Waiting::ForConnection(operation, server));
@@ -302,10 +301,10 @@ impl Client {
             return Attempt::Ended(operation, End::Stopped(error));
         }
         // The answer of the server selector was for the present topology description only.
-        operation.narrowed = None;
-        operation.unwaited = 0;
+        operation.selector_answer = None;
+        operation.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
-            Some(scanning) => scanning.patience(now, &operation),
+            Some(scanning) => scanning.wait_limit(now, &operation),
             None => {
                 let limit = self.selection_limit(&operation);
                 let topology = &self.topology;
@@ -323,7 +322,7 @@ impl Client {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
-        operation.unwaited = 0;
+        operation.attempts_without_wait = 0;
         let id = operation.id;
         self.arm(Timer::Wait(id), earliest(Some(until), operation.deadline));
         self.operations.wait(id, Waiting::Paused(operation));
@@ -348,24 +347,24 @@ impl Client {
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.paused_until = None;
         operation.attempts += 1;
-        match self.pins.borrow(pin, operation.id) {
-            Borrowed::Connection(connection) => {
+        match self.pins.check_out(pin, operation.id) {
+            PinCheckOut::Connection(connection) => {
                 self.choice.started(connection.facts.server);
                 Attempt::Granted(operation, connection)
             }
-            Borrowed::Waiting(socket) => {
+            PinCheckOut::Waiting(socket) => {
                 let id = operation.id;
                 self.arm(Timer::Wait(id), operation.deadline);
                 self.operations.wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
-            Borrowed::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
+            PinCheckOut::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),
         }
     }
 }
 
 /// Returns the error of an operation that ended before it had a connection.
-fn over(result: Result<(), Error>) -> Error {
+fn error_of_end(result: Result<(), Error>) -> Error {
     match result {
         Err(error) => error,
         Ok(()) => Error::argument("the operation is over"),

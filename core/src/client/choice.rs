@@ -22,14 +22,14 @@ pub(super) enum Selected {
     /// The selected server.
     Server(ServerId),
     /// No server suits now, so the operation waits.
-    Nothing,
+    NoServer,
     /// The application's server selector has to answer this question first.
     Ask(SelectorQuestion),
 }
 
 impl From<Option<ServerId>> for Selected {
     fn from(server: Option<ServerId>) -> Self {
-        server.map_or(Self::Nothing, Self::Server)
+        server.map_or(Self::NoServer, Self::Server)
     }
 }
 
@@ -142,7 +142,7 @@ impl Choice {
         let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
         let avoided = &operation.deprioritized;
-        if let Some(answer) = operation.narrowed.take() {
+        if let Some(answer) = operation.selector_answer.take() {
             let id = |address: &Address| topology.server_id(address);
             let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
             if found.is_some() || answer.version() == version {
@@ -150,7 +150,7 @@ impl Choice {
             }
         }
         let question = selector.question(version, description, &criteria, avoided)?;
-        Ok(question.map_or(Selected::Nothing, Selected::Ask))
+        Ok(question.map_or(Selected::NoServer, Selected::Ask))
     }
 
     /// Stores facts about the selected server in the operation. For an operation with a deadline,
@@ -208,7 +208,7 @@ impl Choice {
     }
 
     /// Returns the error of an operation for which no server suits.
-    pub(super) fn nothing_suits(&self, topology: &Sdam, operation: &Operation) -> Error {
+    pub(super) fn no_suitable_server_error(&self, topology: &Sdam, operation: &Operation) -> Error {
         if let Some(target) = &operation.command.target {
             return target_is_lost(topology, &target.address);
         }
@@ -227,12 +227,12 @@ impl Choice {
     ) {
         // An operation that is bound to a server does not select one (SEL-2).
         if !self.subscriptions.selection
-            || operation.emitted.started
+            || operation.selection_events.started
             || operation.command.target.is_some()
         {
             return;
         }
-        operation.emitted.started = true;
+        operation.selection_events.started = true;
         let facts = self.facts(topology, operation);
         emit(now, SelectionEvent::Started { facts }, out);
     }
@@ -249,7 +249,7 @@ impl Choice {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
         // The event comes once per operation, not each time that the operation waits (SEL-61).
         let selects = operation.command.target.is_none();
-        if !wanted || !selects || std::mem::replace(&mut operation.emitted.waiting, true) {
+        if !wanted || !selects || std::mem::replace(&mut operation.selection_events.waiting, true) {
             return;
         }
         let facts = self.facts(topology, operation);
@@ -267,7 +267,7 @@ impl Choice {
         server: ServerId,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.emitted.started) {
+        if !std::mem::take(&mut operation.selection_events.started) {
             return;
         }
         let Some(chosen) = topology.server(server) else {
@@ -287,7 +287,7 @@ impl Choice {
         error: &Error,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.emitted.started) {
+        if !std::mem::take(&mut operation.selection_events.started) {
             return;
         }
         let failure = without_topology(error);

@@ -1,6 +1,6 @@
 //! The configuration of a client, and the options of its parts.
 
-use super::scanning::Scanning;
+use super::scanning::ScanRules;
 use crate::{
     connection::{HandshakeOptions, Layers},
     description::TopologyId,
@@ -131,7 +131,7 @@ pub(super) struct Settings {
     /// each pool has the same limit.
     pub(super) without_server: usize,
     /// The rules of server selection by scans; `None` if servers are monitored in the background.
-    pub(super) scanning: Option<Scanning>,
+    pub(super) scanning: Option<ScanRules>,
     pub(super) handshake: Arc<HandshakeOptions>,
     pub(super) metadata: ClientMetadata,
     pub(super) subscriptions: Subscriptions,
@@ -153,10 +153,10 @@ impl Settings {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
                 max_adaptive: options.max_adaptive_retries(),
-                retargets: options.enable_overload_retargeting(),
+                overload_retargeting: options.enable_overload_retargeting(),
             },
             without_server: MAX_WAITERS as usize,
-            scanning: Scanning::new(options),
+            scanning: ScanRules::new(options),
             handshake: Arc::new(handshake),
             metadata,
             subscriptions,

@@ -69,7 +69,7 @@ pub(super) enum Order {
     /// An action for the shell.
     Act(Action),
     /// Read the late reply on this socket, unless the connection was closed meanwhile.
-    Drain(SocketId),
+    ReadLateReply(SocketId),
     /// Handle this output of a connection that is driven.
     Report(SocketId, Role, Output),
     /// Notify the pool that its connection was not established. The topology was notified before,
@@ -82,7 +82,7 @@ pub(super) enum Order {
     /// Set the limit of the next step of a connection that is driven; `None` for no limit.
     Limit(SocketId, Option<Instant>),
     /// Forget the questions of a connection that is no longer driven.
-    Left(SocketId),
+    NotDriven(SocketId),
 }
 
 /// The connections of a client.
@@ -172,7 +172,7 @@ impl Connections {
                     Ok(true) => self.end_drain(now, id),
                     Err(error) => {
                         // A TLS alert tells the server why the connection is closed.
-                        let bytes = transport.take_farewell();
+                        let bytes = transport.take_closing_output();
                         self.transmit(id, bytes);
                         self.give_up_drain(id, error);
                     }
@@ -265,7 +265,7 @@ impl Connections {
         let record = self.find(socket).and_then(|slot| self.records.remove(slot));
         if let Some(State::Driven(_)) = record.map(|record| record.state) {
             self.orders.push_back(Order::Limit(socket, None));
-            self.orders.push_back(Order::Left(socket));
+            self.orders.push_back(Order::NotDriven(socket));
         }
         self.orders.push_back(Order::Act(Action::Close { socket }));
         Some(socket)
@@ -285,11 +285,11 @@ impl Connections {
         }
     }
 
-    /// Drains a connection: orders to read its late reply, which is dropped.
-    pub(super) fn drain(&mut self, drain: Box<Drain>) {
+    /// Begins to drain a connection: orders to read its late reply, which is dropped.
+    pub(super) fn begin_drain(&mut self, drain: Box<Drain>) {
         let id = drain.connection.facts.socket;
         self.set_state(id, State::Draining(drain));
-        self.orders.push_back(Order::Drain(id));
+        self.orders.push_back(Order::ReadLateReply(id));
     }
 
     /// Ends a drain whose late reply will not arrive.
@@ -303,7 +303,7 @@ impl Connections {
     fn end_drain(&mut self, now: Instant, id: SocketId) {
         if let Some(mut connection) = self.take_draining(id) {
             connection.used = now;
-            connection.transport.rest();
+            connection.transport.free_idle_buffers();
             self.orders.push_back(Order::Drained(connection));
         }
     }
@@ -338,7 +338,7 @@ impl Connections {
         let mut bytes = Vec::new();
         if is_over {
             // A TLS alert tells the server why the connection is closed.
-            bytes = connection.take_farewell();
+            bytes = connection.take_closing_output();
         } else {
             connection.poll_transmit(&mut bytes);
         }

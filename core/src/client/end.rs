@@ -173,7 +173,7 @@ impl Client {
             Ok(()) => End::Answered,
         };
         if let Condition::ReplyDue = condition
-            && self.pins.knows(connection.facts.socket)
+            && self.pins.has_entry(connection.facts.socket)
             && let Some(error) = self.interruption(&connection.facts)
         {
             condition = Condition::Broken(Some(error));
@@ -291,7 +291,7 @@ impl Client {
         connection.used = now;
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        if self.pins.knows(socket) && self.pins.keeps(socket) {
+        if self.pins.has_entry(socket) && self.pins.keep_or_remove(socket) {
             // An interruption may have come too late for this exchange. Then the next command fails
             // with it.
             let interruption = self.pools.interruption_of(server, pooled);
@@ -319,8 +319,8 @@ impl Client {
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         self.arm(Timer::Drain(socket), now.checked_add(DRAIN_LIMIT));
         self.connections
-            .drain(Box::new(Drain { connection, reply }));
-        if self.pins.keeps(socket) {
+            .begin_drain(Box::new(Drain { connection, reply }));
+        if self.pins.keep_or_remove(socket) {
             self.pins.begin_drain(socket);
         } else {
             self.pools

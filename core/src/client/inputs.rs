@@ -10,7 +10,7 @@ impl Client {
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);
         self.settle(now);
-        self.fate(id)
+        self.socket_use(id)
     }
 
     /// Handles bytes that arrived on a dialled socket that is not parked. An empty slice means that
@@ -19,14 +19,14 @@ impl Client {
     pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
         self.connections.handle_received(now, id, bytes);
         self.settle(now);
-        self.fate(id)
+        self.socket_use(id)
     }
 
     /// Handles a socket that could not be connected, or that failed.
     pub fn handle_failed(&mut self, now: Instant, id: SocketId, error: Error) -> SocketUse {
         self.connections.handle_failed(id, error);
         self.settle(now);
-        self.fate(id)
+        self.socket_use(id)
     }
 
     /// Handles the answer to an [`Action::Ask`](super::Action::Ask). No connection waits for an
@@ -55,7 +55,7 @@ impl Client {
         self.connections.attempt_limit(now, id, addresses)
     }
 
-    fn fate(&self, id: SocketId) -> SocketUse {
+    fn socket_use(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
             Some(State::Idle | State::Granted(_) | State::InUse | State::Pinned) => {

@@ -74,7 +74,7 @@ impl Client {
 
     /// Ends a closed client while exchanges still hold connections. Each of these connections
     /// closes when its exchange is checked in.
-    pub fn end_without_exchanges(&mut self, now: Instant) {
+    pub fn close_now(&mut self, now: Instant) {
         if self.life.is_closed() && !self.life.is_ended() {
             self.end_parts(now);
             self.settle(now);
@@ -87,7 +87,7 @@ impl Client {
     ///
     /// Changes nothing if the client is over already.
     pub fn abandon(&mut self, now: Instant, why: &Error) {
-        if self.is_over() || self.life.lost.is_some() {
+        if self.is_terminated() || self.life.lost.is_some() {
             return;
         }
         self.life.lost = Some(why.clone());
@@ -102,7 +102,7 @@ impl Client {
     /// Closes the monitors and pools of a closed client once no connection is in use. True if this
     /// call closed them.
     pub(super) fn end_if_unused(&mut self, now: Instant) -> bool {
-        if !self.life.is_closed() || self.life.is_ended() || self.pools.exchange_of() > 0 {
+        if !self.life.is_closed() || self.life.is_ended() || self.pools.in_use() > 0 {
             return false;
         }
         self.end_parts(now);

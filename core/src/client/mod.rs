@@ -4,9 +4,9 @@
 //! answer with orders, and a loop in `routing.rs` carries the orders out until there are none.
 //!
 //! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
-//! connection. `exchanges.rs` makes an [`Exchange`](crate::operation::Exchange) of the connection
-//! and the operation. `end.rs` judges the outcome and checks the connection in. The bytes of the
-//! request and the reply move in the exchange, outside of the client.
+//! connection. `begin_exchange.rs` makes an [`Exchange`](crate::operation::Exchange) of the
+//! connection and the operation. `end.rs` judges the outcome and checks the connection in. The
+//! bytes of the request and the reply move in the exchange, outside of the client.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -22,11 +22,11 @@
 
 mod action;
 mod begin;
+mod begin_exchange;
 mod choice;
 mod config;
 mod connections;
 mod end;
-mod exchanges;
 mod forking;
 mod idle_probe;
 mod inputs;
@@ -240,7 +240,7 @@ impl Client {
 
     /// True once the client is closed and has no connection left.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub fn is_terminated(&self) -> bool {
         self.life.is_closed() && self.connections.len() == 0
     }
 
@@ -255,7 +255,7 @@ impl Client {
     pub fn counts(&self) -> Counts {
         Counts {
             sockets: self.connections.len(),
-            in_use: self.pools.exchange_of(),
+            in_use: self.pools.in_use(),
             waiting: self.operations.len(),
         }
     }

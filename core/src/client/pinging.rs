@@ -51,7 +51,7 @@ impl Client {
             .and_then(|rules| rules.ping_limit)
             .and_then(|limit| now.checked_add(limit));
         let deadline = earliest(operation.deadline, limit);
-        ping.behind = Some(operation);
+        ping.after_ping = Some(operation);
         self.new_exchange(connection, ping, deadline)
     }
 
@@ -71,7 +71,7 @@ impl Client {
             operation: ping,
             ..
         } = exchange;
-        let Some(operation) = ping.behind else {
+        let Some(operation) = ping.after_ping else {
             return AfterExchange::Done(Err(Error::argument("this exchange is not a ping's")));
         };
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
@@ -84,15 +84,15 @@ impl Client {
             }
             (Outcome::Completed, None) => None,
         };
-        let stands = failure.is_none() && is_clean && !connection.transport.has_input();
-        if stands && self.is_current(&connection.facts) {
+        let is_usable = failure.is_none() && is_clean && !connection.transport.has_input();
+        if is_usable && self.is_current(&connection.facts) {
             return self.use_after_ping(now, operation, connection);
         }
         let server = connection.facts.server;
         self.choice.finished(server);
-        if stands {
+        if is_usable {
             self.return_connection(now, connection, Condition::Healthy(()));
-            return self.go_elsewhere(now, operation);
+            return self.select_again_after_ping(now, operation);
         }
         self.on_ping_failed(now, operation, connection, failure)
     }
@@ -139,7 +139,7 @@ impl Client {
         let error = broken(&connection.facts, &failure);
         self.report_to_topology(now, &connection.facts, error.clone());
         self.return_connection(now, connection, Condition::Broken(Some(error)));
-        self.go_elsewhere(now, operation)
+        self.select_again_after_ping(now, operation)
     }
 
     /// True if the pool of the connection is open and was not cleared since the connection was
@@ -150,7 +150,11 @@ impl Client {
 
     /// Begins another attempt. The present attempt does not count, because nothing of the operation
     /// was sent.
-    fn go_elsewhere(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
+    fn select_again_after_ping(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+    ) -> AfterExchange {
         let id = operation.id;
         let attempt = Attempt::Ended(operation, End::NotBegun);
         AfterExchange::Again(self.advance(now, id, attempt))

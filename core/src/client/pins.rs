@@ -22,7 +22,7 @@ struct Pinned {
     /// The cursors that keep the connection, and at most one transaction (LB-41).
     holders: Vec<PinHolder>,
     /// Pins that were released before the exchange that made them was checked in.
-    gone: Vec<PinId>,
+    released_early: Vec<PinId>,
     state: State,
 }
 
@@ -65,18 +65,18 @@ pub(super) enum Order {
         condition: Condition<Box<Established>>,
     },
     /// Tell the pool for what the connection is kept.
-    Hold(ServerId, ConnectionId, PinnedFor),
+    PinFor(ServerId, ConnectionId, PinnedFor),
     /// Continue the operation that waited for the connection.
-    GoOn(OperationId),
+    Resume(OperationId),
     /// Fail the operation that waited for the connection: its pin was released.
     Fail(OperationId),
 }
 
 /// The result of a request for a pinned connection.
-pub(super) enum Borrowed {
+pub(super) enum PinCheckOut {
     /// The connection is free.
     Connection(Box<Established>),
-    /// The operation waits for the late reply on this socket. [`Order::GoOn`] or [`Order::Fail`]
+    /// The operation waits for the late reply on this socket. [`Order::Resume`] or [`Order::Fail`]
     /// follows.
     Waiting(SocketId),
     /// The connection cannot be used, for this reason.
@@ -89,7 +89,7 @@ impl Pinned {
             server,
             pooled,
             holders: Vec::new(),
-            gone: Vec::new(),
+            released_early: Vec::new(),
             state: State::InUse,
         }
     }
@@ -151,12 +151,12 @@ impl Pins {
                 self.after_change(id.socket);
             }
             // The exchange that made the pin has not been checked in yet.
-            Some(pinned) if matches!(pinned.state, State::InUse) => pinned.gone.push(id),
+            Some(pinned) if matches!(pinned.state, State::InUse) => pinned.released_early.push(id),
             Some(_) => {}
             None => {
                 if let Some((server, pooled)) = in_use(id.socket) {
                     let mut pinned = Pinned::new(server, pooled);
-                    pinned.gone.push(id);
+                    pinned.released_early.push(id);
                     self.pinned.insert(id.socket, pinned);
                 }
             }
@@ -179,15 +179,17 @@ impl Pins {
     pub(super) fn keep(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
-        let gone = std::mem::take(&mut entry.gone);
-        let kept = holders.into_iter().filter(|k| !gone.contains(&k.id));
+        let released_early = std::mem::take(&mut entry.released_early);
+        let kept = holders
+            .into_iter()
+            .filter(|k| !released_early.contains(&k.id));
         entry.holders.extend(kept);
-        let hold = Order::Hold(facts.server, facts.pooled, entry.pinned_for());
-        self.orders.push_back(hold);
+        let order = Order::PinFor(facts.server, facts.pooled, entry.pinned_for());
+        self.orders.push_back(order);
     }
 
-    /// True if a pin holder keeps the connection. Otherwise removes the entry of the connection.
-    pub(super) fn keeps(&mut self, socket: SocketId) -> bool {
+    /// Removes the entry of a connection that no pin holder keeps. Returns true if one keeps it.
+    pub(super) fn keep_or_remove(&mut self, socket: SocketId) -> bool {
         let is_kept = |pinned: &Pinned| !pinned.holders.is_empty();
         if self.pinned.get(&socket).is_some_and(is_kept) {
             return true;
@@ -197,7 +199,7 @@ impl Pins {
     }
 
     /// True if there is an entry for this connection, with or without pin holders.
-    pub(super) fn knows(&self, socket: SocketId) -> bool {
+    pub(super) fn has_entry(&self, socket: SocketId) -> bool {
         !self.pinned.is_empty() && self.pinned.contains_key(&socket)
     }
 
@@ -216,7 +218,7 @@ impl Pins {
             Some(error) => State::Broken(error),
         };
         if let Some(id) = next {
-            self.orders.push_back(Order::GoOn(id));
+            self.orders.push_back(Order::Resume(id));
         }
     }
 
@@ -229,27 +231,27 @@ impl Pins {
 
     /// Gives a pinned connection to an operation of its pin holder. If a late reply is outstanding,
     /// the operation waits for the end of that reply.
-    pub(super) fn borrow(&mut self, id: PinId, operation: OperationId) -> Borrowed {
+    pub(super) fn check_out(&mut self, id: PinId, operation: OperationId) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
         let Some(pinned) = pinned.filter(|pinned| is_own && pinned.is_kept_by(id)) else {
-            return Borrowed::Refused(pin_is_gone());
+            return PinCheckOut::Refused(released_pin_error());
         };
         match std::mem::replace(&mut pinned.state, State::InUse) {
-            State::Free(connection) => Borrowed::Connection(connection),
+            State::Free(connection) => PinCheckOut::Connection(connection),
             State::Draining { next: None } => {
                 let next = Some(operation);
                 pinned.state = State::Draining { next };
-                Borrowed::Waiting(id.socket)
+                PinCheckOut::Waiting(id.socket)
             }
             State::Broken(error) => {
                 pinned.state = State::Broken(error.clone());
-                Borrowed::Refused(error)
+                PinCheckOut::Refused(error)
             }
             other @ (State::InUse | State::Draining { .. }) => {
                 pinned.state = other;
                 let message = "a cursor or transaction runs one command at a time";
-                Borrowed::Refused(Error::argument(message))
+                PinCheckOut::Refused(Error::argument(message))
             }
         }
     }
@@ -289,8 +291,8 @@ impl Pins {
         };
         let (server, pooled) = (pinned.server, pinned.pooled);
         if !pinned.holders.is_empty() {
-            let hold = Order::Hold(server, pooled, pinned.pinned_for());
-            self.orders.push_back(hold);
+            let order = Order::PinFor(server, pooled, pinned.pinned_for());
+            self.orders.push_back(order);
             return;
         }
         let condition = match std::mem::replace(&mut pinned.state, State::InUse) {
@@ -336,7 +338,7 @@ pub(super) fn broken(error: Option<Error>) -> Error {
 }
 
 /// Returns the error of an operation whose pin was released.
-pub(super) fn pin_is_gone() -> Error {
+pub(super) fn released_pin_error() -> Error {
     let message = "the connection that a cursor or transaction is bound to is gone";
     Error::argument(message)
 }

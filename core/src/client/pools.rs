@@ -152,14 +152,14 @@ impl Pools {
 
     /// Sets the service of a connection: the service behind the load balancer that answered its
     /// hello (LB-49).
-    pub(super) fn handle_greeted(
+    pub(super) fn handle_hello_answered(
         &mut self,
         server: ServerId,
         pooled: ConnectionId,
         service: ObjectId,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
-            pool.handle_greeted(pooled, service)
+            pool.handle_hello_answered(pooled, service)
         });
     }
 
@@ -254,7 +254,7 @@ impl Pools {
     }
 
     /// Returns the number of connections that are checked out.
-    pub(super) fn exchange_of(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         let in_use = self
             .pools
             .values()

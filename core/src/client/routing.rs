@@ -168,14 +168,14 @@ impl Client {
                 }
                 self.pools.check_in(now, server, pooled, condition);
             }
-            pins::Order::Hold(server, pooled, pinned_for) => {
+            pins::Order::PinFor(server, pooled, pinned_for) => {
                 self.pools.hold_for(server, pooled, pinned_for);
             }
-            pins::Order::GoOn(id) => self.on_pin_free(id),
+            pins::Order::Resume(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {
                 // The operation may have ended since, for example because the client was closed.
                 if let Some(Waiting::ForPin(..)) = self.operations.get(id) {
-                    let error = pins::pin_is_gone();
+                    let error = pins::released_pin_error();
                     self.end_waiting(now, id, End::Stopped(error));
                 }
             }
@@ -185,7 +185,7 @@ impl Client {
     fn on_connection_order(&mut self, now: Instant, order: connections::Order) {
         match order {
             connections::Order::Act(action) => self.out.act(action),
-            connections::Order::Drain(socket) => {
+            connections::Order::ReadLateReply(socket) => {
                 // A pool that was closed or cleared has closed the connection already.
                 if let Some(State::Draining(_)) = self.connections.state(socket) {
                     self.out.act(Action::Drain { socket });
@@ -203,7 +203,7 @@ impl Client {
             connections::Order::Limit(socket, limit) => {
                 self.arm(super::Timer::Step(socket), limit);
             }
-            connections::Order::Left(socket) => self.questions.forget(socket),
+            connections::Order::NotDriven(socket) => self.questions.forget(socket),
         }
     }
 
@@ -214,7 +214,7 @@ impl Client {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         self.timers.cancel(super::Timer::Drain(socket));
-        if self.pins.keeps(socket) {
+        if self.pins.keep_or_remove(socket) {
             self.connections.set_state(socket, State::Pinned);
             self.pins.take_back(connection, broken);
         } else if let Some(error) = broken {
@@ -249,16 +249,16 @@ impl Client {
         match (role, output) {
             (
                 Role::Monitor(check),
-                Output::Greeted {
+                Output::HelloAnswered {
                     reply, round_trip, ..
                 },
             ) => {
                 self.topology
                     .handle_connected(now, check, &reply, round_trip);
             }
-            (Role::Pooled(server, pooled), Output::Greeted { hello, service, .. }) => {
+            (Role::Pooled(server, pooled), Output::HelloAnswered { hello, service, .. }) => {
                 if let Some(service) = service {
-                    self.pools.handle_greeted(server, pooled, service);
+                    self.pools.handle_hello_answered(server, pooled, service);
                 }
                 self.topology
                     .handle_application_handshake(now, server, *hello);

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// The rules of server selection in a client that scans.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scanning {
+pub(super) struct ScanRules {
     /// `serverSelectionTryOnce`: selection fails if no server suits after one scan (SEL-71).
     try_once: bool,
     /// `serverSelectionTimeoutMS`.
@@ -57,12 +57,13 @@ impl Parts<'_> {
         self.choice.select(view, operation)
     }
 
-    fn nothing_suits(&self, operation: &Operation) -> Error {
-        self.choice.nothing_suits(self.topology, operation)
+    fn no_suitable_server_error(&self, operation: &Operation) -> Error {
+        self.choice
+            .no_suitable_server_error(self.topology, operation)
     }
 }
 
-impl Scanning {
+impl ScanRules {
     /// Returns the rules of a client with these options; `None` if its servers are monitored in the
     /// background.
     pub(super) fn new(options: &ClientOptions) -> Option<Self> {
@@ -73,7 +74,7 @@ impl Scanning {
         })
     }
 
-    /// Selects a server. [`Selected::Nothing`] means that the operation has to wait for a scan
+    /// Selects a server. [`Selected::NoServer`] means that the operation has to wait for a scan
     /// (SEL-70).
     pub(super) fn select(
         &self,
@@ -85,7 +86,7 @@ impl Scanning {
             // An operation that is bound to a server does not select one (SEL-2). It waits for a
             // scan only if that server cannot be used yet.
             match parts.select(operation) {
-                Ok(Selected::Nothing) => {}
+                Ok(Selected::NoServer) => {}
                 selected => return selected,
             }
         }
@@ -106,7 +107,7 @@ impl Scanning {
                     return Ok(Selected::Server(server));
                 }
                 Ok(Selected::Ask(question)) => return Ok(Selected::Ask(question)),
-                Ok(Selected::Nothing) => parts.topology.mark_stale(now),
+                Ok(Selected::NoServer) => parts.topology.mark_stale(now),
                 Err(error) => {
                     if matches!(error.kind(), ErrorKind::Incompatible { .. }) {
                         parts.topology.mark_stale(now);
@@ -115,11 +116,11 @@ impl Scanning {
                 }
             }
             if self.try_once && parts.topology.scans_completed() > scans_before {
-                return Err(parts.nothing_suits(operation));
+                return Err(parts.no_suitable_server_error(operation));
             }
         } else {
             match self.select_scanned(now, operation, parts)? {
-                Selected::Nothing => {}
+                Selected::NoServer => {}
                 selected => return Ok(selected),
             }
         }
@@ -131,7 +132,7 @@ impl Scanning {
         if !parts.topology.is_scan_under_way() {
             let next = parts.topology.earliest_scan().max(now);
             if limit.is_some_and(|limit| next > limit) {
-                return Err(parts.nothing_suits(operation));
+                return Err(parts.no_suitable_server_error(operation));
             }
         }
         // The event is emitted only if a scan found no suitable server, not for a scan that was due
@@ -141,7 +142,7 @@ impl Scanning {
                 .choice
                 .emit_waits(now, parts.topology, operation, limit, parts.out);
         }
-        Ok(Selected::Nothing)
+        Ok(Selected::NoServer)
     }
 
     /// Selects among the servers that were checked in the scan under way, if the operation does not
@@ -153,7 +154,7 @@ impl Scanning {
         parts: &mut Parts<'_>,
     ) -> Result<Selected, Error> {
         if operation.command.target.is_some() || !parts.topology.is_scan_under_way() {
-            return Ok(Selected::Nothing);
+            return Ok(Selected::NoServer);
         }
         let needs_primary = parts.choice.needs_primary(parts.topology, operation);
         let selected = if needs_primary && parts.topology.has_scanned_primary() {
@@ -161,10 +162,10 @@ impl Scanning {
         } else {
             let is_late = self.scan_limit(operation).is_some_and(|limit| limit <= now);
             if !is_late && !parts.topology.is_rest_of_scan_optional(now) {
-                return Ok(Selected::Nothing);
+                return Ok(Selected::NoServer);
             }
             let Some(description) = parts.topology.scanned_description() else {
-                return Ok(Selected::Nothing);
+                return Ok(Selected::NoServer);
             };
             parts
                 .choice
@@ -173,7 +174,7 @@ impl Scanning {
         match selected {
             // The rest of the scan may show that the deployment is compatible.
             Err(error) if matches!(error.kind(), ErrorKind::Incompatible { .. }) => {
-                Ok(Selected::Nothing)
+                Ok(Selected::NoServer)
             }
             Ok(Selected::Server(server)) => {
                 operation.scans_before = None;
@@ -201,7 +202,7 @@ impl Scanning {
 
     /// Returns the time at which an operation that waits for a scan selects again or fails, if the
     /// scan has not ended before.
-    pub(super) fn patience(&self, now: Instant, operation: &Operation) -> Option<Instant> {
+    pub(super) fn wait_limit(&self, now: Instant, operation: &Operation) -> Option<Instant> {
         let limit = self.scan_limit(operation).filter(|&limit| limit > now);
         earliest(limit, operation.deadline)
     }

@@ -37,7 +37,7 @@ enum WaitOver {
     GrantEnds,
     /// The next attempt begins. The pause is over, or the operation no longer waits for the rest of
     /// a scan.
-    Again,
+    NextAttempt,
     /// The operation fails with this error, because its time limit has passed.
     Stop(Error),
     /// The operation fails, because no server was found in time.
@@ -129,7 +129,7 @@ impl Client {
                 self.arm(Timer::Wait(id), limit);
             }
             Some(WaitOver::GrantEnds) => self.end_waiting(now, id, End::NotBegun),
-            Some(WaitOver::Again) => match self.operations.take(id) {
+            Some(WaitOver::NextAttempt) => match self.operations.take(id) {
                 Some(Waiting::Paused(operation)) => self.begin_in_background(now, operation),
                 // `set_waiting` follows after the selection, so that the check under way is not
                 // cancelled if the operation waits again.
@@ -143,7 +143,9 @@ impl Client {
             Some(WaitOver::Stop(error)) => self.end_waiting(now, id, End::Stopped(error)),
             Some(WaitOver::NoServer) => {
                 if let Some(operation) = self.withdraw(now, id) {
-                    let error = self.choice.nothing_suits(&self.topology, &operation);
+                    let error = self
+                        .choice
+                        .no_suitable_server_error(&self.topology, &operation);
                     let next = self.end_attempt(now, operation, End::Stopped(error));
                     self.store_progress(id, next);
                 }
@@ -172,8 +174,8 @@ impl Client {
             Waiting::ForServer(operation) | Waiting::Paused(operation) if is_late(operation) => {
                 WaitOver::NoServer
             }
-            Waiting::Paused(_) => WaitOver::Again,
-            Waiting::ForServer(_) if self.settings.scanning.is_some() => WaitOver::Again,
+            Waiting::Paused(_) => WaitOver::NextAttempt,
+            Waiting::ForServer(_) if self.settings.scanning.is_some() => WaitOver::NextAttempt,
             Waiting::ForServer(_) => WaitOver::NoServer,
             Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
         })

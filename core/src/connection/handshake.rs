@@ -184,8 +184,8 @@ impl Connection {
     }
 
     /// Takes the bytes by which layers report to the peer why the client gives up the connection.
-    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
-        self.transport.take_farewell()
+    pub(crate) fn take_closing_output(&mut self) -> Vec<u8> {
+        self.transport.take_closing_output()
     }
 
     /// Returns the next report; `None` if there is none.

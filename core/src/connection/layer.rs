@@ -26,7 +26,7 @@ pub enum LayerProgress {
     Open,
     /// The conversation is over, and all further bytes pass unchanged. The layer is removed from
     /// its stack and costs nothing afterwards. The layer of a proxy ends in this state.
-    Passed,
+    PassThrough,
 }
 
 /// One layer of one connection.

@@ -80,7 +80,7 @@ impl Stack {
         if self.end.is_none() {
             let before = self.layers.len();
             self.layers
-                .retain(|l| l.progress() != LayerProgress::Passed);
+                .retain(|l| l.progress() != LayerProgress::PassThrough);
             if self.layers.len() < before {
                 self.flush(output);
             }
@@ -107,7 +107,7 @@ impl Stack {
     }
 
     /// Frees the buffers that an idle connection does not need.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn free_idle_buffers(&mut self) {
         self.input = Vec::new();
         self.message = Vec::new();
     }
@@ -148,14 +148,14 @@ impl Stack {
         let mut passing = Vec::new();
         for (level, layer) in lower.iter_mut().enumerate() {
             let bytes = if level == 0 { bytes } else { &passing };
-            tell(layer.as_mut(), bytes, end);
+            feed(layer.as_mut(), bytes, end);
             passing = read_all(layer.as_mut(), bytes.len(), end);
             if passing.is_empty() {
                 return Ok(());
             }
         }
         let bytes = if lower.is_empty() { bytes } else { &passing };
-        tell(highest.as_mut(), bytes, end);
+        feed(highest.as_mut(), bytes, end);
         loop {
             match highest.read(decoder.spare()?) {
                 Ok(0) => return Ok(()),
@@ -192,7 +192,7 @@ impl Stack {
 
 /// Gives bytes from below to a layer. If no more bytes can come afterwards, sets `end` to the
 /// reason.
-fn tell(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
+fn feed(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     if let Err(error) = layer.handle_received(bytes) {
         end.get_or_insert(error);
     } else if layer.peer_closed() {
@@ -200,10 +200,10 @@ fn tell(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     }
 }
 
-/// Returns all bytes that a layer has for the layer above. `told` is the number of bytes that the
+/// Returns all bytes that a layer has for the layer above. `fed` is the number of bytes that the
 /// layer was given.
-fn read_all(layer: &mut dyn Layer, told: usize, end: &mut Option<Error>) -> Vec<u8> {
-    let room = told.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
+fn read_all(layer: &mut dyn Layer, fed: usize, end: &mut Option<Error>) -> Vec<u8> {
+    let room = fed.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
     let mut bytes = Vec::new();
     loop {
         let start = bytes.len();

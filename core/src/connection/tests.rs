@@ -3,7 +3,7 @@
 mod layers;
 mod replies;
 
-pub(crate) use layers::GreetingPlan;
+pub(crate) use layers::ProxyPlan;
 pub(crate) use replies::wrong_heads;
 
 use super::{
@@ -94,7 +94,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
 }
 
 /// Returns the error of a connection whose peer closes it as soon as it is connected.
-fn hung_up_on(tls: Option<TlsContext>) -> Error {
+fn error_of_early_close(tls: Option<TlsContext>) -> Error {
     let now = Instant::ZERO;
     let options = HandshakeOptions {
         layers: layers(tls),
@@ -121,7 +121,7 @@ fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
         (None, "does the server ask for TLS?"),
         (Some(context), "does the server speak TLS?"),
     ] {
-        let error = hung_up_on(tls);
+        let error = error_of_early_close(tls);
         assert!(error.to_string().contains(hint), "{error}");
         let is_closed = matches!(
             error.kind(),
@@ -149,7 +149,7 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
         .body(&reply)
         .end();
     connection.handle_received(now, &bytes, &mut random, &mut KeyCache::new());
-    let Some(Output::Greeted {
+    let Some(Output::HelloAnswered {
         reply: whole,
         hello,
         ..
@@ -163,7 +163,7 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
 }
 
 #[test]
-fn a_process_that_stood_still_looks_for_the_answer_before_it_gives_up() {
+fn a_connection_waits_a_little_longer_after_a_freeze() {
     // After a freeze of the process, the connection waits a little longer for data that has arrived
     // already (scenario 14).
     let timed_out = |connection: &mut Connection| {

@@ -153,7 +153,7 @@ impl Transport {
     }
 
     /// Takes the bytes by which layers report to the peer why the client gives up the connection.
-    pub(crate) fn take_farewell(&mut self) -> Vec<u8> {
+    pub(crate) fn take_closing_output(&mut self) -> Vec<u8> {
         if self.stack.is_none() {
             return Vec::new();
         }
@@ -163,15 +163,15 @@ impl Transport {
     }
 
     /// Frees the buffers that an idle connection does not need.
-    pub fn rest(&mut self) {
+    pub fn free_idle_buffers(&mut self) {
         if let Some(stack) = &mut self.stack {
-            stack.rest();
+            stack.free_idle_buffers();
         }
     }
 
     /// Frees every empty buffer, for a connection that is used every few seconds.
     pub fn free(&mut self) {
-        self.rest();
+        self.free_idle_buffers();
         self.decoder.free();
         if self.output().is_empty() {
             self.sent = 0;

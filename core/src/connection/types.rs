@@ -66,7 +66,7 @@ pub enum Phase {
 #[derive(Debug)]
 pub enum Output {
     /// The hello of the handshake was answered with `ok: 1`.
-    Greeted {
+    HelloAnswered {
         /// The whole reply.
         reply: RawDocumentBuf,
         /// The fields of the reply that the driver uses.

@@ -105,7 +105,7 @@ pub enum SessionUse {
     #[default]
     Implicit,
     /// A session that the caller keeps, such as that of an open cursor (RUN-28).
-    Held(SessionId),
+    Kept(SessionId),
     /// A session that the caller gives up. The session ends with the operation, also
     /// after an error.
     Last(SessionId),
@@ -152,7 +152,7 @@ impl Command {
 
     /// True for commands that servers answer before authentication and that carry no data of the
     /// application.
-    pub(crate) fn needs_no_login(&self) -> bool {
+    pub(crate) fn is_allowed_unauthenticated(&self) -> bool {
         let name = self.name();
         let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
         self.sequence.is_none() && all.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -234,7 +234,7 @@ impl Command {
         CursorResources {
             session: match self.session {
                 SessionUse::Last(session) => Some(session),
-                SessionUse::Held(_) | SessionUse::Implicit | SessionUse::None => None,
+                SessionUse::Kept(_) | SessionUse::Implicit | SessionUse::None => None,
             },
             pin: match self.pin {
                 Some(PinUse::Last(pin)) => Some(pin),

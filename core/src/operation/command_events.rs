@@ -3,7 +3,7 @@
 use super::{
     Exchange, Outcome,
     request::command_document,
-    sensitive::{is_sensitive, without_words},
+    sensitive::{is_sensitive, without_server_text},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -84,7 +84,7 @@ impl Exchange {
         let duration = Duration::ZERO;
         let failure = match failure {
             Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
-            Some(error) if is_sensitive => Some(without_words(error)),
+            Some(error) if is_sensitive => Some(without_server_text(error)),
             other => other.cloned(),
         };
         if let Some(failure) = failure {

@@ -122,7 +122,7 @@ impl Cursor {
 
     /// Returns an exhausted cursor without documents, session and connection.
     #[must_use]
-    pub fn over() -> Self {
+    pub fn exhausted() -> Self {
         Self {
             id: 0,
             database: "".into(),
@@ -196,7 +196,7 @@ impl Cursor {
             Some(pin) => command.set_pin(pin),
             None => command.set_target(self.server.clone()),
         }
-        command.set_session(self.session.map_or(SessionUse::None, SessionUse::Held));
+        command.set_session(self.session.map_or(SessionUse::None, SessionUse::Kept));
         command.timeout = self.timeout;
         command.deadline = self.deadline;
         Some(command)

@@ -134,7 +134,7 @@ impl Sequence {
         let is_split = matches!(self.documents, Documents::Rest { .. }) && sent.is_none();
         let portion = limits.fit(self.documents(sent), is_split);
         portion.map_err(|error| match sent {
-            Some(_) => as_repeated(error),
+            Some(_) => reworded_for_retry(error),
             None => error,
         })
     }
@@ -164,15 +164,15 @@ impl Limits {
         let (count, used) = (portion.documents, self.used_bytes + portion.bytes);
         if bytes > self.document_bytes {
             let what = "the size of a document in bytes";
-            return Some(over(what, self.document_bytes, bytes));
+            return Some(limit_exceeded(what, self.document_bytes, bytes));
         }
         if count == self.documents {
             let what = "the number of documents in a command";
-            return Some(over(what, self.documents, count + 1));
+            return Some(limit_exceeded(what, self.documents, count + 1));
         }
         (bytes > self.message_bytes.saturating_sub(used)).then(|| {
             let what = "the size of a message in bytes";
-            over(what, self.message_bytes, used + bytes)
+            limit_exceeded(what, self.message_bytes, used + bytes)
         })
     }
 }
@@ -192,7 +192,7 @@ fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
 }
 
 /// Returns the error of a value that exceeds a limit of the server.
-pub(super) fn over(what: &'static str, limit: usize, actual: usize) -> Error {
+pub(super) fn limit_exceeded(what: &'static str, limit: usize, actual: usize) -> Error {
     Error::new(ErrorKind::Limit {
         what,
         limit: limit as u64,
@@ -201,7 +201,7 @@ pub(super) fn over(what: &'static str, limit: usize, actual: usize) -> Error {
 }
 
 /// Rewords the error of a limit that a retry exceeds.
-fn as_repeated(error: Error) -> Error {
+fn reworded_for_retry(error: Error) -> Error {
     match *error.kind() {
         ErrorKind::Limit { limit, actual, .. } => Error::new(ErrorKind::Limit {
             what: "a batch that must be repeated as it was sent to another server",

@@ -4,7 +4,7 @@
 use super::{
     Assessment, ClusterTime, Operation, OperationId, PinHolder, Portion,
     command_events::Observation,
-    documents::{COMMAND_OVERHEAD_BYTES, over},
+    documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
     request::write_body,
 };
 use crate::{
@@ -151,7 +151,7 @@ impl Exchange {
     /// must not be decoded. The operation gets another exchange afterwards.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
-        self.operation.behind.is_some()
+        self.operation.after_ping.is_some()
     }
 
     /// Returns the id of the connection's socket.
@@ -292,7 +292,7 @@ impl Exchange {
         if let Some(place) = self.reply.take() {
             self.connection.transport.consume(place.length);
         }
-        self.connection.transport.rest();
+        self.connection.transport.free_idle_buffers();
     }
 
     /// Appends the request to the output of the connection, with as many documents as fit.
@@ -308,7 +308,7 @@ impl Exchange {
         let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
         if body > max_body {
             let what = "the size of a command's document in bytes";
-            return Err(over(what, max_body, body));
+            return Err(limit_exceeded(what, max_body, body));
         }
         let flags = if operation.command.acknowledged {
             Flags::default()
@@ -328,7 +328,7 @@ impl Exchange {
                 None if size > facts.max_message_size => {
                     // A message is never larger than `maxMessageSizeBytes` (MSG-4).
                     let what = "the size of a message in bytes";
-                    Err(over(what, facts.max_message_size, size))
+                    Err(limit_exceeded(what, facts.max_message_size, size))
                 }
                 None => Ok(()),
             };

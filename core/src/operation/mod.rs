@@ -51,7 +51,7 @@ pub struct OperationId(pub u64);
 
 /// The server selection events that were published for an operation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Emitted {
+pub(crate) struct SelectionEvents {
     /// True from the event that a selection started to the event that the selection ended.
     pub(crate) started: bool,
     /// True once the event that the operation waits for a server was published, in this selection
@@ -83,7 +83,7 @@ pub(crate) struct Operation {
     /// The number of attempts so far, failed check-outs included.
     pub(crate) attempts: u32,
     /// The number of attempts that failed since the operation last waited or had a connection.
-    pub(crate) unwaited: u32,
+    pub(crate) attempts_without_wait: u32,
     /// True once an attempt failed with an overload error. From then on `maxAdaptiveRetries` limits
     /// all retries of the operation (BP-8).
     pub(crate) was_overloaded: bool,
@@ -111,12 +111,12 @@ pub(crate) struct Operation {
     pub(crate) scans_before: Option<u64>,
     /// The answer of the application's server selector; `None` before the answer, and once a
     /// selection has used it.
-    pub(crate) narrowed: Option<SelectorAnswer>,
+    pub(crate) selector_answer: Option<SelectorAnswer>,
     /// The operation that uses the connection next, if this operation is a preliminary ping
     /// (SEL-72).
-    pub(crate) behind: Option<Box<Self>>,
+    pub(crate) after_ping: Option<Box<Self>>,
     /// The server selection events that were published for the operation.
-    pub(crate) emitted: Emitted,
+    pub(crate) selection_events: SelectionEvents,
 }
 
 impl Operation {
@@ -126,7 +126,7 @@ impl Operation {
         let session = std::mem::replace(&mut command.session, SessionUse::None);
         let (session, ends_session) = match session {
             SessionUse::Implicit => (None, true),
-            SessionUse::Held(session) => (Some(session), false),
+            SessionUse::Kept(session) => (Some(session), false),
             SessionUse::Last(session) => (Some(session), true),
             SessionUse::None => (None, false),
         };
@@ -146,7 +146,7 @@ impl Operation {
             max_time_ms: None,
             selection_began: None,
             attempts: 0,
-            unwaited: 0,
+            attempts_without_wait: 0,
             was_overloaded: false,
             paused_until: None,
             session,
@@ -156,9 +156,9 @@ impl Operation {
             deprioritized: Vec::new(),
             kept_error: None,
             scans_before: None,
-            narrowed: None,
-            behind: None,
-            emitted: Emitted::default(),
+            selector_answer: None,
+            after_ping: None,
+            selection_events: SelectionEvents::default(),
         })
     }
 }

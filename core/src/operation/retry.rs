@@ -22,7 +22,7 @@ const MAX_ATTEMPTS: u32 = 2;
 /// The number of attempts in a row that may fail without a wait. An operation waits for a reply, a
 /// connection, or a change of the topology. A check-out from a cleared pool fails at once, so an
 /// operation with a time limit could otherwise be retried without end at one instant.
-const MAX_UNWAITED_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS_WITHOUT_WAIT: u32 = 3;
 
 /// The code of `IllegalOperation`, with which a storage engine without retryable writes replies.
 const ILLEGAL_OPERATION: i32 = 20;
@@ -81,7 +81,7 @@ pub(crate) struct RetryPolicy {
     pub(crate) max_adaptive: u32,
     /// `enableOverloadRetargeting`: whether a retry after an overload error avoids the server
     /// (BP-9).
-    pub(crate) retargets: bool,
+    pub(crate) overload_retargeting: bool,
 }
 
 impl RetryPolicy {
@@ -100,7 +100,7 @@ impl RetryPolicy {
         random: &mut Random,
     ) -> AfterFailure {
         let error = reworded(&operation, self.label(&operation, error, attempt.facts));
-        operation.unwaited += 1;
+        operation.attempts_without_wait += 1;
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         operation.was_overloaded |= is_overload;
         let had_connection = attempt.facts.is_some();
@@ -241,7 +241,7 @@ impl RetryPolicy {
         } else {
             operation.attempts >= MAX_ATTEMPTS && operation.command.timeout.is_none()
         };
-        is_spent || operation.unwaited >= MAX_UNWAITED_ATTEMPTS
+        is_spent || operation.attempts_without_wait >= MAX_ATTEMPTS_WITHOUT_WAIT
     }
 
     /// Returns the server that the next attempt avoids if others suit. On a sharded cluster, a
@@ -252,7 +252,7 @@ impl RetryPolicy {
         let is_avoided = match error.kind() {
             ErrorKind::PoolCleared { .. } => false,
             _ if topology_type == TopologyType::Sharded => true,
-            _ => self.retargets && error.has_label(&Label::SystemOverloadedError),
+            _ => self.overload_retargeting && error.has_label(&Label::SystemOverloadedError),
         };
         error.server().filter(|_| is_avoided)
     }

@@ -27,7 +27,7 @@ pub(super) fn is_sensitive(name: &str, command: &RawDocument) -> bool {
 }
 
 /// Returns the error without the message and the reply document of the server.
-pub(super) fn without_words(error: &Error) -> Error {
+pub(super) fn without_server_text(error: &Error) -> Error {
     let ErrorKind::Command(fault) = error.kind() else {
         return error.clone();
     };

@@ -84,7 +84,11 @@ impl<C> Pool<C> {
     ///
     /// Returns `None` and changes nothing if the connection is not pending or has a service
     /// already.
-    pub fn handle_greeted(&mut self, connection: ConnectionId, service: ObjectId) -> Option<u64> {
+    pub fn handle_hello_answered(
+        &mut self,
+        connection: ConnectionId,
+        service: ObjectId,
+    ) -> Option<u64> {
         let slot = self.find(connection)?;
         let pending = self.connections.get(slot);
         if pending.service.is_some() || !matches!(pending.place, Place::Pending { .. }) {

@@ -143,7 +143,7 @@ impl SessionPool {
     /// True if this process made the session; false if a process did from which this one was
     /// forked.
     #[must_use]
-    pub const fn has_made(&self, session: &ServerSession) -> bool {
+    pub const fn is_own(&self, session: &ServerSession) -> bool {
         session.process == self.process
     }
 
@@ -151,7 +151,7 @@ impl SessionPool {
     pub fn put_back(&mut self, now: Instant, timeout_minutes: Option<i64>, session: ServerSession) {
         self.forget_old(now, timeout_minutes);
         if session.is_dirty()
-            || !self.has_made(&session)
+            || !self.is_own(&session)
             || session.is_about_to_end(now, timeout_minutes)
         {
             return;

@@ -166,7 +166,7 @@ impl Bench {
                 connection,
                 service: number,
             } => {
-                let answer = pool.handle_greeted(id_of(pool, connection), service(number));
+                let answer = pool.handle_hello_answered(id_of(pool, connection), service(number));
                 return Ok(Answer::Greeted(answer));
             }
             Input::ClearService(number) => {

@@ -40,7 +40,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     };
     assert_eq!(&error, why().kind());
     assert_eq!(world.client.counts(), Counts::default());
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
     assert_eq!(world.client.deadline(), None);
 }
 
@@ -49,7 +49,7 @@ fn a_client_that_came_to_its_end_is_not_abandoned() {
     let mut world = World::new(URI, primary());
     world.client.close(world.now);
     world.run();
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
     world.client.abandon(world.now, &why());
     let Progress::Failed(error) = world.client.start(world.now, ping()) else {
         panic!("nothing begins any more");
@@ -63,11 +63,11 @@ fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
     let exchange = world.begin_exchange(ping());
     world.client.close(world.now);
     world.run();
-    assert!(!world.client.is_over());
+    assert!(!world.client.is_terminated());
     world.client.abandon(world.now, &why());
     world.run();
     assert_eq!(world.interrupted.len(), 1);
     let verdict = world.check_in(exchange, reset());
     assert!(matches!(verdict, AfterExchange::Done(Err(error)) if &error == why().kind()));
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }

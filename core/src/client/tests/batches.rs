@@ -59,7 +59,7 @@ fn next_exchange<P: Program>(
     };
     let start = world.client.start_in(world.now, runner.span(), command);
     let exchange = exchange_of(world, start);
-    begun(world, runner, exchange).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
+    begin(world, runner, exchange).unwrap_or_else(|(_, outcome)| panic!("{outcome:?}"))
 }
 
 /// Runs a command until it has an exchange, which has no request yet.
@@ -79,7 +79,7 @@ fn exchange_of(world: &mut World, start: Progress) -> Exchange {
     }
 }
 
-fn begun<P: Program>(
+fn begin<P: Program>(
     world: &World,
     runner: &mut Runner<P>,
     mut exchange: Exchange,
@@ -132,7 +132,7 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     };
     let again = exchange_of(&mut world, start);
     assert_eq!(again.facts().max_write_batch_size, 100);
-    let again = begun(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
+    let again = begin(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
     assert_eq!(documents(&again), sent);
     assert_eq!(number(&again), first_number);
     // The next batch is another command. It has all remaining documents, which the new limit
@@ -160,7 +160,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
     };
     let again = exchange_of(&mut world, start);
     let socket = again.socket();
-    let Err((again, outcome)) = begun(&world, &mut runner, again) else {
+    let Err((again, outcome)) = begin(&world, &mut runner, again) else {
         panic!("three documents are too many");
     };
     assert!(again.output().is_empty(), "nothing is sent");

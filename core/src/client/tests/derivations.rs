@@ -9,7 +9,7 @@ use crate::{
 use bson::{Binary, spec::BinarySubtype};
 
 /// A client and its server, which requires authentication with `iterations` iterations.
-struct Login {
+struct ScramScene {
     client: Client,
     contract: Contract,
     now: Instant,
@@ -24,21 +24,21 @@ struct Login {
     /// The connections that the client closed.
     closed: Vec<SocketId>,
     /// True if the server sends a different salt on each connection.
-    is_fickle: bool,
+    changes_salt: bool,
     iterations: u32,
 }
 
-impl Login {
-    fn new(is_fickle: bool, iterations: u32) -> Self {
-        Self::with_options(is_fickle, iterations, "")
+impl ScramScene {
+    fn new(changes_salt: bool, iterations: u32) -> Self {
+        Self::with_options(changes_salt, iterations, "")
     }
 
-    fn with_options(is_fickle: bool, iterations: u32, more: &str) -> Self {
+    fn with_options(changes_salt: bool, iterations: u32, more: &str) -> Self {
         let text = "mongodb://user:pencil@a/?authMechanism=SCRAM-SHA-256&maxConnecting=3";
         let text = &format!("{text}{more}");
         let options = uri::parse(text).expect("a connection string").options;
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-        let mut login = Self {
+        let mut scene = Self {
             client: Client::new(config),
             contract: Contract::default(),
             now: Instant::ZERO,
@@ -47,12 +47,12 @@ impl Login {
             withdrawn: Vec::new(),
             proofs: Vec::new(),
             closed: Vec::new(),
-            is_fickle,
+            changes_salt,
             iterations,
         };
-        login.client.open(login.now);
-        login.run();
-        login
+        scene.client.open(scene.now);
+        scene.run();
+        scene
     }
 
     fn run(&mut self) {
@@ -69,7 +69,7 @@ impl Login {
             let payload = start.get_binary("payload").expect("a payload").bytes;
             let text = std::str::from_utf8(payload).expect("text");
             let (_, nonce) = text.split_once(",r=").expect("a nonce");
-            let salt = if self.is_fickle {
+            let salt = if self.changes_salt {
                 self.sockets.len()
             } else {
                 0
@@ -111,7 +111,7 @@ impl Login {
     }
 }
 
-impl Peer for Login {
+impl Peer for ScramScene {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
@@ -147,125 +147,125 @@ impl Peer for Login {
 fn the_largest_derivation_is_given_away() {
     // The lowest iteration count is defined by AUTH-56, the highest one by this project. The client
     // asks a question and derives nothing itself.
-    let mut login = Login::new(false, MAX_ITERATIONS);
-    login.start(1);
-    assert_eq!(login.derivations.len(), 1);
-    assert_eq!(login.derivations[0].1.iterations(), MAX_ITERATIONS);
-    assert!(login.proofs.is_empty() && login.closed.is_empty());
+    let mut scene = ScramScene::new(false, MAX_ITERATIONS);
+    scene.start(1);
+    assert_eq!(scene.derivations.len(), 1);
+    assert_eq!(scene.derivations[0].1.iterations(), MAX_ITERATIONS);
+    assert!(scene.proofs.is_empty() && scene.closed.is_empty());
 }
 
 #[test]
 fn one_key_is_derived_once_for_all_connections_that_wait_for_it() {
     // Keys are cached (AUTH-35) and shared by all connections that need them.
-    let mut login = Login::new(false, 4096);
-    login.start(3);
-    assert_eq!(login.sockets.len(), 3);
-    assert_eq!(login.derivations.len(), 1);
-    login.derive_next();
-    assert_eq!(login.proofs, login.sockets);
-    assert!(!login.waits_for_keys());
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(3);
+    assert_eq!(scene.sockets.len(), 3);
+    assert_eq!(scene.derivations.len(), 1);
+    scene.derive_next();
+    assert_eq!(scene.proofs, scene.sockets);
+    assert!(!scene.waits_for_keys());
 }
 
 #[test]
 fn keys_of_one_server_are_derived_one_after_the_other() {
-    let mut login = Login::new(true, 4096);
-    login.start(3);
-    assert_eq!((login.sockets.len(), login.derivations.len()), (3, 1));
+    let mut scene = ScramScene::new(true, 4096);
+    scene.start(3);
+    assert_eq!((scene.sockets.len(), scene.derivations.len()), (3, 1));
     for done in 1..=3 {
-        login.derive_next();
-        assert_eq!(login.proofs, login.sockets[..done]);
-        assert_eq!(login.derivations.len(), usize::from(done < 3));
+        scene.derive_next();
+        assert_eq!(scene.proofs, scene.sockets[..done]);
+        assert_eq!(scene.derivations.len(), usize::from(done < 3));
     }
-    assert!(!login.waits_for_keys());
+    assert!(!scene.waits_for_keys());
 }
 
 #[test]
 fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kept() {
-    let mut login = Login::new(false, 4096);
-    login.start(1);
-    let socket = login.sockets[0];
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(1);
+    let socket = scene.sockets[0];
     let error = Error::network(NetworkFault::Reset, "reset");
-    login.client.handle_failed(login.now, socket, error);
-    login.run();
-    login.derive_next();
-    assert!(login.proofs.is_empty());
-    assert!(!login.waits_for_keys());
+    scene.client.handle_failed(scene.now, socket, error);
+    scene.run();
+    scene.derive_next();
+    assert!(scene.proofs.is_empty());
+    assert!(!scene.waits_for_keys());
     // The server is checked again and requires the same key, which is in the cache.
-    login.now = login.now + std::time::Duration::from_secs(11);
-    harness::time_out(&mut login);
-    login.run();
-    login.start(1);
-    assert!(login.derivations.is_empty());
-    assert_eq!(login.proofs.len(), 1);
+    scene.now = scene.now + std::time::Duration::from_secs(11);
+    harness::time_out(&mut scene);
+    scene.run();
+    scene.start(1);
+    assert!(scene.derivations.is_empty());
+    assert_eq!(scene.proofs.len(), 1);
 }
 
 #[test]
 fn a_connection_that_breaks_in_the_queue_leaves_it() {
-    let mut login = Login::new(true, 4096);
-    login.start(2);
+    let mut scene = ScramScene::new(true, 4096);
+    scene.start(2);
     let error = Error::network(NetworkFault::Reset, "reset");
-    login
+    scene
         .client
-        .handle_failed(login.now, login.sockets[1], error);
-    login.run();
-    login.derive_next();
-    assert!(login.derivations.is_empty(), "nobody wants the second key");
-    assert!(!login.waits_for_keys());
+        .handle_failed(scene.now, scene.sockets[1], error);
+    scene.run();
+    scene.derive_next();
+    assert!(scene.derivations.is_empty(), "nobody wants the second key");
+    assert!(!scene.waits_for_keys());
 }
 
 #[test]
 fn keys_that_come_twice_or_from_elsewhere_change_nothing() {
-    let mut login = Login::new(false, 4096);
-    login.start(1);
-    let mut other = Login::new(true, 4096);
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(1);
+    let mut other = ScramScene::new(true, 4096);
     other.start(2);
     other.derive_next();
     let (foreign, derivation) = other.derivations.remove(0);
-    login.answer(foreign, Answer::Keys(derivation.derive()));
-    assert!(login.proofs.is_empty());
-    let (id, derivation) = login.derivations.remove(0);
-    login.answer(id, Answer::Keys(derivation.derive()));
-    assert_eq!(login.proofs, login.sockets);
-    login.answer(id, Answer::None);
-    assert_eq!(login.proofs, login.sockets);
-    assert!(login.closed.is_empty());
+    scene.answer(foreign, Answer::Keys(derivation.derive()));
+    assert!(scene.proofs.is_empty());
+    let (id, derivation) = scene.derivations.remove(0);
+    scene.answer(id, Answer::Keys(derivation.derive()));
+    assert_eq!(scene.proofs, scene.sockets);
+    scene.answer(id, Answer::None);
+    assert_eq!(scene.proofs, scene.sockets);
+    assert!(scene.closed.is_empty());
 }
 
 #[test]
 fn a_question_without_an_answer_fails_the_connections_that_wait_for_it() {
-    let mut login = Login::new(false, 4096);
-    login.start(3);
-    let (id, _) = login.derivations.remove(0);
-    login.answer(id, Answer::None);
-    assert_eq!(login.closed, login.sockets);
-    assert!(!login.waits_for_keys());
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(3);
+    let (id, _) = scene.derivations.remove(0);
+    scene.answer(id, Answer::None);
+    assert_eq!(scene.closed, scene.sockets);
+    assert!(!scene.waits_for_keys());
 }
 
 #[test]
 fn a_question_that_is_not_answered_for_long_is_withdrawn() {
-    let mut login = Login::new(false, 4096);
-    login.start(1);
-    let (id, derivation) = login.derivations.remove(0);
-    login.now = login.now + QUESTION_LIMIT;
-    harness::time_out(&mut login);
-    login.run();
-    assert_eq!(login.withdrawn, [id]);
-    assert!(!login.waits_for_keys());
-    login.answer(id, Answer::Keys(derivation.derive()));
-    assert!(login.proofs.is_empty(), "the answer comes too late");
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(1);
+    let (id, derivation) = scene.derivations.remove(0);
+    scene.now = scene.now + QUESTION_LIMIT;
+    harness::time_out(&mut scene);
+    scene.run();
+    assert_eq!(scene.withdrawn, [id]);
+    assert!(!scene.waits_for_keys());
+    scene.answer(id, Answer::Keys(derivation.derive()));
+    assert!(scene.proofs.is_empty(), "the answer comes too late");
 }
 
 #[test]
 fn connections_without_limits_do_not_outlast_the_question_that_they_wait_for() {
-    let mut login = Login::with_options(false, 4096, "&connectTimeoutMS=0");
-    login.start(2);
-    assert_eq!((login.sockets.len(), login.derivations.len()), (2, 1));
-    login.now = login.now + QUESTION_LIMIT;
-    login.client.handle_timeout(login.now);
-    login.run();
-    assert_eq!(login.withdrawn.len(), 1);
+    let mut scene = ScramScene::with_options(false, 4096, "&connectTimeoutMS=0");
+    scene.start(2);
+    assert_eq!((scene.sockets.len(), scene.derivations.len()), (2, 1));
+    scene.now = scene.now + QUESTION_LIMIT;
+    scene.client.handle_timeout(scene.now);
+    scene.run();
+    assert_eq!(scene.withdrawn.len(), 1);
     assert_eq!(
-        login.closed, login.sockets,
+        scene.closed, scene.sockets,
         "each took a place of maxConnecting"
     );
 }
@@ -273,54 +273,54 @@ fn connections_without_limits_do_not_outlast_the_question_that_they_wait_for() {
 #[test]
 fn a_client_that_is_over_leaves_no_question_behind() {
     for is_abandoned in [false, true] {
-        let mut login = Login::new(true, 4096);
-        login.start(3);
-        let (id, derivation) = login.derivations.remove(0);
+        let mut scene = ScramScene::new(true, 4096);
+        scene.start(3);
+        let (id, derivation) = scene.derivations.remove(0);
         if is_abandoned {
             let why = Error::runtime("the runtime has ended");
-            login.client.abandon(login.now, &why);
+            scene.client.abandon(scene.now, &why);
         } else {
-            login.client.close(login.now);
+            scene.client.close(scene.now);
         }
-        login.run();
-        assert_eq!(login.withdrawn, [id]);
-        assert!(login.client.is_over() && !login.waits_for_keys());
-        assert_eq!(login.client.deadline(), None);
-        login.answer(id, Answer::Keys(derivation.derive()));
-        assert!(login.derivations.is_empty() && login.proofs.is_empty());
+        scene.run();
+        assert_eq!(scene.withdrawn, [id]);
+        assert!(scene.client.is_terminated() && !scene.waits_for_keys());
+        assert_eq!(scene.client.deadline(), None);
+        scene.answer(id, Answer::Keys(derivation.derive()));
+        assert!(scene.derivations.is_empty() && scene.proofs.is_empty());
     }
 }
 
 #[test]
 fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_parent() {
     // The derivation runs in another thread of the parent, which does not exist in the child.
-    let mut login = Login::new(false, 4096);
-    login.start(1);
-    let (of_parent, _) = login.derivations.remove(0);
-    login.client.handle_forked(login.now, &Seed::new([9; 32]));
-    login.run();
-    assert_eq!(login.withdrawn, [of_parent]);
-    login.start(1);
-    assert_eq!(login.derivations.len(), 1, "the child asks on its own");
-    login.derive_next();
-    assert_eq!(login.proofs.len(), 1);
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(1);
+    let (of_parent, _) = scene.derivations.remove(0);
+    scene.client.handle_forked(scene.now, &Seed::new([9; 32]));
+    scene.run();
+    assert_eq!(scene.withdrawn, [of_parent]);
+    scene.start(1);
+    assert_eq!(scene.derivations.len(), 1, "the child asks on its own");
+    scene.derive_next();
+    assert_eq!(scene.proofs.len(), 1);
 }
 
 #[test]
 fn a_derivation_that_is_lost_is_asked_for_again() {
-    let mut login = Login::new(false, 4096);
-    login.start(1);
-    login.derivations.clear();
+    let mut scene = ScramScene::new(false, 4096);
+    scene.start(1);
+    scene.derivations.clear();
     // For five minutes, each connection reaches its own time limit before the answer comes. Then
     // the client withdraws the question and asks it again.
     for _ in 0..31 {
-        login.now = login.now + std::time::Duration::from_secs(10);
-        harness::time_out(&mut login);
-        login.run();
-        login.client.start(login.now, ping());
-        login.run();
+        scene.now = scene.now + std::time::Duration::from_secs(10);
+        harness::time_out(&mut scene);
+        scene.run();
+        scene.client.start(scene.now, ping());
+        scene.run();
     }
-    assert_eq!(login.derivations.len(), 1);
+    assert_eq!(scene.derivations.len(), 1);
 }
 
 #[test]
@@ -328,9 +328,9 @@ fn many_servers_occupy_two_processors_and_no_more() {
     let now = Instant::ZERO;
     // The keys of three servers.
     let mut keys = [4096, 4097, 4098].map(|iterations| {
-        let mut login = Login::new(false, iterations);
-        login.start(1);
-        Some(login.derivations.remove(0))
+        let mut scene = ScramScene::new(false, iterations);
+        scene.start(1);
+        Some(scene.derivations.remove(0))
     });
     let socket = |number: u64| SocketId::new(number, 0);
     let mut all = Questions::default();

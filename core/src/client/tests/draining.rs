@@ -58,9 +58,9 @@ fn waiter(world: &mut World) -> OperationId {
 }
 
 fn receive(world: &mut World, socket: SocketId, bytes: &[u8]) -> SocketUse {
-    let fate = world.client.handle_received(world.now, socket, bytes);
+    let socket_use = world.client.handle_received(world.now, socket, bytes);
     world.run();
-    fate
+    socket_use
 }
 
 fn timed_out() -> Outcome {
@@ -309,7 +309,7 @@ fn a_closed_client_drains_nothing() {
         world.client.close(world.now);
         world.run();
         assert!(world.closed.contains(&socket));
-        assert!(world.client.is_over() && draining(&world.client).is_empty());
+        assert!(world.client.is_terminated() && draining(&world.client).is_empty());
         assert_eq!(world.client.deadline(), None);
         assert_eq!(
             receive(&mut world, socket, &reply_to(id)),

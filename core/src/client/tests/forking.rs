@@ -67,7 +67,7 @@ fn a_child_lets_go_of_everything_without_a_byte() {
     assert!(!before.contains(&exchange.socket()));
     world.client.close(world.now);
     world.check_in(exchange, Outcome::Abandoned);
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn parent_and_child_draw_different_numbers() {
     for _ in 0..2 {
         world.perform(insert(), &reply);
     }
-    let held = world.begin_exchange(insert());
-    let of_parent = session_of(&held);
+    let exchange = world.begin_exchange(insert());
+    let of_parent = session_of(&exchange);
     fork(&mut world);
     assert!(
         world.client.end_sessions().is_none(),
         "they are the parent's"
     );
-    world.check_in(held, Outcome::Abandoned);
+    world.check_in(exchange, Outcome::Abandoned);
     assert!(world.client.end_sessions().is_none(), "this one, too");
     let own = session_of(&world.begin_exchange(insert()));
     assert_ne!(own, of_parent);
@@ -145,7 +145,7 @@ fn a_closed_client_stays_closed() {
     fork(&mut world);
     assert_eq!(world.sent, []);
     world.check_in(exchange, Outcome::Abandoned);
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
     // child. The connections are the parent's (CMAP-103).
     for is_granted in [true, false] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
-        let mut held = Some(world.begin_exchange(ping()));
+        let mut inherited = Some(world.begin_exchange(ping()));
         let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
         more.body().i64("getMore", 5);
         more.set_target(Address::tcp("a", 27017));
         let Progress::Waiting(id) = world.client.start(world.now, more) else {
             panic!("there is no room");
         };
-        if is_granted && let Some(mut exchange) = held.take() {
+        if is_granted && let Some(mut exchange) = inherited.take() {
             World::answer(&mut exchange, &rawdoc! { "ok": 1 });
             world.check_in(exchange, Outcome::Completed);
         }
@@ -196,7 +196,7 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
         );
         assert!(is_own, "{error}");
         assert_eq!(world.client.counts().waiting, 0);
-        if let Some(exchange) = held {
+        if let Some(exchange) = inherited {
             world.check_in(exchange, Outcome::Abandoned);
         }
         world.begin_exchange(ping());

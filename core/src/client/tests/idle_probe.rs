@@ -114,7 +114,7 @@ fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() 
 }
 
 #[test]
-fn limits_go_with_the_lease_that_is_refused() {
+fn limits_go_with_the_exchange_that_is_refused() {
     let mut world = rested(URI, PROBE_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
@@ -136,7 +136,7 @@ fn a_closed_client_gives_no_other_connection() {
     world.run();
     let next = refuse(&mut world, exchange, &[]);
     assert!(matches!(next, Progress::Failed(_)), "{next:?}");
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
 }
 
 #[test]
-fn a_lease_of_another_client_is_refused_and_harms_nothing() {
+fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
     // The client refuses an exchange of another client (CMAP-19, CMAP-87), although it has a
     // connection and an operation with the same ids.
     let uri = "mongodb://a/?replicaSet=rs";
@@ -345,7 +345,7 @@ fn a_second_answer_to_hello_is_nobodys_reply() {
     };
     peer.connect(socket);
     let Some(Action::Transmit { bytes, .. }) = harness::next(&mut peer) else {
-        panic!("it is greeted");
+        panic!("hello is answered");
     };
     let asked = Header::decode(&bytes, 1 << 20).expect("a request");
     let mut hello = mongos();

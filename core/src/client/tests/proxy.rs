@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    connection::{Layers, tests::GreetingPlan},
+    connection::{Layers, tests::ProxyPlan},
     error::Label,
 };
 
@@ -14,7 +14,7 @@ fn client() -> mute::Mute {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut client = Client::new(config);
     let mut layers = Layers::default();
-    layers.push(GreetingPlan(Address::tcp("proxy", 1080)));
+    layers.push(ProxyPlan(Address::tcp("proxy", 1080)));
     Arc::make_mut(&mut client.settings.handshake).layers = layers;
     client.open(Instant::ZERO);
     mute::Mute::new(client)
@@ -95,7 +95,7 @@ fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
     let at_dial = failed(|peer, socket| {
         peer.client.handle_failed(peer.now, socket, refused());
     });
-    let at_greeting = failed(|peer, socket| {
+    let at_proxy = failed(|peer, socket| {
         peer.connect(socket);
         peer.receive(socket, &[]);
     });
@@ -103,7 +103,7 @@ fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
         peer.connect(socket);
         peer.receive(socket, b"no\n");
     });
-    for error in [at_dial, at_greeting, by_answer] {
+    for error in [at_dial, at_proxy, by_answer] {
         assert!(error.is_network() || error.is_pool_cleared(), "{error}");
         assert!(!error.has_label(&Label::SystemOverloadedError), "{error}");
         assert!(error.to_string().contains("a:27017"), "{error}");

@@ -38,8 +38,8 @@ fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
         let socket = exchange.socket();
         world.check_in(exchange, Outcome::Abandoned);
         let (name, head) = wrong_heads(id).swap_remove(case);
-        let fate = world.client.handle_received(world.now, socket, &head);
-        assert_eq!(fate, SocketUse::Closed, "{name}");
+        let socket_use = world.client.handle_received(world.now, socket, &head);
+        assert_eq!(socket_use, SocketUse::Closed, "{name}");
     }
 }
 

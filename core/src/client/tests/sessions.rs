@@ -47,11 +47,11 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     let session = id_of(&exchange);
     let batch = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
     World::answer(&mut exchange, &batch);
-    let held = exchange.keep_session();
+    let kept_session = exchange.keep_session();
     let reply = exchange.take_reply().expect("a reply");
     let address = exchange.facts().address.clone();
     world.check_in(exchange, Outcome::Completed);
-    let mut cursor = Cursor::open(reply, "db".into(), address, held).expect("a cursor");
+    let mut cursor = Cursor::open(reply, "db".into(), address, kept_session).expect("a cursor");
     assert!(
         world.client.snapshot().idle_sessions == 0,
         "the cursor has it"
@@ -75,9 +75,9 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
     world.client.release_cursor(world.now, resources);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
 
-    let held = world.client.sessions.begin(world.now, Some(30));
+    let last_session = world.client.sessions.begin(world.now, Some(30));
     let mut kill = ping();
-    kill.set_session(SessionUse::Last(held));
+    kill.set_session(SessionUse::Last(last_session));
     world.perform(kill, &rawdoc! { "ok": 1 });
     assert_eq!(world.client.snapshot().sessions_in_use, 0);
     let next = world.begin_exchange(ping());
@@ -165,7 +165,7 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
     assert_eq!(in_use(&world), (0, 1));
     // An operation that waits for a connection has no session yet.
     world.is_silent = true;
-    let held: Vec<Exchange> = (0..2)
+    let exchanges: Vec<Exchange> = (0..2)
         .map_while(|_| match world.client.start(world.now, ping()) {
             Progress::Exchange(exchange) => Some(exchange),
             Progress::Waiting(id) => {
@@ -175,8 +175,8 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(in_use(&world).0, held.len());
-    for exchange in held {
+    assert_eq!(in_use(&world).0, exchanges.len());
+    for exchange in exchanges {
         world.check_in(exchange, Outcome::Abandoned);
     }
     assert_eq!(in_use(&world).0, 0);
@@ -218,5 +218,5 @@ fn a_client_that_ended_has_no_session_in_use_once_its_cursors_let_go() {
     let kill = cursor.end().expect("the server has it");
     world.client.discard(world.now, kill);
     assert_eq!(in_use(&world).0, 0);
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }

@@ -88,7 +88,7 @@ fn a_grant_that_is_not_taken_in_time_goes_back() {
 }
 
 #[test]
-fn a_lease_is_interrupted_once_and_after_it_came_back_never() {
+fn an_exchange_is_interrupted_once_and_never_after_its_check_in() {
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(ping());
     let socket = exchange.socket();

@@ -321,7 +321,7 @@ fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
     assert!(matches!(start, Progress::Failed(error) if *error.kind() == ErrorKind::ClientClosed));
     world.now = Instant::MAX;
     world.time_out();
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
         world.finish(exchange);
         world.client.close(world.now);
         world.answer_as(&answers);
-        assert!(world.client.is_over());
+        assert!(world.client.is_terminated());
     }
 }
 

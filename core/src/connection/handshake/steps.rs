@@ -73,7 +73,7 @@ impl Connection {
                  but the server does not support this mode.",
             ));
         }
-        self.output.push_back(Output::Greeted {
+        self.output.push_back(Output::HelloAnswered {
             reply,
             hello: Box::new(hello.clone()),
             round_trip,
@@ -167,7 +167,7 @@ impl Connection {
             ));
         }
         self.conversation = None;
-        self.transport.rest();
+        self.transport.free_idle_buffers();
         self.deadline = None;
         self.enter(State::Over);
         self.output.push_back(Output::Established);

@@ -64,7 +64,7 @@ fn receive(connection: &mut Connection, bytes: &[u8]) {
 type Step = &'static dyn Fn() -> (Connection, i32);
 
 /// Returns a connection that waits for the reply to its hello, and the id of the hello.
-fn greeting(purpose: ConnectionPurpose) -> (Connection, i32) {
+fn awaiting_hello(purpose: ConnectionPurpose) -> (Connection, i32) {
     let mut connection = dialled(purpose, options());
     connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
     let id = request(&mut connection);
@@ -73,11 +73,11 @@ fn greeting(purpose: ConnectionPurpose) -> (Connection, i32) {
 
 /// Returns a monitor's connection between two checks, and the id of its last request.
 fn idle() -> (Connection, i32) {
-    let (mut connection, id) = greeting(ConnectionPurpose::Monitor);
+    let (mut connection, id) = awaiting_hello(ConnectionPurpose::Monitor);
     receive(&mut connection, &reply(id, Flags::default()));
     assert!(matches!(
         connection.poll_output(),
-        Some(Output::Greeted { .. })
+        Some(Output::HelloAnswered { .. })
     ));
     (connection, id)
 }
@@ -105,9 +105,9 @@ fn failure(connection: &mut Connection) -> Option<Error> {
 #[test]
 fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
     let steps: [(&str, Step); 4] = [
-        ("hello", &|| greeting(ConnectionPurpose::Operations)),
+        ("hello", &|| awaiting_hello(ConnectionPurpose::Operations)),
         ("a monitor's hello", &|| {
-            greeting(ConnectionPurpose::Monitor)
+            awaiting_hello(ConnectionPurpose::Monitor)
         }),
         ("a check", &|| checking(false)),
         ("a stream", &|| checking(true)),

@@ -48,14 +48,14 @@ pub struct InsertMany {
     batch: Portion,
     /// The indexes of the documents that the server refused.
     failed: BTreeSet<usize>,
-    faults: Option<Faults>,
+    merged: Option<MergedErrors>,
     /// The number of documents that batches without an error wrote.
     written: i64,
 }
 
 /// The merged errors of batches after which the operation continued.
 #[derive(Debug, Default)]
-struct Faults {
+struct MergedErrors {
     fault: WriteFailure,
     labels: Labels,
     server: Option<Address>,
@@ -63,7 +63,7 @@ struct Faults {
     bytes: usize,
 }
 
-impl Faults {
+impl MergedErrors {
     fn add_error(&mut self, index: usize, failed: &WriteError) {
         if self.fault.errors.len() >= MAX_WRITE_ERRORS {
             return;
@@ -135,7 +135,7 @@ impl InsertMany {
             done: Portion::default(),
             batch: Portion::default(),
             failed: BTreeSet::new(),
-            faults: None,
+            merged: None,
             written: 0,
         })
     }
@@ -164,7 +164,7 @@ impl InsertMany {
     }
 
     fn result(&mut self) -> Result<InsertManyResult, Error> {
-        match self.take_faults() {
+        match self.take_merged() {
             Some(error) => Err(error.with_partial_insert(self.partial(None))),
             None => Ok(InsertManyResult::new(std::mem::take(&mut self.ids))),
         }
@@ -173,30 +173,30 @@ impl InsertMany {
     /// Merges the errors of a batch with those of the batches before it.
     fn add_fault(&mut self, fault: &WriteFailure, error: &Error) {
         let base = self.done.documents;
-        let faults = self.faults.get_or_insert_default();
+        let merged = self.merged.get_or_insert_default();
         for failed in &fault.errors {
             let index = failed.index.saturating_add(base);
             if failed.index < self.batch.documents {
                 self.failed.insert(index);
             }
-            faults.add_error(index, failed);
+            merged.add_error(index, failed);
         }
         if let Some(concern) = &fault.write_concern {
-            faults.add_concern(concern);
+            merged.add_concern(concern);
         }
-        let all = &mut faults.fault;
+        let all = &mut merged.fault;
         all.written = all.written.saturating_add(fault.written);
         all.topology_version = fault.topology_version.or(all.topology_version);
-        faults.add_labels(error.labels());
-        faults.server = faults.server.take().or_else(|| error.server().cloned());
+        merged.add_labels(error.labels());
+        merged.server = merged.server.take().or_else(|| error.server().cloned());
     }
 
-    fn take_faults(&mut self) -> Option<Error> {
-        let faults = self.faults.take()?;
-        let mut fault = faults.fault;
+    fn take_merged(&mut self) -> Option<Error> {
+        let merged = self.merged.take()?;
+        let mut fault = merged.fault;
         fault.written = fault.written.saturating_add(self.written);
-        let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&faults.labels);
-        Some(match &faults.server {
+        let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&merged.labels);
+        Some(match &merged.server {
             Some(server) => error.with_server(server),
             None => error,
         })
@@ -259,7 +259,7 @@ impl Program for InsertMany {
         if let ErrorKind::Write(fault) = error.kind() {
             return self.on_fault(fault, &error);
         }
-        let earlier = self.take_faults();
+        let earlier = self.take_merged();
         Step::Done(Err(error.with_partial_insert(self.partial(earlier))))
     }
 }

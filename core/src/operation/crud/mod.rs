@@ -7,7 +7,9 @@ mod write;
 
 pub use aggregate::{AggregateOptions, aggregate};
 pub use insert::InsertMany;
-pub use read::{CountOptions, FindOptions, count_documents, counted, find, first_document};
+pub use read::{
+    CountOptions, FindOptions, count_documents, count_from_reply, find, first_document,
+};
 pub use write::{
     DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,
     delete, ensure_id, insert, replace, update,

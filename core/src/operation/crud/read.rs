@@ -85,7 +85,7 @@ pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error
 }
 
 /// Reads the number of documents from the reply to [`count_documents`].
-pub fn counted(reply: &RawDocument) -> Result<u64, Error> {
+pub fn count_from_reply(reply: &RawDocument) -> Result<u64, Error> {
     let Some(document) = first_document(reply)? else {
         return Ok(0);
     };

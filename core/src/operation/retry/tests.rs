@@ -28,7 +28,7 @@ const POLICY: RetryPolicy = RetryPolicy {
     reads: true,
     writes: true,
     max_adaptive: 2,
-    retargets: false,
+    overload_retargeting: false,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -136,7 +136,7 @@ fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, us
         };
         operation.attempts += 1;
         // The attempt waited for a reply.
-        operation.unwaited = 0;
+        operation.attempts_without_wait = 0;
     }
 }
 
@@ -157,7 +157,7 @@ fn what_is_avoided_depends_on_topology_overload_and_option() {
         TopologyType::LoadBalanced,
     ] {
         let is_sharded = topology_type == TopologyType::Sharded;
-        for (retargets, error, expected) in [
+        for (overload_retargeting, error, expected) in [
             (false, &overloaded, is_sharded),
             (true, &overloaded, true),
             (false, &failure(6), is_sharded),
@@ -165,7 +165,7 @@ fn what_is_avoided_depends_on_topology_overload_and_option() {
             (true, &cleared, false),
         ] {
             let policy = RetryPolicy {
-                retargets,
+                overload_retargeting,
                 ..POLICY
             };
             let operation = operation(CommandKind::Read);
@@ -175,7 +175,10 @@ fn what_is_avoided_depends_on_topology_overload_and_option() {
                 panic!("{error:?} is retryable");
             };
             let is_avoided = !operation.deprioritized.is_empty();
-            assert_eq!(is_avoided, expected, "{topology_type} {retargets} {error}");
+            assert_eq!(
+                is_avoided, expected,
+                "{topology_type} {overload_retargeting} {error}"
+            );
         }
     }
 }
@@ -183,7 +186,7 @@ fn what_is_avoided_depends_on_topology_overload_and_option() {
 #[test]
 fn a_server_that_fails_twice_is_avoided_once() {
     let policy = RetryPolicy {
-        retargets: true,
+        overload_retargeting: true,
         ..POLICY
     };
     let first = decide(

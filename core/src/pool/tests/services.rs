@@ -22,7 +22,7 @@ fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
         CheckOut::Waiting
     );
     let opened = opened(pool);
-    pool.handle_greeted(opened, service(to));
+    pool.handle_hello_answered(opened, service(to));
     pool.handle_established(at(0), opened, ());
     drain(pool);
     opened
@@ -147,7 +147,7 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
         CheckOut::Waiting
     );
     let second = opened(&mut pool);
-    assert_eq!(pool.handle_greeted(second, service(7)), Some(0));
+    assert_eq!(pool.handle_hello_answered(second, service(7)), Some(0));
     assert_eq!(
         pool.check_out(at(2), CheckOutId(3), None),
         CheckOut::Waiting
@@ -167,7 +167,7 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
         ]
     );
     let third = id(&pool, 3);
-    assert_eq!(pool.handle_greeted(third, service(8)), Some(0));
+    assert_eq!(pool.handle_hello_answered(third, service(8)), Some(0));
     pool.handle_established(at(5), third, ());
     let done = drain(&mut pool);
     assert!(done.contains(&"grant 3 to 2".to_owned()), "{done:?}");
@@ -254,16 +254,22 @@ fn a_wait_for_an_establishment_is_told_as_such() {
 }
 
 #[test]
-fn only_a_connection_in_establishment_is_greeted_and_only_once() {
+fn the_service_is_set_only_during_establishment_and_only_once() {
     let mut pool = balanced(1);
     let connection = fresh_to(&mut pool, 1, 7);
-    assert_eq!(pool.handle_greeted(connection, service(8)), None);
-    assert_eq!(pool.handle_greeted(id(&pool, 9), service(8)), None);
+    assert_eq!(pool.handle_hello_answered(connection, service(8)), None);
+    assert_eq!(pool.handle_hello_answered(id(&pool, 9), service(8)), None);
     let mut pending = balanced(1);
     let asked = pending.check_out(at(0), CheckOutId(1), None);
     assert_eq!(asked, CheckOut::Waiting);
-    assert_eq!(pending.handle_greeted(id(&pool, 1), service(7)), Some(0));
-    assert_eq!(pending.handle_greeted(id(&pool, 1), service(8)), None);
+    assert_eq!(
+        pending.handle_hello_answered(id(&pool, 1), service(7)),
+        Some(0)
+    );
+    assert_eq!(
+        pending.handle_hello_answered(id(&pool, 1), service(8)),
+        None
+    );
     pool.hold_for(id(&pool, 9), PinnedFor::Cursor);
     give_back(&mut pool, at(1), connection);
     // `hold_for` does nothing for an available connection.

@@ -346,7 +346,7 @@ impl CoreWorld {
     fn check_end(&self) -> Result<(), Failure> {
         let fail = |message: String| Err(Failure::new(FailureKind::Correctness, self.now, message));
         for (client, side) in self.sides.iter().enumerate() {
-            if side.core.counts() != Counts::default() || !side.core.is_over() {
+            if side.core.counts() != Counts::default() || !side.core.is_terminated() {
                 return fail(format!("client {client} keeps {:?}", side.core.counts()));
             }
             if let Some(deadline) = side.core.deadline() {

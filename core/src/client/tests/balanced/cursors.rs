@@ -147,8 +147,8 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     MessageWriter::begin(&mut late, 9, header.request_id)
         .body(&cursor_reply(5, "nextBatch"))
         .end();
-    let fate = world.client.handle_received(world.now, facts.socket, &late);
-    assert_eq!(fate, SocketUse::Parked);
+    let socket_use = world.client.handle_received(world.now, facts.socket, &late);
+    assert_eq!(socket_use, SocketUse::Parked);
     world.run();
     let start = world.client.resume(world.now, waiting);
     let mut exchange = world.exchange_of(start);
@@ -212,7 +212,7 @@ fn a_client_that_closes_closes_what_cursors_keep() {
     world.client.close(world.now);
     world.run();
     assert!(world.closed.contains(&facts.socket));
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
     let events = told(&mut world);
     assert!(
         events.contains(&format!("closed 1: {:?}", CloseReason::PoolClosed)),
@@ -221,7 +221,7 @@ fn a_client_that_closes_closes_what_cursors_keep() {
     // The owner of the cursor closes it later.
     let kill = cursor.end().expect("it does not know");
     world.client.discard(world.now, kill);
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
 }
 
 #[test]

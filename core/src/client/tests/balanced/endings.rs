@@ -37,6 +37,6 @@ fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
         };
         assert_eq!(error, ErrorKind::ClientClosed, "{id:?}");
     }
-    assert!(world.client.is_over());
+    assert!(world.client.is_terminated());
     assert_empty(&world.client);
 }

@@ -40,8 +40,8 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     fail(&mut world, id);
     assert_eq!(told(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().waiting, 0);
-    let fate = world.client.handle_received(world.now, socket, &late);
-    assert_eq!(fate, SocketUse::Parked);
+    let socket_use = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(socket_use, SocketUse::Parked);
     assert_eq!(world.begin_exchange(ping()).socket(), socket);
 }
 
@@ -53,8 +53,8 @@ fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one(
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
-    let fate = world.client.handle_received(world.now, socket, &late);
-    assert_eq!(fate, SocketUse::Parked);
+    let socket_use = world.client.handle_received(world.now, socket, &late);
+    assert_eq!(socket_use, SocketUse::Parked);
     assert_eq!(world.exchange_of(Progress::Waiting(id)).socket(), socket);
 }
 
@@ -168,17 +168,17 @@ fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
 fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
     let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
-    let held = world.begin_exchange(ping());
+    let other = world.begin_exchange(ping());
     let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no room");
     };
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     let exchange = world.exchange_of(Progress::Waiting(id));
-    assert_ne!(exchange.socket(), held.socket());
+    assert_ne!(exchange.socket(), other.socket());
 }
 
 #[test]
-fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
+fn a_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     told(&mut world);
@@ -191,7 +191,7 @@ fn a_pin_that_goes_back_before_its_lease_keeps_nothing() {
 }
 
 #[test]
-fn a_second_pin_that_goes_back_before_its_lease_keeps_nothing() {
+fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
     // A transaction opens a cursor, which the caller drops at once.
     let mut world = world();
     let (mut exchange, transaction) = pinned_transaction(&mut world);
@@ -243,7 +243,7 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
 }
 
 #[test]
-fn a_child_that_was_forked_keeps_no_connection_whose_lease_it_has_inherited() {
+fn a_forked_child_keeps_no_connection_of_an_inherited_exchange() {
     // A child process closes the connections of its parent (CMAP-103), also that of an inherited
     // exchange.
     let mut world = world();
@@ -338,9 +338,9 @@ fn a_granted_kept_connection_that_is_interrupted_is_not_written_to() {
     // granted before.
     let mut world = world();
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
-    let fate = world.client.handle_received(world.now, socket, &late);
+    let socket_use = world.client.handle_received(world.now, socket, &late);
     assert_eq!(
-        fate,
+        socket_use,
         SocketUse::Parked,
         "the command is granted its connection"
     );

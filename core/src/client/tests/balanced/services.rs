@@ -26,7 +26,7 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
     };
     peer.connect(socket);
     let Some(Action::Transmit { bytes, .. }) = harness::next(&mut peer) else {
-        panic!("it is greeted");
+        panic!("hello is answered");
     };
     let mut decoder = FrameDecoder::new();
     decoder.extend(&bytes);

@@ -126,7 +126,7 @@ struct Session {
 
 impl Session {
     /// Returns a session that has inserted a document in its transaction.
-    fn begun() -> Self {
+    fn begin() -> Self {
         let mut session = Self {
             world: world(),
             pin: TransactionPin::default(),
@@ -206,14 +206,14 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
         (Step::Abort, Lost("TransientTransactionError"), broken),
     ];
     for (step, answered, expected) in cases {
-        let mut session = Session::begun();
+        let mut session = Session::begin();
         session.perform(step, answered);
         assert_eq!(told(&mut session.world), expected, "{step:?}, {answered:?}");
         let in_use = usize::from(expected.is_empty());
         assert_eq!(session.world.client.counts().in_use, in_use);
     }
     for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
-        let mut session = Session::begun();
+        let mut session = Session::begin();
         // A commit that succeeded may be repeated on the same connection.
         session.perform(Step::Commit, Well);
         session.perform(Step::Commit, Well);

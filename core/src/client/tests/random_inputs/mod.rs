@@ -27,7 +27,7 @@ enum Input {
     Wait(u16),
     Fork,
     Close,
-    EndWithoutExchanges,
+    CloseNow,
     Abandon,
 }
 
@@ -51,7 +51,7 @@ fn input() -> impl Strategy<Value = Input> {
             0 | 1 => Input::Close,
             2..=4 => Input::Fork,
             5 => Input::Abandon,
-            6 => Input::EndWithoutExchanges,
+            6 => Input::CloseNow,
             _ => Input::Wait(1),
         }),
     ]
@@ -113,7 +113,7 @@ impl Play {
             }
             Input::Fork => self.fork(),
             Input::Close => self.client.close(self.now),
-            Input::EndWithoutExchanges => self.client.end_without_exchanges(self.now),
+            Input::CloseNow => self.client.close_now(self.now),
             Input::Abandon => self.abandon(),
             _ => {}
         }

@@ -139,7 +139,7 @@ impl Play {
         let wanted = asked.filter(|id| !self.withdrawn.contains(id)).copied();
         assert!(self.client.snapshot().questions.into_iter().eq(wanted));
         assert!(exchange_limits(&self.client).len() <= self.exchanges.len());
-        books::assert_agree(&self.client);
+        invariants::assert_agree(&self.client);
         self.watch_wakes();
         self.watch_waits();
     }
@@ -282,23 +282,23 @@ impl Play {
         MessageWriter::begin(&mut bytes, 1, answered)
             .body(&primary())
             .end();
-        let fate = match what {
+        let socket_use = match what {
             0 => self.client.handle_received(self.now, socket, &[]),
             1 => self.client.handle_received(self.now, socket, &bytes),
             _ => {
                 let (head, tail) = bytes.split_at(30);
-                let fate = self.client.handle_received(self.now, socket, head);
-                assert_eq!(fate, SocketUse::Open);
+                let socket_use = self.client.handle_received(self.now, socket, head);
+                assert_eq!(socket_use, SocketUse::Open);
                 self.client.handle_received(self.now, socket, tail)
             }
         };
         let connections = self.client.snapshot().connections;
         let is_closed = connections.iter().all(|(open, _)| *open != socket);
-        assert_eq!(fate == SocketUse::Closed, is_closed);
+        assert_eq!(socket_use == SocketUse::Closed, is_closed);
         // After a complete reply, the connection is closed if a clear has made it stale.
         assert!(
-            is_closed || (what >= 2 && fate == SocketUse::Parked),
-            "{fate:?}"
+            is_closed || (what >= 2 && socket_use == SocketUse::Parked),
+            "{socket_use:?}"
         );
         self.draining.remove(&socket);
     }
@@ -317,7 +317,7 @@ impl Play {
             assert!(matches!(start, Progress::Failed(_)), "{start:?}");
         }
         self.drain();
-        assert!(self.client.is_over() && self.open.is_empty());
+        assert!(self.client.is_terminated() && self.open.is_empty());
         assert_empty(&self.client);
     }
 
@@ -370,7 +370,7 @@ impl Play {
 
     pub(super) fn abandon(&mut self) {
         self.interrupted.clear();
-        let was_over = self.client.is_over();
+        let was_over = self.client.is_terminated();
         let why = Error::runtime("the runtime has ended");
         let is_first = self.client.life.lost().is_none();
         self.client.abandon(self.now, &why);

@@ -310,12 +310,12 @@ fn a_close_notify_with_the_reply_costs_its_connection_alone() {
 
 #[test]
 fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
-    for begun in [false, true] {
+    for is_reply_begun in [false, true] {
         let mut scene = Scene::new(URI, &TLS13);
         let mut exchange = scene.start(find());
         scene.send(&mut exchange);
         let peer = scene.peer(&exchange);
-        if begun {
+        if is_reply_begun {
             peer.tls.writer().write_all(&[40, 0, 0, 0]).expect("room");
         }
         peer.tls.send_close_notify();

@@ -63,7 +63,7 @@ fn a_proxy_that_cannot_be_reached_is_not_the_server() {
         let mut layers = Layers::default();
         for kind in kinds {
             match kind {
-                Proxy => layers.push(GreetingPlan(Address::tcp("proxy", 1080))),
+                Proxy => layers.push(ProxyPlan(Address::tcp("proxy", 1080))),
                 _ => layers.push(TlsContext::new(&TlsOptions::default()).expect("a context")),
             }
         }
@@ -85,9 +85,9 @@ fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
         pair.server = Transport::new(match kinds {
             [Changed, ..] => vec![
                 Box::new(Xor::default()),
-                Box::new(Greeted::new(b"OK\nHTTP/1.1 400\n")),
+                Box::new(ProxyServer::new(b"OK\nHTTP/1.1 400\n")),
             ],
-            [Proxy, ..] => vec![Box::new(Greeted::new(b"OK\nHTTP/1.1 400\n"))],
+            [Proxy, ..] => vec![Box::new(ProxyServer::new(b"OK\nHTTP/1.1 400\n"))],
             _ => Vec::new(),
         });
         if kinds == [Tls] {

@@ -72,14 +72,14 @@ impl LayerPlan for XorPlan {
 
 /// The client's side of a proxy. Sends the line `TO address`, and waits for the line `OK`.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct ProxyClient {
     below: Vec<u8>,
     /// The bytes of the answer so far; after the answer, the bytes that follow it.
     received: Vec<u8>,
     is_over: bool,
 }
 
-impl Greeting {
+impl ProxyClient {
     pub(crate) fn new(address: &Address) -> Self {
         Self {
             below: format!("TO {address}\n").into_bytes(),
@@ -89,7 +89,7 @@ impl Greeting {
     }
 }
 
-impl Layer for Greeting {
+impl Layer for ProxyClient {
     fn name(&self) -> &'static str {
         "proxy"
     }
@@ -130,7 +130,7 @@ impl Layer for Greeting {
 
     fn progress(&self) -> LayerProgress {
         if self.is_over {
-            LayerProgress::Passed
+            LayerProgress::PassThrough
         } else {
             LayerProgress::Opening
         }
@@ -145,13 +145,13 @@ impl Layer for Greeting {
     }
 }
 
-/// A plan of [`Greeting`], with the address of the proxy.
+/// A plan of [`ProxyClient`], with the address of the proxy.
 #[derive(Debug)]
-pub(crate) struct GreetingPlan(pub(crate) Address);
+pub(crate) struct ProxyPlan(pub(crate) Address);
 
-impl LayerPlan for GreetingPlan {
+impl LayerPlan for ProxyPlan {
     fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error> {
-        Ok(Box::new(Greeting::new(address)))
+        Ok(Box::new(ProxyClient::new(address)))
     }
 
     fn dial_address(&self) -> Option<&Address> {
@@ -161,14 +161,14 @@ impl LayerPlan for GreetingPlan {
 
 /// The proxy's side. Waits for a line, keeps it from the layers above, and answers.
 #[derive(Debug)]
-pub(super) struct Greeted {
+pub(super) struct ProxyServer {
     answer: &'static [u8],
     received: Vec<u8>,
     below: Vec<u8>,
     is_over: bool,
 }
 
-impl Greeted {
+impl ProxyServer {
     pub(super) fn new(answer: &'static [u8]) -> Self {
         Self {
             answer,
@@ -179,7 +179,7 @@ impl Greeted {
     }
 }
 
-impl Layer for Greeted {
+impl Layer for ProxyServer {
     fn name(&self) -> &'static str {
         "proxied"
     }
@@ -210,7 +210,7 @@ impl Layer for Greeted {
 
     fn progress(&self) -> LayerProgress {
         if self.is_over {
-            LayerProgress::Passed
+            LayerProgress::PassThrough
         } else {
             LayerProgress::Opening
         }

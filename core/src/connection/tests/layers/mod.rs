@@ -4,7 +4,7 @@
 mod faults;
 mod kinds;
 
-pub(crate) use kinds::{Greeting, GreetingPlan, MAX_ANSWER_BYTES, Xor, XorPlan};
+pub(crate) use kinds::{MAX_ANSWER_BYTES, ProxyClient, ProxyPlan, Xor, XorPlan};
 
 use super::*;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     wire::MessageWriter,
 };
 use bson::{RawDocument, RawDocumentBuf, rawdoc};
-use kinds::{Greeted, ServerTls};
+use kinds::{ProxyServer, ServerTls};
 use rustls::version::{TLS12, TLS13};
 
 const HOST: &str = "db.example.net";
@@ -78,8 +78,8 @@ impl Pair {
                     server.push(Box::new(Xor::default()));
                 }
                 Proxy => {
-                    layers.push(GreetingPlan(Address::tcp("proxy", 1080)));
-                    server.push(Box::new(Greeted::new(answer)));
+                    layers.push(ProxyPlan(Address::tcp("proxy", 1080)));
+                    server.push(Box::new(ProxyServer::new(answer)));
                 }
                 Tls => {
                     layers.push(TlsContext::new(&authority.options()).expect("a context"));
@@ -170,10 +170,10 @@ fn established(kinds: &[Kind], piece: usize) -> (Transport, Transport) {
     pair.run();
     let request = pair.request();
     pair.reply(request, &hello());
-    let greeted = pair.connection.poll_output();
+    let answered = pair.connection.poll_output();
     assert!(
-        matches!(greeted, Some(Output::Greeted { .. })),
-        "{greeted:?}"
+        matches!(answered, Some(Output::HelloAnswered { .. })),
+        "{answered:?}"
     );
     let ready = pair.connection.poll_output();
     assert!(matches!(ready, Some(Output::Established)), "{ready:?}");
@@ -227,10 +227,10 @@ fn a_monitor_streams_through_any_stack() {
         pair.run();
         let request = pair.request();
         pair.reply(request, &hello());
-        let greeted = pair.connection.poll_output();
+        let answered = pair.connection.poll_output();
         assert!(
-            matches!(greeted, Some(Output::Greeted { .. })),
-            "{greeted:?}"
+            matches!(answered, Some(Output::HelloAnswered { .. })),
+            "{answered:?}"
         );
         pair.connection.check(Instant::ZERO, false, None);
         pair.run();
@@ -298,20 +298,20 @@ fn a_layer_that_only_opens_the_way_costs_nothing_afterwards() {
 
 #[test]
 fn a_layer_alone_is_told_bytes_and_gives_bytes() {
-    let mut greeting = Greeting::new(&Address::tcp(HOST, 27017));
+    let mut proxy = ProxyClient::new(&Address::tcp(HOST, 27017));
     let mut sent = Vec::new();
-    assert!(greeting.poll_transmit(&mut sent));
+    assert!(proxy.poll_transmit(&mut sent));
     assert_eq!(sent, b"TO db.example.net:27017\n");
-    assert!(!greeting.poll_transmit(&mut sent));
+    assert!(!proxy.poll_transmit(&mut sent));
     let mut above = [0; 8];
     for byte in b"OK" {
-        greeting.handle_received(&[*byte]).expect("an answer");
-        assert_eq!(greeting.progress(), LayerProgress::Opening);
-        assert_eq!(greeting.read(&mut above), Ok(0));
+        proxy.handle_received(&[*byte]).expect("an answer");
+        assert_eq!(proxy.progress(), LayerProgress::Opening);
+        assert_eq!(proxy.read(&mut above), Ok(0));
     }
-    greeting.handle_received(b"\nmore").expect("an answer");
-    assert_eq!(greeting.progress(), LayerProgress::Passed);
-    assert_eq!(greeting.read(&mut above), Ok(4));
+    proxy.handle_received(b"\nmore").expect("an answer");
+    assert_eq!(proxy.progress(), LayerProgress::PassThrough);
+    assert_eq!(proxy.read(&mut above), Ok(4));
     assert_eq!(&above[..4], b"more");
 
     let mut xor = Xor::default();

@@ -91,7 +91,7 @@ fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
     let mut operation = limited(CommandKind::Read, Some(Duration::from_secs(60)));
     for attempts in 1..=3 {
         operation.attempts = attempts;
-        operation.unwaited = 0;
+        operation.attempts_without_wait = 0;
         let error = if attempts == 1 {
             overload()
         } else {

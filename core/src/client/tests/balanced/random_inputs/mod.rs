@@ -28,7 +28,7 @@ enum Input {
     Probe(u8),
     Fork,
     Close,
-    EndWithoutExchanges,
+    CloseNow,
     Abandon,
 }
 
@@ -55,7 +55,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (rare, 0..8_u8).prop_map(|(rare, what)| match (rare, what) {
             (true, 0..4) => Input::Fork,
             (true, 4 | 5) => Input::Close,
-            (true, 6) => Input::EndWithoutExchanges,
+            (true, 6) => Input::CloseNow,
             (true, _) => Input::Abandon,
             (false, _) => Input::Wait(1),
         }),
@@ -104,7 +104,7 @@ impl Play {
             }
             Input::Answer { which, hello } if !self.unanswered.is_empty() => {
                 let (socket, id) = self.unanswered.remove(which % self.unanswered.len());
-                let bytes = greeting(id, hello);
+                let bytes = hello_reply(id, hello);
                 self.client.handle_received(self.now, socket, &bytes);
             }
             Input::Break(which) => {
@@ -121,7 +121,7 @@ impl Play {
             Input::Fork => self.fork(),
             Input::Probe(what) => self.probe = what,
             Input::Close => self.client.close(self.now),
-            Input::EndWithoutExchanges => self.client.end_without_exchanges(self.now),
+            Input::CloseNow => self.client.close_now(self.now),
             Input::Abandon => self.abandon(),
             _ => {}
         }
@@ -193,7 +193,7 @@ impl Play {
     /// Reports that the runtime has ended. All exchanges have to be interrupted.
     fn abandon(&mut self) {
         self.interrupted.clear();
-        let was_over = self.client.is_over() || self.client.life.lost().is_some();
+        let was_over = self.client.is_terminated() || self.client.life.lost().is_some();
         let why = Error::runtime("the runtime has ended");
         self.client.abandon(self.now, &why);
         self.drain();
@@ -306,7 +306,7 @@ impl Play {
         }
         self.client.close(self.now);
         self.drain();
-        assert!(self.client.is_over() && self.open.is_empty());
+        assert!(self.client.is_terminated() && self.open.is_empty());
         assert_empty(&self.client);
     }
 }
@@ -369,7 +369,7 @@ fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[
 }
 
 /// Returns the reply of a service to a hello.
-fn greeting(id: i32, hello: u8) -> Vec<u8> {
+fn hello_reply(id: i32, hello: u8) -> Vec<u8> {
     let reply = match hello {
         0 => shutting_down(),
         1 => mongos(),

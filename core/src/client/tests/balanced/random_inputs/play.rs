@@ -156,7 +156,7 @@ impl Play {
         harness::drain(self);
         self.listen();
         self.watch();
-        books::assert_agree(&self.client);
+        invariants::assert_agree(&self.client);
     }
 
     pub(super) fn listen(&mut self) {

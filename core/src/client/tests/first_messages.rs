@@ -9,14 +9,14 @@ use std::{collections::BTreeMap, time::Duration};
 type Answers<'a> = &'a dyn Fn(&Document) -> Option<RawDocumentBuf>;
 
 /// Servers whose replies a test defines, and the messages that they received.
-struct Greeted<'a> {
+struct Servers<'a> {
     world: &'a mut World,
     answers: Answers<'a>,
     /// The messages on each socket, in their order.
     said: BTreeMap<SocketId, Vec<Document>>,
 }
 
-impl Peer for Greeted<'_> {
+impl Peer for Servers<'_> {
     fn parts(&mut self) -> Parts<'_> {
         self.world.parts()
     }
@@ -43,7 +43,7 @@ impl Peer for Greeted<'_> {
 /// be an OP_MSG.
 fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
     let said = BTreeMap::new();
-    let mut peer = Greeted {
+    let mut peer = Servers {
         world,
         answers,
         said,

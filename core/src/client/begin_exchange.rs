@@ -34,7 +34,7 @@ impl Client {
             (None, _) if operation.command.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
-        operation.unwaited = 0;
+        operation.attempts_without_wait = 0;
         let needs_probe = self.wants_probe(now, &operation, &connection);
         let mut exchange = self.new_exchange(connection, operation, deadline);
         exchange.needs_probe = needs_probe;
@@ -62,7 +62,7 @@ impl Client {
             request_id: self.last_request,
             deadline,
             server_api: self.settings.handshake.server_api,
-            observed: self.settings.subscriptions.command && operation.behind.is_none(),
+            observed: self.settings.subscriptions.command && operation.after_ping.is_none(),
         };
         Exchange::new(connection, operation, context)
     }
@@ -99,7 +99,7 @@ impl Client {
         operation: &mut Operation,
         facts: &ConnectionFacts,
     ) -> Result<(), Error> {
-        if facts.is_unauthenticated && !operation.command.needs_no_login() {
+        if facts.is_unauthenticated && !operation.command.is_allowed_unauthenticated() {
             return Err(self.not_authenticated(operation, facts));
         }
         if operation.txn_number.is_none() {
